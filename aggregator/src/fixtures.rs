@@ -1,7 +1,7 @@
 //! Views made by hand: what the engine says in states that page and metrics must show well.
 
 use parallax_diagnosis::{
-    findings::{self, Finding, FindingKind, Hazard, HazardKind, Who},
+    findings::{self, AffectedClients, Finding, FindingKind, Hazard, HazardKind},
     verdict::{
         EvidenceRow, Fact, Incident, IncidentState, NamedCause, NotExcluded, RegionRef, Remedy, RuledOut,
         Subject, Verdict,
@@ -279,7 +279,7 @@ pub(crate) fn warned() -> View {
         kind: HazardKind::LocalPolicy,
         severity: findings::Severity::Warning,
         subject: "Service ingress/nginx".to_owned(),
-        who: Who {
+        who: AffectedClients {
             nodes: vec!["n3".parse().unwrap()],
             of: 4,
             words: "pods on 1 of 4 nodes (n3)".to_owned(),

@@ -56,13 +56,13 @@ enum Command {
     #[command(hide = true)]
     Solver(commands::solver::Args),
     /// Say that you have seen an incident: it stays open and calls nobody any more.
-    Ack(commands::ask::handle::Ack),
+    Ack(commands::ask::handle::AcknowledgeArgs),
     /// Call nobody about an incident until a time; it stays open and shown.
     Silence(commands::ask::handle::SilenceArgs),
     /// Repeat the probes that decided an incident: did the fix work?
-    Verify(commands::ask::handle::Verify),
+    Verify(commands::ask::handle::VerifyArgs),
     /// Announce maintenance: nobody is called for what fails within it.
-    Maintenance(commands::ask::handle::Maintenance),
+    Maintenance(commands::ask::handle::MaintenanceArgs),
     /// Reset what a target answers while it works.
     Baseline(commands::ask::baseline::Args),
     /// Look after those who are told of incidents.

@@ -16,18 +16,18 @@ pub mod promql;
 
 /// Something that cannot be written as YAML or JSON.
 #[derive(Debug)]
-pub struct Unwritable(String);
+pub struct SerializationError(String);
 
-impl std::fmt::Display for Unwritable {
+impl std::fmt::Display for SerializationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "writing a rule or dashboard: {}", self.0)
     }
 }
 
-impl std::error::Error for Unwritable {}
+impl std::error::Error for SerializationError {}
 
 /// Every generated file: its path in the repository, and what is in it.
-pub fn files() -> Result<Vec<(String, String)>, Unwritable> {
+pub fn files() -> Result<Vec<(String, String)>, SerializationError> {
     let mut files = vec![
         (
             "dashboards/parallax.rules.yaml".to_owned(),
@@ -50,9 +50,9 @@ pub fn files() -> Result<Vec<(String, String)>, Unwritable> {
 }
 
 /// YAML that readers of version 1.1 take for the same: to them a bare `on` is no text.
-fn yaml(value: &impl serde::Serialize) -> Result<String, Unwritable> {
+fn yaml(value: &impl serde::Serialize) -> Result<String, SerializationError> {
     let options = serde_saphyr::ser_options! { yaml_12: false };
     serde_saphyr::to_string_with_options(value, options)
         .map(|text| text.trim_start().to_owned())
-        .map_err(|error| Unwritable(error.to_string()))
+        .map_err(|error| SerializationError(error.to_string()))
 }

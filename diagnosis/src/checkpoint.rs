@@ -12,7 +12,7 @@ use std::{
 use parallax_model::{EventTime, Front, NodeName, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::baseline::{AnswerClass, Baseline, Changed};
+use crate::evidence::baseline::{AnswerChange, AnswerClass, Baseline};
 pub use crate::incident::RememberedIncident;
 
 /// The form written today. A reader takes what it knows of another one.
@@ -57,7 +57,7 @@ pub struct TargetMemory {
     pub rolled_out: Option<EventTime>,
     /// What it answers since, where that is worse.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) changed: Option<Changed>,
+    pub(crate) changed: Option<AnswerChange>,
 }
 
 /// An address that a Service had.
@@ -71,7 +71,7 @@ pub struct FormerAddress {
 
 /// Of a target's memory, what does not change with every answer: whether it ever worked, whether a change of its answers was
 /// noticed, and which answers are usual.
-type Essence = (bool, bool, Vec<(AnswerClass, u16)>);
+type TargetMemoryKey = (bool, bool, Vec<(AnswerClass, u16)>);
 
 impl Checkpoint {
     /// Takes in the parts of another one; what both hold is as the other one says.
@@ -101,7 +101,7 @@ impl Checkpoint {
     /// Whether two checkpoints differ only in what changes with every round, or matters for minutes.
     #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {
-        let answers = |checkpoint: &Self| -> BTreeMap<TargetId, Essence> {
+        let answers = |checkpoint: &Self| -> BTreeMap<TargetId, TargetMemoryKey> {
             let each = checkpoint.targets.iter().map(|(target, memory)| {
                 let answers = memory.baseline.iter().flat_map(|baseline| &baseline.answers);
                 let answers = answers.map(|usual| (usual.class, usual.status)).collect();

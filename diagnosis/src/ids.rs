@@ -61,13 +61,13 @@ index!(
 
 /// Names of one sort and their numbers.
 #[derive(Debug, Clone)]
-pub(crate) struct Interner<T, I> {
+pub(crate) struct NameTable<T, I> {
     numbers: BTreeMap<T, u32>,
     names: Vec<T>,
     sort: std::marker::PhantomData<I>,
 }
 
-impl<T, I> Default for Interner<T, I> {
+impl<T, I> Default for NameTable<T, I> {
     fn default() -> Self {
         Self {
             numbers: BTreeMap::new(),
@@ -77,7 +77,7 @@ impl<T, I> Default for Interner<T, I> {
     }
 }
 
-impl<T: Ord + Clone, I: From<u32> + Into<usize>> Interner<T, I> {
+impl<T: Ord + Clone, I: From<u32> + Into<usize>> NameTable<T, I> {
     pub(crate) fn intern<Q>(&mut self, name: &Q) -> I
     where
         T: Borrow<Q>,
@@ -109,13 +109,13 @@ impl<T: Ord + Clone, I: From<u32> + Into<usize>> Interner<T, I> {
 
 /// A value for each of many numbers: looked up for every path of every hypothesis.
 #[derive(Debug, Clone)]
-pub(crate) struct Table<I, V> {
+pub(crate) struct IndexedTable<I, V> {
     slots: Vec<Option<V>>,
     filled: usize,
     sort: std::marker::PhantomData<I>,
 }
 
-impl<I, V> Default for Table<I, V> {
+impl<I, V> Default for IndexedTable<I, V> {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
@@ -125,7 +125,7 @@ impl<I, V> Default for Table<I, V> {
     }
 }
 
-impl<I: Copy + From<u32> + Into<usize>, V> Table<I, V> {
+impl<I: Copy + From<u32> + Into<usize>, V> IndexedTable<I, V> {
     pub(crate) fn insert(&mut self, index: I, value: V) {
         let at = index.into();
         if self.slots.len() <= at {
@@ -156,20 +156,20 @@ impl<I: Copy + From<u32> + Into<usize>, V> Table<I, V> {
 
 /// All names the engine has met.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct World {
-    pub(crate) nodes: Interner<NodeName, NodeIx>,
-    pub(crate) vantages: Interner<Vantage, VantageIx>,
-    pub(crate) pods: Interner<PodName, PodIx>,
-    pub(crate) zones: Interner<ZoneName, ZoneIx>,
-    pub(crate) names: Interner<String, NameIx>,
-    pub(crate) kinds: Interner<FailureKind, KindIx>,
-    pub(crate) targets: Interner<TargetId, TargetIx>,
-    pub(crate) services: Interner<ServiceKey, ServiceIx>,
+pub(crate) struct NameRegistry {
+    pub(crate) nodes: NameTable<NodeName, NodeIx>,
+    pub(crate) vantages: NameTable<Vantage, VantageIx>,
+    pub(crate) pods: NameTable<PodName, PodIx>,
+    pub(crate) zones: NameTable<ZoneName, ZoneIx>,
+    pub(crate) names: NameTable<String, NameIx>,
+    pub(crate) kinds: NameTable<FailureKind, KindIx>,
+    pub(crate) targets: NameTable<TargetId, TargetIx>,
+    pub(crate) services: NameTable<ServiceKey, ServiceIx>,
     /// Where a pod ran when it was last an endpoint; a cell outlives its EndpointSlice.
-    pub(crate) pod_nodes: Table<PodIx, NodeIx>,
+    pub(crate) pod_nodes: IndexedTable<PodIx, NodeIx>,
 }
 
-impl World {
+impl NameRegistry {
     /// The class a kind of failure is counted in.
     pub(crate) fn class_of(&self, kind: KindIx, status: Option<u16>) -> KindClass {
         self.kinds.name(kind).class(status)

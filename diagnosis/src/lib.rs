@@ -51,5 +51,5 @@ mod settings;
 mod wording;
 
 pub use checkpoint::{Checkpoint, VERSION as CHECKPOINT_VERSION};
-pub use engine::{Booked, Engine};
+pub use engine::{Engine, ObservationResult};
 pub use settings::Settings;

@@ -20,14 +20,14 @@ const MOST_NAMES: usize = 4;
 
 /// Whether the terminal understands colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub enum ColorMode {
     /// Signs only.
     Plain,
     /// Signs and ANSI colours.
     Coloured,
 }
 
-impl Style {
+impl ColorMode {
     /// A text in the colour of an ANSI code (`31`, `1;32`), or as it is.
     #[must_use]
     pub fn paint(self, code: &str, text: &str) -> String {
@@ -49,7 +49,7 @@ impl Style {
 
 /// One line: what the mesh sees right now.
 #[must_use]
-pub fn summary(view: &View, style: Style) -> String {
+pub fn summary(view: &View, style: ColorMode) -> String {
     let reporting = view
         .vantages
         .iter()
@@ -117,7 +117,7 @@ pub fn baseline(row: &MatrixRow) -> String {
 
 /// The matrix, one line a target, at most `most` of them: failing ones first.
 #[must_use]
-pub fn matrix(view: &View, style: Style, most: usize) -> String {
+pub fn matrix(view: &View, style: ColorMode, most: usize) -> String {
     let mut rows: Vec<&MatrixRow> = view.matrix.iter().collect();
     let worst = |row: &MatrixRow| {
         row.cells
@@ -164,7 +164,7 @@ pub fn matrix(view: &View, style: Style, most: usize) -> String {
 }
 
 /// A row of more vantages than a terminal has columns for: how many see what, and the first that see it fail.
-fn counted(row: &MatrixRow, view: &View, style: Style) -> String {
+fn counted(row: &MatrixRow, view: &View, style: ColorMode) -> String {
     let mut out = String::new();
     for state in [
         CellState::Failing,
@@ -189,7 +189,7 @@ fn counted(row: &MatrixRow, view: &View, style: Style) -> String {
 
 /// Everything that is known of one incident.
 #[must_use]
-pub fn incident(incident: &Incident, now: EventTime, style: Style) -> String {
+pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String {
     let verdict = &incident.verdict;
     let mut out = String::new();
     let sign = match incident.state {
@@ -271,7 +271,7 @@ fn not_when(out: &mut String, remedy: &Remedy) {
 /// Probes that are on their way beyond the plan, by what they are about. They change from round to round, so they are
 /// worth a look but no news.
 #[must_use]
-pub fn asked(view: &View, style: Style) -> String {
+pub fn asked(view: &View, style: ColorMode) -> String {
     let mut out = String::new();
     if !view.asks.is_empty() {
         let _ = writeln!(out, "{}", style.paint("1", "asked beyond the plan"));
@@ -285,7 +285,7 @@ pub fn asked(view: &View, style: Style) -> String {
 /// Findings, hazards and what stays open: everything besides the matrix and the incidents. Empty where there is nothing
 /// to say, except that what these vantages cannot see is always said.
 #[must_use]
-pub fn besides(view: &View, style: Style) -> String {
+pub fn besides(view: &View, style: ColorMode) -> String {
     let mut out = String::new();
     for finding in &view.findings {
         let about = format!(
@@ -366,7 +366,7 @@ fn notice(
     about: &str,
     (heading, evidence): (&str, &[String]),
     remedies: &[Remedy],
-    style: Style,
+    style: ColorMode,
 ) {
     let _ = writeln!(out, "{} {}", sign(severity, style), style.paint("1", sentence));
     let _ = writeln!(out, "  {about}");
@@ -375,7 +375,7 @@ fn notice(
     out.push('\n');
 }
 
-fn sign(severity: Severity, style: Style) -> String {
+fn sign(severity: Severity, style: ColorMode) -> String {
     match severity {
         Severity::Critical => style.paint("1;31", "✗"),
         Severity::Warning => style.paint("33", "!"),
@@ -383,7 +383,7 @@ fn sign(severity: Severity, style: Style) -> String {
     }
 }
 
-fn ways_out(out: &mut String, remedies: &[Remedy], style: Style) {
+fn ways_out(out: &mut String, remedies: &[Remedy], style: ColorMode) {
     if remedies.is_empty() {
         return;
     }
@@ -398,7 +398,7 @@ fn ways_out(out: &mut String, remedies: &[Remedy], style: Style) {
     }
 }
 
-fn evidence_row(row: &EvidenceRow, width: usize, style: Style) -> String {
+fn evidence_row(row: &EvidenceRow, width: usize, style: ColorMode) -> String {
     let state = match (row.failures, row.probes) {
         (_, 0) => CellState::Unknown,
         (0, _) => CellState::Ok,
@@ -417,7 +417,7 @@ fn evidence_row(row: &EvidenceRow, width: usize, style: Style) -> String {
     line.trim_end().to_owned()
 }
 
-fn list(out: &mut String, title: &str, lines: &[String], style: Style) {
+fn list(out: &mut String, title: &str, lines: &[String], style: ColorMode) {
     if lines.is_empty() {
         return;
     }

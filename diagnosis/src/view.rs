@@ -47,7 +47,7 @@ pub struct View {
     pub forbidden: Vec<ForbiddenView>,
     /// Probes asked for beyond the plan, to settle what is open.
     #[serde(default)]
-    pub asks: Vec<crate::requests::Ask>,
+    pub asks: Vec<crate::requests::ProbeRequest>,
     /// What was counted and what was not.
     pub counters: Counters,
 }

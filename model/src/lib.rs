@@ -60,7 +60,7 @@ pub use names::{
 pub use observation::{
     AnswerPrint, DnsAnswer, EchoIdentity, Observation, PhaseTimes, TtlEvidence, UnansweredQuestions,
 };
-pub use plan::{Assignment, Dial, EntryRef, PlanLine, PlanRevision, PlanSettings, RunOrder};
+pub use plan::{Assignment, DialAddress, EntryRef, PlanLine, PlanRevision, PlanSettings, RunOrder};
 pub use probability::{InvalidProbability, Probability};
 pub use probe::{
     BodyPattern, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, DnsProbe,
@@ -70,7 +70,7 @@ pub use probe::{
     Silence, TcpProbe, TlsExpectation, TlsVersion,
 };
 pub use proxied::proxied_by;
-pub use scope::{AddressRange, InvalidRange, Reserved, Scope};
+pub use scope::{AddressRange, InvalidRange, ReservedRange, Scope};
 pub use server::ServerProduct;
 pub use target::{Forbidden, InvalidTarget, Target, TargetSpec, Whence};
 pub use time::{EventTime, Micros, ReportSeq, Round};

@@ -43,7 +43,7 @@ impl AssignmentId {
 /// Where the connection goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Dial {
+pub enum DialAddress {
     /// To what the probe's name resolves to on this machine.
     Resolve,
     /// To this address, with Host and SNI kept.
@@ -72,7 +72,7 @@ pub struct Assignment {
     /// What to do.
     pub probe: ProbeSpec,
     /// Where to connect to.
-    pub dial: Dial,
+    pub dial: DialAddress,
     /// The endpoint dialled (`direct`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntryRef>,

@@ -98,7 +98,7 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// Where a probe may connect to. What is local to a machine ([`Reserved`]) is always refused but for what is allowed.
+/// Where a probe may connect to. What is local to a machine ([`ReservedRange`]) is always refused but for what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
@@ -112,7 +112,7 @@ pub struct Scope {
 
 /// Why an address must not be connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reserved {
+pub enum ReservedRange {
     /// 127.0.0.0/8, `::1`: the prober's own machine or pod.
     Loopback,
     /// 169.254.0.0/16, `fe80::/10`: neighbours, and the metadata service of nearly every cloud.
@@ -127,7 +127,7 @@ pub enum Reserved {
     Listed,
 }
 
-impl Reserved {
+impl ReservedRange {
     /// In words.
     #[must_use]
     pub const fn words(self) -> &'static str {
@@ -145,7 +145,7 @@ impl Reserved {
 impl Scope {
     /// Why the address is out of it, if it is.
     #[must_use]
-    pub fn refuses(&self, address: IpAddr) -> Option<Reserved> {
+    pub fn refuses(&self, address: IpAddr) -> Option<ReservedRange> {
         let address = address.to_canonical();
         if self.allow.iter().any(|range| range.contains(address)) {
             return None;
@@ -159,7 +159,7 @@ impl Scope {
             .flatten()
             .find_map(|address| {
                 if self.refuse.iter().any(|range| range.contains(address)) {
-                    return Some(Reserved::Listed);
+                    return Some(ReservedRange::Listed);
                 }
                 match address {
                     IpAddr::V4(v4) => reserved_v4(v4),
@@ -184,24 +184,24 @@ fn embedded(v6: Ipv6Addr) -> Option<IpAddr> {
     }
 }
 
-fn reserved_v4(v4: Ipv4Addr) -> Option<Reserved> {
+fn reserved_v4(v4: Ipv4Addr) -> Option<ReservedRange> {
     match v4.octets() {
-        [127, ..] => Some(Reserved::Loopback),
-        [169, 254, ..] => Some(Reserved::LinkLocal),
-        [100, 100, 100, 200] | [168, 63, 129, 16] => Some(Reserved::Metadata),
-        [0, ..] => Some(Reserved::Unspecified),
-        [224..=255, ..] => Some(Reserved::Multicast),
+        [127, ..] => Some(ReservedRange::Loopback),
+        [169, 254, ..] => Some(ReservedRange::LinkLocal),
+        [100, 100, 100, 200] | [168, 63, 129, 16] => Some(ReservedRange::Metadata),
+        [0, ..] => Some(ReservedRange::Unspecified),
+        [224..=255, ..] => Some(ReservedRange::Multicast),
         _ => None,
     }
 }
 
-fn reserved_v6(v6: Ipv6Addr) -> Option<Reserved> {
+fn reserved_v6(v6: Ipv6Addr) -> Option<ReservedRange> {
     match v6.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0] => Some(Reserved::Unspecified),
-        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Reserved::Loopback),
-        [0xfe80..=0xfebf, ..] => Some(Reserved::LinkLocal),
-        [0xfd00, 0x0ec2, ..] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Some(Reserved::Metadata),
-        [0xff00..=0xffff, ..] => Some(Reserved::Multicast),
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some(ReservedRange::Unspecified),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(ReservedRange::Loopback),
+        [0xfe80..=0xfebf, ..] => Some(ReservedRange::LinkLocal),
+        [0xfd00, 0x0ec2, ..] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Some(ReservedRange::Metadata),
+        [0xff00..=0xffff, ..] => Some(ReservedRange::Multicast),
         _ => None,
     }
 }
@@ -212,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(scope: &Scope, address: &str) -> Option<Reserved> {
+    fn refused(scope: &Scope, address: &str) -> Option<ReservedRange> {
         scope.refuses(address.parse().unwrap())
     }
 
@@ -220,27 +220,27 @@ mod tests {
     fn what_is_local_to_a_machine_is_refused_in_every_way_of_writing_it() {
         let scope = Scope::default();
         for (address, why) in [
-            ("127.0.0.1", Reserved::Loopback),
-            ("127.255.0.9", Reserved::Loopback),
-            ("::1", Reserved::Loopback),
-            ("::ffff:127.0.0.1", Reserved::Loopback),
-            ("64:ff9b::127.0.0.1", Reserved::Loopback),
-            ("64:ff9b:1::a9fe:a9fe", Reserved::LinkLocal),
-            ("2002:7f00:1::", Reserved::Loopback),
-            ("::127.0.0.1", Reserved::Loopback),
-            ("169.254.169.254", Reserved::LinkLocal),
-            ("::ffff:169.254.169.254", Reserved::LinkLocal),
-            ("fe80::1", Reserved::LinkLocal),
-            ("febf::1", Reserved::LinkLocal),
-            ("fd00:ec2::254", Reserved::Metadata),
-            ("fd20:ce::254", Reserved::Metadata),
-            ("100.100.100.200", Reserved::Metadata),
-            ("0.0.0.0", Reserved::Unspecified),
-            ("0.1.2.3", Reserved::Unspecified),
-            ("::", Reserved::Unspecified),
-            ("224.0.0.1", Reserved::Multicast),
-            ("255.255.255.255", Reserved::Multicast),
-            ("ff02::1", Reserved::Multicast),
+            ("127.0.0.1", ReservedRange::Loopback),
+            ("127.255.0.9", ReservedRange::Loopback),
+            ("::1", ReservedRange::Loopback),
+            ("::ffff:127.0.0.1", ReservedRange::Loopback),
+            ("64:ff9b::127.0.0.1", ReservedRange::Loopback),
+            ("64:ff9b:1::a9fe:a9fe", ReservedRange::LinkLocal),
+            ("2002:7f00:1::", ReservedRange::Loopback),
+            ("::127.0.0.1", ReservedRange::Loopback),
+            ("169.254.169.254", ReservedRange::LinkLocal),
+            ("::ffff:169.254.169.254", ReservedRange::LinkLocal),
+            ("fe80::1", ReservedRange::LinkLocal),
+            ("febf::1", ReservedRange::LinkLocal),
+            ("fd00:ec2::254", ReservedRange::Metadata),
+            ("fd20:ce::254", ReservedRange::Metadata),
+            ("100.100.100.200", ReservedRange::Metadata),
+            ("0.0.0.0", ReservedRange::Unspecified),
+            ("0.1.2.3", ReservedRange::Unspecified),
+            ("::", ReservedRange::Unspecified),
+            ("224.0.0.1", ReservedRange::Multicast),
+            ("255.255.255.255", ReservedRange::Multicast),
+            ("ff02::1", ReservedRange::Multicast),
         ] {
             assert_eq!(refused(&scope, address), Some(why), "{address}");
         }
@@ -262,12 +262,12 @@ mod tests {
             refuse: vec!["10.96.0.1".parse().unwrap(), "192.0.2.0/28".parse().unwrap()],
             allow: vec!["127.0.0.0/8".parse().unwrap(), "192.0.2.3".parse().unwrap()],
         };
-        assert_eq!(refused(&scope, "10.96.0.1"), Some(Reserved::Listed));
-        assert_eq!(refused(&scope, "::ffff:10.96.0.1"), Some(Reserved::Listed));
-        assert_eq!(refused(&scope, "192.0.2.9"), Some(Reserved::Listed));
+        assert_eq!(refused(&scope, "10.96.0.1"), Some(ReservedRange::Listed));
+        assert_eq!(refused(&scope, "::ffff:10.96.0.1"), Some(ReservedRange::Listed));
+        assert_eq!(refused(&scope, "192.0.2.9"), Some(ReservedRange::Listed));
         assert_eq!(refused(&scope, "192.0.2.3"), None);
         assert_eq!(refused(&scope, "127.0.0.1"), None);
-        assert_eq!(refused(&scope, "169.254.1.1"), Some(Reserved::LinkLocal));
+        assert_eq!(refused(&scope, "169.254.1.1"), Some(ReservedRange::LinkLocal));
     }
 
     #[test]

@@ -15,16 +15,16 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::{
-    context::Context,
-    control::{AggregatorRoots, Control, NoControl, Token, chain},
-    echo::{self, Echo},
-    facts::{Collector, Desk, FactSources},
+    context::ProbeContext,
+    control::{AggregatorClient, AggregatorRoots, NoControl, ProberCredential, chain},
+    echo::{self, EchoResponder},
+    facts::{FactCollector, FactSources, LatestFacts},
     plan_client::PlanClient,
-    replicas::Replicas,
-    report::Sender,
+    replicas::NamedReplicas,
+    report::ReportHeaderSource,
     role::Role,
-    runner::Runner,
-    spools::Spools,
+    runner::ProbeRunner,
+    spools::ReplicaSpools,
     status::Status,
 };
 
@@ -47,7 +47,7 @@ pub struct AgentConfig {
     /// Base URL of the aggregator.
     pub aggregator: Url,
     /// How it is let in there, if it must show anything.
-    pub token: Option<Token>,
+    pub token: Option<ProberCredential>,
     /// Whom to trust to be the aggregator.
     pub aggregator_roots: AggregatorRoots,
     /// What it is there for.
@@ -102,11 +102,11 @@ pub struct Agent {
     config: AgentConfig,
     listener: TcpListener,
     echo_addr: SocketAddr,
-    context: Arc<Context>,
-    controls: Vec<Control>,
+    context: Arc<ProbeContext>,
+    controls: Vec<AggregatorClient>,
     every_address: bool,
     incarnation: Incarnation,
-    collector: Collector,
+    collector: FactCollector,
     questions: watch::Sender<FactQuestions>,
 }
 
@@ -122,15 +122,16 @@ impl Agent {
         let listen = |source| AgentError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let echo_addr = listener.local_addr().map_err(listen)?;
-        let context = Context::new(config.resolv_conf.clone(), &config.extra_roots);
+        let context = ProbeContext::new(config.resolv_conf.clone(), &config.extra_roots);
         let control = control(&config, &context, config.aggregator.clone())?;
         let (questions, asked) = watch::channel(FactQuestions::default());
-        let collector = Collector::new(&config.vantage, config.facts.clone(), asked).map_err(|error| {
-            AgentError::Aggregator {
-                url: config.aggregator.clone(),
-                reason: chain(&error),
-            }
-        })?;
+        let collector =
+            FactCollector::new(&config.vantage, config.facts.clone(), asked).map_err(|error| {
+                AgentError::Aggregator {
+                    url: config.aggregator.clone(),
+                    reason: chain(&error),
+                }
+            })?;
         Ok(Self {
             listener,
             echo_addr,
@@ -174,10 +175,10 @@ impl Agent {
 
     /// Probes until cancelled; then lets running probes end for a second and delivers what is left.
     pub async fn run(self, cancel: CancellationToken) -> Result<(), AgentError> {
-        let status = Arc::new(Status::new(Spools::new(self.config.spool_capacity)));
+        let status = Arc::new(Status::new(ReplicaSpools::new(self.config.spool_capacity)));
         let (bell, rung) = watch::channel(());
-        let (replicas, known) = Replicas::new(self.controls, Arc::clone(&status));
-        let echo = Arc::new(Echo {
+        let (replicas, known) = NamedReplicas::new(self.controls, Arc::clone(&status));
+        let echo = Arc::new(EchoResponder {
             pod: self.config.pod.clone(),
             node: node_of(&self.config.vantage),
             instance: self.incarnation.clone(),
@@ -196,8 +197,8 @@ impl Agent {
             echo_port: self.echo_addr.port(),
             role: self.config.role,
         };
-        let facts = Arc::new(Desk::default());
-        let reports = Sender {
+        let facts = Arc::new(LatestFacts::default());
+        let reports = ReportHeaderSource {
             facts: Arc::clone(&facts),
             status: Arc::clone(&status),
             bell: rung,
@@ -223,7 +224,7 @@ impl Agent {
         ));
         let collecting = self.collector.run(move |found| facts.put(found), cancel.clone());
         parts.spawn(named("facts", collecting));
-        let runner = Runner::new(self.context, status, bell, &self.config.vantage);
+        let runner = ProbeRunner::new(self.context, status, bell, &self.config.vantage);
         let ended = probing(runner, &echo, &self.questions, lines, &mut parts, &cancel).await;
         farewell.cancel();
         let all_ended = async { while parts.join_next().await.is_some() {} };
@@ -236,8 +237,8 @@ impl Agent {
 }
 
 /// The way to an aggregator.
-fn control(config: &AgentConfig, context: &Context, url: Url) -> Result<Control, AgentError> {
-    let made = Control::new(
+fn control(config: &AgentConfig, context: &ProbeContext, url: Url) -> Result<AggregatorClient, AgentError> {
+    let made = AggregatorClient::new(
         url.clone(),
         config.token.clone(),
         &context.tls,
@@ -259,8 +260,8 @@ async fn named(part: &'static str, running: impl Future<Output = ()>) -> &'stati
 
 /// The loop of the agent: plan lines in, probes out.
 async fn probing(
-    mut runner: Runner,
-    echo: &Echo,
+    mut runner: ProbeRunner,
+    echo: &EchoResponder,
     questions: &watch::Sender<FactQuestions>,
     mut lines: mpsc::Receiver<PlanLine>,
     parts: &mut JoinSet<&'static str>,

@@ -1,6 +1,6 @@
 //! The one mapping from what the machine reports to the closed list of failure kinds.
 //!
-//! Our own faults come out as [`Fault::Own`] and never blame a target.
+//! Our own faults come out as [`FailureOrigin::Own`] and never blame a target.
 
 use std::{error::Error as _, io};
 
@@ -9,20 +9,20 @@ use rustls::{CertificateError, InvalidMessage};
 
 /// Whose fault ended a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum FailureOrigin {
     /// The target's side.
     Target(FailureKind),
     /// The prober or its machine.
     Own(OwnFault),
 }
 
-impl From<FailureKind> for Fault {
+impl From<FailureKind> for FailureOrigin {
     fn from(kind: FailureKind) -> Self {
         Self::Target(kind)
     }
 }
 
-impl From<OwnFault> for Fault {
+impl From<OwnFault> for FailureOrigin {
     fn from(own: OwnFault) -> Self {
         Self::Own(own)
     }
@@ -30,15 +30,15 @@ impl From<OwnFault> for Fault {
 
 /// Where and why a probe ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stop {
+pub(crate) struct EarlyEnd {
     pub(crate) phase: Phase,
-    pub(crate) fault: Fault,
+    pub(crate) fault: FailureOrigin,
     /// What the library or the kernel said, for people.
     pub(crate) detail: Option<String>,
 }
 
-impl Stop {
-    pub(crate) fn new(phase: Phase, fault: impl Into<Fault>) -> Self {
+impl EarlyEnd {
+    pub(crate) fn new(phase: Phase, fault: impl Into<FailureOrigin>) -> Self {
         Self {
             phase,
             fault: fault.into(),
@@ -61,12 +61,12 @@ impl Stop {
 
     pub(crate) fn outcome(self, status: Option<u16>) -> Outcome {
         match self.fault {
-            Fault::Target(kind) => Outcome::Failed {
+            FailureOrigin::Target(kind) => Outcome::Failed {
                 phase: self.phase,
                 kind,
                 status,
             },
-            Fault::Own(own) => Outcome::NotAsked { own },
+            FailureOrigin::Own(own) => Outcome::NotAsked { own },
         }
     }
 }
@@ -83,7 +83,7 @@ pub(crate) const fn timeout(phase: Phase) -> FailureKind {
 }
 
 /// An I/O error in a phase. A rustls error travels inside an `io::Error` and is looked for first (R8).
-pub(crate) fn of_io(error: &io::Error, phase: Phase) -> Fault {
+pub(crate) fn of_io(error: &io::Error, phase: Phase) -> FailureOrigin {
     if let Some(tls) = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>())
@@ -109,7 +109,7 @@ const fn closed(phase: Phase) -> FailureKind {
 }
 
 /// An errno in a phase; meanings from `connect(2)`, `ip(7)` and `tcp(7)`.
-fn of_errno(errno: i32, phase: Phase) -> Fault {
+fn of_errno(errno: i32, phase: Phase) -> FailureOrigin {
     let resolving = phase == Phase::Resolve;
     match errno {
         // EAGAIN of connect means that no local port is free.
@@ -129,7 +129,7 @@ fn of_errno(errno: i32, phase: Phase) -> Fault {
 }
 
 /// An error of the TLS library, in the handshake or later.
-pub(crate) fn of_tls(error: &rustls::Error) -> Fault {
+pub(crate) fn of_tls(error: &rustls::Error) -> FailureOrigin {
     use rustls::Error;
     match error {
         Error::InvalidCertificate(certificate) => of_certificate(certificate).into(),
@@ -160,14 +160,14 @@ fn of_certificate(error: &CertificateError) -> FailureKind {
 }
 
 /// An error of hyper. `phase` is where the exchange stood; `answering` says that a byte of the answer had come.
-pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> Stop {
+pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> EarlyEnd {
     let detail = describe(error);
     let mut cause = error.source();
     while let Some(inner) = cause {
         let h2 = inner.downcast_ref::<h2::Error>();
         if let Some(kind) = h2.and_then(of_h2) {
             let phase = if answering { Phase::Body } else { phase };
-            return Stop::new(phase, kind).because(detail);
+            return EarlyEnd::new(phase, kind).because(detail);
         }
         if let Some(io) = h2
             .and_then(h2::Error::get_io)
@@ -182,16 +182,16 @@ pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> St
                 (_, true) => Phase::Body,
                 (false, false) => phase,
             };
-            return Stop::new(phase, of_io(io, phase)).because(detail);
+            return EarlyEnd::new(phase, of_io(io, phase)).because(detail);
         }
         cause = inner.source();
     }
     let stop = if error.is_parse() {
-        Stop::new(phase, FailureKind::Malformed)
+        EarlyEnd::new(phase, FailureKind::Malformed)
     } else if answering {
-        Stop::new(Phase::Body, FailureKind::BodyCut)
+        EarlyEnd::new(Phase::Body, FailureKind::BodyCut)
     } else {
-        Stop::new(phase, FailureKind::Eof)
+        EarlyEnd::new(phase, FailureKind::Eof)
     };
     stop.because(detail)
 }
@@ -225,7 +225,7 @@ fn describe(error: &hyper::Error) -> String {
 mod tests {
     use super::*;
 
-    fn errno(code: i32, phase: Phase) -> Fault {
+    fn errno(code: i32, phase: Phase) -> FailureOrigin {
         of_io(&io::Error::from_raw_os_error(code), phase)
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Deadline(tokio::time::Instant);
 /// The deadline passed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the deadline passed")]
-pub(crate) struct Passed;
+pub(crate) struct DeadlineExceeded;
 
 impl Deadline {
     /// So long after an instant of the measuring clock; the two then cannot drift apart.
@@ -71,7 +71,9 @@ impl Deadline {
     }
 
     /// Waits for a future, but not past the deadline.
-    pub(crate) async fn bound<F: Future>(self, future: F) -> Result<F::Output, Passed> {
-        tokio::time::timeout_at(self.0, future).await.map_err(|_| Passed)
+    pub(crate) async fn bound<F: Future>(self, future: F) -> Result<F::Output, DeadlineExceeded> {
+        tokio::time::timeout_at(self.0, future)
+            .await
+            .map_err(|_| DeadlineExceeded)
     }
 }

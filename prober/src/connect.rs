@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     family,
     sys::{self, TcpInfo},
@@ -25,15 +25,15 @@ pub(crate) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// How an attempt to connect ended, with what was learnt either way.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct ConnectAttempt {
     /// The connection, or where it failed.
-    pub(crate) result: Result<TcpStream, Stop>,
+    pub(crate) result: Result<TcpStream, EarlyEnd>,
     /// When that was.
     pub(crate) ended: Instant,
     info: Option<TcpInfo>,
 }
 
-impl Attempt {
+impl ConnectAttempt {
     /// The handshake's round trip as the kernel saw it; only a connection has one.
     pub(crate) fn kernel_rtt(&self) -> Option<Micros> {
         let info = self.info.filter(|_| self.result.is_ok())?;
@@ -47,12 +47,12 @@ impl Attempt {
 }
 
 /// Connects to one address. Never tries another one, never twice.
-pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> Attempt {
+pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> ConnectAttempt {
     let (socket, called) = match start(address) {
         Ok(started) => started,
         Err(error) => {
-            return Attempt {
-                result: Err(Stop::io(Phase::Connect, &error)),
+            return ConnectAttempt {
+                result: Err(EarlyEnd::io(Phase::Connect, &error)),
                 ended: Instant::now(),
                 info: None,
             };
@@ -62,12 +62,12 @@ pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> Attempt 
         Ok(()) => deadline
             .bound(established(&socket))
             .await
-            .unwrap_or_else(|_| Err(Stop::timeout(Phase::Connect))),
+            .unwrap_or_else(|_| Err(EarlyEnd::timeout(Phase::Connect))),
         Err(error) => Err(refusal(&error, address.ip())),
     };
     let ended = Instant::now();
     let info = sys::tcp_info(socket.as_fd()).ok();
-    Attempt {
+    ConnectAttempt {
         result: outcome.map(|()| socket),
         ended,
         info,
@@ -90,8 +90,8 @@ fn start(address: SocketAddr) -> io::Result<(TcpStream, io::Result<()>)> {
 }
 
 /// Waits until the handshake is over.
-async fn established(stream: &TcpStream) -> Result<(), Stop> {
-    let failed = |error: io::Error| Stop::io(Phase::Connect, &error);
+async fn established(stream: &TcpStream) -> Result<(), EarlyEnd> {
+    let failed = |error: io::Error| EarlyEnd::io(Phase::Connect, &error);
     loop {
         stream.writable().await.map_err(failed)?;
         if let Some(error) = stream.take_error().map_err(failed)? {
@@ -111,11 +111,11 @@ async fn established(stream: &TcpStream) -> Result<(), Stop> {
 }
 
 /// An immediate error of connect. "No route" is the machine's own affair where it lacks the whole family.
-fn refusal(error: &io::Error, address: IpAddr) -> Stop {
-    let stop = Stop::io(Phase::Connect, error);
+fn refusal(error: &io::Error, address: IpAddr) -> EarlyEnd {
+    let stop = EarlyEnd::io(Phase::Connect, error);
     if error.raw_os_error() == Some(libc::ENETUNREACH) && !family::present(address) {
-        return Stop {
-            fault: Fault::Own(OwnFault::NoFamily),
+        return EarlyEnd {
+            fault: FailureOrigin::Own(OwnFault::NoFamily),
             ..stop
         };
     }

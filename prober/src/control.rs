@@ -10,13 +10,13 @@ use rustls::{
 };
 use url::{Host, Url};
 
-use crate::tls::Tls;
+use crate::tls::TlsConfigs;
 
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// What the prober shows to be let in.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Token {
+pub enum ProberCredential {
     /// The token itself.
     Fixed(String),
     /// A file that holds it, read anew for each request: projected `ServiceAccount` tokens are replaced while the
@@ -24,13 +24,13 @@ pub enum Token {
     File(PathBuf),
 }
 
-impl From<String> for Token {
+impl From<String> for ProberCredential {
     fn from(token: String) -> Self {
         Self::Fixed(token)
     }
 }
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for ProberCredential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Fixed(_) => f.write_str("Fixed(…)"),
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-impl Token {
+impl ProberCredential {
     fn read(&self) -> io::Result<String> {
         match self {
             Self::Fixed(token) => Ok(token.clone()),
@@ -64,30 +64,30 @@ pub enum AggregatorRoots {
 
 /// A client of the aggregator. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Control {
-    way: Way,
+pub(crate) struct AggregatorClient {
+    way: AggregatorEndpoint,
     base: Url,
-    token: Option<Token>,
+    token: Option<ProberCredential>,
     /// The one address that is meant, of those that the name leads to.
     pinned: Option<SocketAddr>,
 }
 
 /// How the aggregator is reached.
 #[derive(Debug, Clone)]
-enum Way {
+enum AggregatorEndpoint {
     Settled {
         http: Client,
         tls: Box<ClientConfig>,
     },
     Following {
         files: Vec<PathBuf>,
-        current: Arc<Mutex<Option<Current>>>,
+        current: Arc<Mutex<Option<CachedClient>>>,
     },
 }
 
 /// The client made of what the files said last.
 #[derive(Debug)]
-struct Current {
+struct CachedClient {
     pem: Vec<u8>,
     http: Client,
 }
@@ -101,22 +101,22 @@ pub(crate) enum NoControl {
     Client(#[from] reqwest::Error),
 }
 
-impl Control {
+impl AggregatorClient {
     pub(crate) fn new(
         base: Url,
-        token: Option<Token>,
-        probes: &Tls,
+        token: Option<ProberCredential>,
+        probes: &TlsConfigs,
         roots: &AggregatorRoots,
     ) -> Result<Self, NoControl> {
         if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
             return Err(NoControl::Url);
         }
         let way = match roots {
-            AggregatorRoots::AsProbes => Way::settled(probes.control(), None)?,
+            AggregatorRoots::AsProbes => AggregatorEndpoint::settled(probes.control(), None)?,
             AggregatorRoots::Only(roots) => {
-                Way::settled(Tls::with_roots(roots.iter().cloned()).control(), None)?
+                AggregatorEndpoint::settled(TlsConfigs::with_roots(roots.iter().cloned()).control(), None)?
             }
-            AggregatorRoots::Files(files) => Way::Following {
+            AggregatorRoots::Files(files) => AggregatorEndpoint::Following {
                 files: files.clone(),
                 current: Arc::default(),
             },
@@ -136,8 +136,10 @@ impl Control {
             Host::Ipv4(_) | Host::Ipv6(_) => None,
         });
         let way = match &self.way {
-            Way::Settled { tls, .. } => Way::settled(ClientConfig::clone(tls), pin)?,
-            Way::Following { files, .. } => Way::Following {
+            AggregatorEndpoint::Settled { tls, .. } => {
+                AggregatorEndpoint::settled(ClientConfig::clone(tls), pin)?
+            }
+            AggregatorEndpoint::Following { files, .. } => AggregatorEndpoint::Following {
                 files: files.clone(),
                 current: Arc::default(),
             },
@@ -165,8 +167,8 @@ impl Control {
     /// The client to use now.
     fn http(&self) -> io::Result<Client> {
         let (files, current) = match &self.way {
-            Way::Settled { http, .. } => return Ok(http.clone()),
-            Way::Following { files, current } => (files, current),
+            AggregatorEndpoint::Settled { http, .. } => return Ok(http.clone()),
+            AggregatorEndpoint::Following { files, current } => (files, current),
         };
         let mut current = current.lock();
         let read = read_all(files);
@@ -190,9 +192,9 @@ impl Control {
                 if known.is_some() {
                     tracing::info!("the aggregator has another CA now");
                 }
-                let http = client(Tls::with_roots(roots).control(), self.pin())
+                let http = client(TlsConfigs::with_roots(roots).control(), self.pin())
                     .map_err(|error| io::Error::other(chain(&error)))?;
-                *current = Some(Current {
+                *current = Some(CachedClient {
                     pem,
                     http: http.clone(),
                 });
@@ -227,7 +229,7 @@ impl Control {
     }
 }
 
-impl Way {
+impl AggregatorEndpoint {
     fn settled(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Self, reqwest::Error> {
         Ok(Self::Settled {
             http: client(tls.clone(), pin)?,
@@ -284,11 +286,11 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
-    fn control(base: &str) -> Result<Control, NoControl> {
-        Control::new(
+    fn control(base: &str) -> Result<AggregatorClient, NoControl> {
+        AggregatorClient::new(
             base.parse().unwrap(),
             None,
-            &Tls::with_roots([]),
+            &TlsConfigs::with_roots([]),
             &AggregatorRoots::AsProbes,
         )
     }
@@ -339,10 +341,12 @@ mod tests {
         let file = folder.path().join("ca.crt");
         let roots = AggregatorRoots::Files(vec![file.clone()]);
         let base = "https://agg:8443".parse().unwrap();
-        let control = Control::new(base, None, &Tls::with_roots([]), &roots).unwrap();
-        let known = |control: &Control| match &control.way {
-            Way::Following { current, .. } => current.lock().as_ref().map(|current| current.pem.clone()),
-            Way::Settled { .. } => None,
+        let control = AggregatorClient::new(base, None, &TlsConfigs::with_roots([]), &roots).unwrap();
+        let known = |control: &AggregatorClient| match &control.way {
+            AggregatorEndpoint::Following { current, .. } => {
+                current.lock().as_ref().map(|current| current.pem.clone())
+            }
+            AggregatorEndpoint::Settled { .. } => None,
         };
         let said = control.http().unwrap_err().to_string();
         assert!(said.contains("ca.crt"), "{said}");
@@ -373,13 +377,16 @@ mod tests {
 
     #[test]
     fn a_token_is_never_printed() {
-        assert_eq!(format!("{:?}", Token::Fixed("secret".into())), "Fixed(…)");
+        assert_eq!(
+            format!("{:?}", ProberCredential::Fixed("secret".into())),
+            "Fixed(…)"
+        );
     }
 
     #[test]
     fn a_token_file_is_read_at_each_use() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let token = Token::File(file.path().to_owned());
+        let token = ProberCredential::File(file.path().to_owned());
         fs::write(file.path(), "one\n").unwrap();
         assert_eq!(token.read().unwrap(), "one");
         fs::write(file.path(), "two\n").unwrap();

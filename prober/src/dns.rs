@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use crate::{
-    classify::{Fault, Stop, of_io},
-    clock::{Deadline, Passed},
+    classify::{EarlyEnd, FailureOrigin, of_io},
+    clock::{Deadline, DeadlineExceeded},
     connect,
 };
 
@@ -27,12 +27,12 @@ const MAX_DATAGRAM: usize = 4096;
 
 /// A name and what to ask for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct DnsQuestion {
     name: Name,
     record: RecordType,
 }
 
-impl Question {
+impl DnsQuestion {
     /// Takes the name as fully qualified.
     pub(crate) fn new(name: &str, record: RecordType) -> Result<Self, NotAName> {
         let mut parsed = Name::from_ascii(name).map_err(|_| NotAName)?;
@@ -70,7 +70,7 @@ pub(crate) enum NotAReply {
 
 /// What a server said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct DnsReply {
     /// Addresses in the order of the answer.
     pub(crate) addresses: Vec<IpAddr>,
     /// Smallest TTL on the way from the name to its addresses, in seconds. Of an answer without addresses how long a cache
@@ -85,7 +85,7 @@ pub(crate) struct Reply {
 /// Reads an answer. Only records on the way from the name over its aliases count.
 ///
 /// The flag says that the answer was truncated and needs TCP.
-pub(crate) fn decode(bytes: &[u8], id: u16, question: &Question) -> Result<(Reply, bool), NotAReply> {
+pub(crate) fn decode(bytes: &[u8], id: u16, question: &DnsQuestion) -> Result<(DnsReply, bool), NotAReply> {
     let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
     let meta = &message.metadata;
     let ours = meta.id == id && meta.message_type == MessageType::Response;
@@ -107,7 +107,7 @@ pub(crate) fn decode(bytes: &[u8], id: u16, question: &Question) -> Result<(Repl
         ResponseCode::Refused => Some(FailureKind::DnsRefused),
         _ => Some(FailureKind::ServFail),
     };
-    let reply = Reply {
+    let reply = DnsReply {
         addresses,
         ttl,
         failure,
@@ -116,7 +116,7 @@ pub(crate) fn decode(bytes: &[u8], id: u16, question: &Question) -> Result<(Repl
     Ok((reply, meta.truncation))
 }
 
-fn addresses(message: &Message, question: &Question) -> (Vec<IpAddr>, Option<u32>) {
+fn addresses(message: &Message, question: &DnsQuestion) -> (Vec<IpAddr>, Option<u32>) {
     let mut names = BTreeSet::from([question.name.clone()]);
     let mut ttl = None;
     // Aliases may stand in any order; each pass follows at least one more or is the last.
@@ -157,7 +157,7 @@ fn negative_ttl(message: &Message) -> Option<u32> {
 
 /// How a question travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub(crate) enum DnsTransportKind {
     /// Over UDP, and again over TCP where the answer is truncated.
     Udp,
     /// Over TCP at once.
@@ -167,15 +167,15 @@ pub(crate) enum Transport {
 /// Asks one server once.
 pub(crate) async fn ask(
     server: SocketAddr,
-    question: &Question,
-    transport: Transport,
+    question: &DnsQuestion,
+    transport: DnsTransportKind,
     deadline: Deadline,
-) -> Result<Reply, Stop> {
+) -> Result<DnsReply, EarlyEnd> {
     let query = query(&question.name, question.wire_type(), true);
     let id = query.metadata.id;
     let read = |bytes: &[u8]| decode(bytes, id, question);
     let (reply, tcp) = exchange(server, &query, transport, deadline, read).await?;
-    Ok(Reply { tcp, ..reply })
+    Ok(DnsReply { tcp, ..reply })
 }
 
 /// Asks one server once for records of any type, with all it says beside them. Without recursion it is asked for what it
@@ -186,7 +186,7 @@ pub(crate) async fn ask_for(
     record: WireType,
     recursion: bool,
     deadline: Deadline,
-) -> Result<Message, Stop> {
+) -> Result<Message, EarlyEnd> {
     let query = query(name, record, recursion);
     let id = query.metadata.id;
     let read = |bytes: &[u8]| {
@@ -200,7 +200,7 @@ pub(crate) async fn ask_for(
             _ => Err(NotAReply::Other),
         }
     };
-    let (message, _) = exchange(server, &query, Transport::Udp, deadline, read).await?;
+    let (message, _) = exchange(server, &query, DnsTransportKind::Udp, deadline, read).await?;
     Ok(message)
 }
 
@@ -215,15 +215,15 @@ fn query(name: &Name, record: WireType, recursion: bool) -> Message {
 async fn exchange<T>(
     server: SocketAddr,
     query: &Message,
-    transport: Transport,
+    transport: DnsTransportKind,
     deadline: Deadline,
     read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
-) -> Result<(T, bool), Stop> {
+) -> Result<(T, bool), EarlyEnd> {
     // The encoder fails on names beyond 255 bytes only, and a `Name` holds none.
     let bytes = query
         .to_vec()
-        .map_err(|error| Stop::new(Phase::Resolve, OwnFault::NoResources).because(error.to_string()))?;
-    if transport == Transport::Udp {
+        .map_err(|error| EarlyEnd::new(Phase::Resolve, OwnFault::NoResources).because(error.to_string()))?;
+    if transport == DnsTransportKind::Udp {
         let (reply, truncated) = over_udp(server, &bytes, deadline, &read).await?;
         if !truncated {
             return Ok((reply, false));
@@ -238,8 +238,8 @@ async fn over_udp<T>(
     query: &[u8],
     deadline: Deadline,
     read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
-) -> Result<(T, bool), Stop> {
-    let failed = |error: io::Error| Stop::io(Phase::Resolve, &error);
+) -> Result<(T, bool), EarlyEnd> {
+    let failed = |error: io::Error| EarlyEnd::io(Phase::Resolve, &error);
     let local: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -253,7 +253,7 @@ async fn over_udp<T>(
     loop {
         let len = match deadline.bound(socket.recv(&mut buffer)).await {
             Ok(got) => got.map_err(failed)?,
-            Err(Passed) => return Err(silence(stranger)),
+            Err(DeadlineExceeded) => return Err(silence(stranger)),
         };
         match read(&buffer[..len]) {
             Ok(answer) => return Ok(answer),
@@ -264,10 +264,10 @@ async fn over_udp<T>(
 }
 
 /// Nothing usable came. What did come decides between "silent" and "answers nonsense".
-fn silence(stranger: Option<NotAReply>) -> Stop {
+fn silence(stranger: Option<NotAReply>) -> EarlyEnd {
     match stranger {
-        Some(wrong) => Stop::new(Phase::Resolve, FailureKind::DnsMalformed).because(wrong.to_string()),
-        None => Stop::timeout(Phase::Resolve),
+        Some(wrong) => EarlyEnd::new(Phase::Resolve, FailureKind::DnsMalformed).because(wrong.to_string()),
+        None => EarlyEnd::timeout(Phase::Resolve),
     }
 }
 
@@ -276,13 +276,13 @@ async fn over_tcp<T>(
     query: &[u8],
     deadline: Deadline,
     read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
-) -> Result<(T, bool), Stop> {
+) -> Result<(T, bool), EarlyEnd> {
     let exchange = async {
         let mut stream = connect::connect(server, deadline)
             .await
             .result
             .map_err(over_tcp_failed)?;
-        let failed = |error: io::Error| Stop::io(Phase::Resolve, &error);
+        let failed = |error: io::Error| EarlyEnd::io(Phase::Resolve, &error);
         let mut framed = Vec::with_capacity(query.len() + 2);
         // A query is a name and a few bytes.
         framed.extend(u16::try_from(query.len()).unwrap_or(u16::MAX).to_be_bytes());
@@ -296,17 +296,19 @@ async fn over_tcp<T>(
     deadline
         .bound(exchange)
         .await
-        .unwrap_or_else(|Passed| Err(Stop::timeout(Phase::Resolve)))
+        .unwrap_or_else(|DeadlineExceeded| Err(EarlyEnd::timeout(Phase::Resolve)))
 }
 
 /// The connect to a resolver is a part of resolving: it is booked there, with the resolver's own kinds.
-fn over_tcp_failed(stop: Stop) -> Stop {
+fn over_tcp_failed(stop: EarlyEnd) -> EarlyEnd {
     let fault = match stop.fault {
-        Fault::Target(FailureKind::ConnectTimeout) => of_io(&io::ErrorKind::TimedOut.into(), Phase::Resolve),
-        Fault::Target(_) => FailureKind::ResolverUnreachable.into(),
-        own @ Fault::Own(_) => own,
+        FailureOrigin::Target(FailureKind::ConnectTimeout) => {
+            of_io(&io::ErrorKind::TimedOut.into(), Phase::Resolve)
+        }
+        FailureOrigin::Target(_) => FailureKind::ResolverUnreachable.into(),
+        own @ FailureOrigin::Own(_) => own,
     };
-    Stop {
+    EarlyEnd {
         phase: Phase::Resolve,
         fault,
         ..stop

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn question() -> Question {
-    Question::new("shop.example.test", RecordType::A).unwrap()
+fn question() -> DnsQuestion {
+    DnsQuestion::new("shop.example.test", RecordType::A).unwrap()
 }
 
 fn name(text: &str) -> Name {
@@ -96,7 +96,7 @@ fn addresses_behind_a_failure_code_are_none() {
 fn another_id_another_question_or_a_query_is_no_reply() {
     let bytes = reply(ResponseCode::NoError, vec![]);
     assert_eq!(decode(&bytes, 8, &question()), Err(NotAReply::Other));
-    let other = Question::new("other.example.test", RecordType::A).unwrap();
+    let other = DnsQuestion::new("other.example.test", RecordType::A).unwrap();
     assert_eq!(decode(&bytes, 7, &other), Err(NotAReply::Other));
     let mut query = Message::query();
     query.add_query(Query::query(name("shop.example.test"), WireType::A));
@@ -109,7 +109,7 @@ fn another_id_another_question_or_a_query_is_no_reply() {
 
 #[test]
 fn a_label_beyond_63_bytes_is_no_name() {
-    assert_eq!(Question::new(&"x".repeat(64), RecordType::A), Err(NotAName));
+    assert_eq!(DnsQuestion::new(&"x".repeat(64), RecordType::A), Err(NotAName));
 }
 
 proptest! {

@@ -38,23 +38,23 @@ const REST: Duration = Duration::from_millis(100);
 
 /// What the echo answers with.
 #[derive(Debug)]
-pub(crate) struct Echo {
+pub(crate) struct EchoResponder {
     pub(crate) pod: PodName,
     pub(crate) node: NodeName,
     pub(crate) instance: Incarnation,
-    pub(crate) nonces: RwLock<Nonces>,
+    pub(crate) nonces: RwLock<EchoNonces>,
     pub(crate) status: Arc<Status>,
 }
 
 /// What the echo answers to: nothing before the first plan.
 #[derive(Debug, Default)]
-pub(crate) struct Nonces {
+pub(crate) struct EchoNonces {
     current: Box<str>,
     /// The one before, and until when it counts.
     former: Option<(Box<str>, Instant)>,
 }
 
-impl Nonces {
+impl EchoNonces {
     /// Takes that of a new plan. The one before it counts for a while: peers hear of the new one seconds later.
     pub(crate) fn renew(&mut self, nonce: &str, now: Instant) {
         if *self.current != *nonce {
@@ -71,7 +71,7 @@ impl Nonces {
 }
 
 /// Serves until cancelled, then closes idle connections and lets busy ones answer.
-pub(crate) async fn serve(listener: TcpListener, echo: Arc<Echo>, cancel: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, echo: Arc<EchoResponder>, cancel: CancellationToken) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -111,7 +111,12 @@ async fn rest(cancel: &CancellationToken) {
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, echo: Arc<Echo>, cancel: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    echo: Arc<EchoResponder>,
+    cancel: CancellationToken,
+) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, %peer, "cannot set TCP_NODELAY for a client of the echo");
     }
@@ -141,7 +146,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, echo: Arc<Echo>, cancel
     }
 }
 
-impl Echo {
+impl EchoResponder {
     fn answer(&self, request: &Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         if request.method() != Method::GET {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");

@@ -33,11 +33,11 @@ pub(crate) fn patience(interval: Duration, gone: Duration) -> Option<Duration> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    fronts: BTreeMap<IpAddr, Known>,
+    fronts: BTreeMap<IpAddr, KnownEvidence>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownEvidence {
     successes: u64,
     asked_on_failure: Option<Instant>,
 }

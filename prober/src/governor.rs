@@ -18,12 +18,12 @@ const AT_ONCE: u32 = 100;
 const MOST_TARGETS: usize = 8192;
 
 #[derive(Debug, Default)]
-pub(crate) struct Governor {
+pub(crate) struct ConcurrencyLimiter {
     /// The time until which each target's budget is spent (a "generic cell rate" of one instant a target).
     spent: BTreeMap<TargetId, Instant>,
 }
 
-impl Governor {
+impl ConcurrencyLimiter {
     /// Whether one more probe of the target may start now; counts it if so.
     pub(crate) fn allows(&mut self, target: &TargetId, now: Instant) -> bool {
         let step = Duration::from_secs(1) / A_SECOND;
@@ -47,13 +47,13 @@ mod tests {
         format!("http://h{n}.example.test/").parse().unwrap()
     }
 
-    fn started(governor: &mut Governor, n: usize, now: Instant) -> usize {
+    fn started(governor: &mut ConcurrencyLimiter, n: usize, now: Instant) -> usize {
         (0..1000).filter(|_| governor.allows(&target(n), now)).count()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_target_has_a_burst_and_then_its_rate_and_others_have_their_own() {
-        let mut governor = Governor::default();
+        let mut governor = ConcurrencyLimiter::default();
         let now = Instant::now();
         assert_eq!(started(&mut governor, 1, now), 100);
         assert_eq!(started(&mut governor, 1, now + Duration::from_secs(1)), 50);
@@ -67,7 +67,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_memory_is_bounded() {
-        let mut governor = Governor::default();
+        let mut governor = ConcurrencyLimiter::default();
         for n in 0..3 * MOST_TARGETS {
             assert!(governor.allows(&target(n), Instant::now()));
         }

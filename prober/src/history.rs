@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use parallax_model::{EventTime, Micros};
 
-use crate::spool::Line;
+use crate::spool::SpooledObservation;
 
 /// How far back. An incident that began within it is known to an aggregator that starts now.
 const SPAN: Micros = Micros::from_secs(600);
@@ -15,14 +15,14 @@ const BYTES: usize = 4 << 20;
 
 /// The latest observations, in order of number.
 #[derive(Debug, Default)]
-pub(crate) struct History {
-    lines: VecDeque<Line>,
+pub(crate) struct RecentObservations {
+    lines: VecDeque<SpooledObservation>,
     bytes: usize,
 }
 
-impl History {
+impl RecentObservations {
     /// Remembers one. What belongs to a run is nothing to whoever did not order it.
-    pub(crate) fn push(&mut self, line: Line) {
+    pub(crate) fn push(&mut self, line: SpooledObservation) {
         if line.run {
             return;
         }
@@ -43,7 +43,7 @@ impl History {
     }
 
     /// Everything that was started since then, in order of number.
-    pub(crate) fn since(&self, since: EventTime) -> impl Iterator<Item = Line> {
+    pub(crate) fn since(&self, since: EventTime) -> impl Iterator<Item = SpooledObservation> {
         self.lines.iter().filter(move |line| line.at >= since).cloned()
     }
 }
@@ -55,20 +55,20 @@ mod tests {
 
     use super::*;
 
-    fn line(seq: u64, at: i64) -> Line {
+    fn line(seq: u64, at: i64) -> SpooledObservation {
         let text = r#"{"seq":0,"t_us":0,"target":"http://a/","channel":"vip","result":"ok"}"#;
         let mut observation: Observation = serde_json::from_str(text).unwrap();
         (observation.seq, observation.at) = (ReportSeq(seq), EventTime(at));
-        Line::of(&observation).unwrap()
+        SpooledObservation::of(&observation).unwrap()
     }
 
-    fn numbers(history: &History, since: i64) -> Vec<u64> {
+    fn numbers(history: &RecentObservations, since: i64) -> Vec<u64> {
         history.since(EventTime(since)).map(|line| line.seq.0).collect()
     }
 
     #[test]
     fn ten_minutes_are_kept_and_no_more() {
-        let mut history = History::default();
+        let mut history = RecentObservations::default();
         assert_eq!(history.earliest(), None);
         for minute in 0..30 {
             history.push(line(minute, 60_000_000 * i64::try_from(minute).unwrap()));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn however_much_there_is_the_memory_is_bounded_and_the_oldest_goes() {
-        let mut history = History::default();
+        let mut history = RecentObservations::default();
         for seq in 0..10 {
             let mut line = line(seq, 1);
             line.json = Bytes::from(vec![b'x'; 1 << 20]);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn what_a_run_saw_is_not_kept() {
-        let mut history = History::default();
+        let mut history = RecentObservations::default();
         let mut of_a_run = line(1, 1);
         of_a_run.run = true;
         history.push(of_a_run);

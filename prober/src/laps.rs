@@ -6,7 +6,7 @@ use parallax_model::{Micros, Phase, PhaseTimes};
 
 /// The times of one probe as they grow.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Laps {
+pub(crate) struct PhaseTimer {
     start: Instant,
     /// Up to here everything is booked.
     mark: Instant,
@@ -14,7 +14,7 @@ pub(crate) struct Laps {
     pub(crate) times: PhaseTimes,
 }
 
-impl Laps {
+impl PhaseTimer {
     pub(crate) fn start() -> Self {
         let now = Instant::now();
         Self {
@@ -36,7 +36,7 @@ impl Laps {
         self.book_until(phase, Instant::now());
     }
 
-    /// As [`Laps::book`], for a phase that ended a little earlier; nothing where that is before the last booking.
+    /// As [`PhaseTimer::book`], for a phase that ended a little earlier; nothing where that is before the last booking.
     pub(crate) fn book_until(&mut self, phase: Phase, end: Instant) {
         let spent = self.lap(end);
         self.times.add(phase, spent);
@@ -76,7 +76,7 @@ mod tests {
         fn whatever_is_booked_adds_up_to_the_total_to_the_microsecond(
             ends in proptest::collection::vec((0_u64..5_000_000, 0_usize..9), 0..40)
         ) {
-            let mut laps = Laps::start();
+            let mut laps = PhaseTimer::start();
             for (nanos, phase) in ends {
                 // Some of these lie before the last booking.
                 let end = laps.start + Duration::from_nanos(nanos);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_comes_before_the_first_phase_is_no_part_of_the_total() {
-        let mut laps = Laps::start();
+        let mut laps = PhaseTimer::start();
         let begun = laps.start;
         laps.set_out();
         assert!(laps.start >= begun);

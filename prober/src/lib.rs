@@ -59,18 +59,18 @@ mod ttl;
 pub use agent::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, run_agent};
 pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
-pub use context::Context;
-pub use control::{AggregatorRoots, Token};
+pub use context::ProbeContext;
+pub use control::{AggregatorRoots, ProberCredential};
 pub use facts::FactSources;
 pub use probe::{SERVED_BY_HEADERS, run};
 pub use profile::{
-    AddressRule, BodyRule, Challenge, ClientProfile, DialOutcome, DialTried, LookupRule, Problem,
-    ProblemClass, Profile, RedirectRules, Trim, Validation, validate,
+    AcmeProblem, AddressRule, BodyRule, BodyTrim, ChallengeRequest, ClientProfile, DialOutcome, DialTried,
+    LookupRule, ProblemClass, Profile, RedirectRules, ValidationResult, validate,
 };
 pub use resolution::{
-    FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, Tried, libc_answers, resolve_all,
+    FamilyAnswer, FoundAddress, LibcAnswers, Resolution, ResolverChoice, TriedName, libc_answers, resolve_all,
 };
-pub use result::{AnswerFacts, Hop, ProbeResult};
+pub use result::{AnswerFacts, ProbeResult, RedirectHop};
 pub use role::Role;
-pub use tls::Tls;
+pub use tls::TlsConfigs;
 pub use ttl::{NoEvidence, ask_ttl};

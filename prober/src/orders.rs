@@ -28,20 +28,20 @@ const SPREAD: Duration = Duration::from_millis(60);
 const SHORTEST: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
-pub(crate) struct Orders {
+pub(crate) struct RequestQueue {
     seen: VecDeque<RunId>,
-    due: BTreeMap<(Instant, u64), Due>,
+    due: BTreeMap<(Instant, u64), DueRequest>,
     next: u64,
 }
 
 #[derive(Debug)]
-struct Due {
+struct DueRequest {
     assignment: Arc<Assignment>,
     /// How often after this time.
     left: u32,
 }
 
-impl Orders {
+impl RequestQueue {
     /// Takes an order; whether it is a new one.
     pub(crate) fn take(&mut self, order: RunOrder, vantage: &Vantage, now: Instant) -> bool {
         if self.seen.contains(&order.id) || order.rounds == 0 {
@@ -57,7 +57,7 @@ impl Orders {
                 break;
             }
             let at = now + jitter::within(SPREAD, &[assignment.target.as_str(), &vantage]);
-            let due = Due {
+            let due = DueRequest {
                 assignment: Arc::new(assignment),
                 left: order.rounds.min(ROUNDS) - 1,
             };
@@ -66,7 +66,7 @@ impl Orders {
         true
     }
 
-    fn put(&mut self, at: Instant, due: Due) {
+    fn put(&mut self, at: Instant, due: DueRequest) {
         self.due.insert((at, self.next), due);
         self.next += 1;
     }
@@ -83,11 +83,11 @@ impl Orders {
             if at > now {
                 break;
             }
-            let Due { assignment, left } = first.remove();
+            let DueRequest { assignment, left } = first.remove();
             if let Some(left) = left.checked_sub(1) {
                 let interval = Duration::from(assignment.interval).max(SHORTEST);
                 let assignment = Arc::clone(&assignment);
-                self.put(at + interval, Due { assignment, left });
+                self.put(at + interval, DueRequest { assignment, left });
             }
             starts.push((assignment, now - at));
         }
@@ -115,7 +115,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_probe_starts_at_once_and_each_round_an_interval_later_and_then_it_is_over() {
-        let mut orders = Orders::default();
+        let mut orders = RequestQueue::default();
         let now = Instant::now();
         assert!(orders.take(order("r-1", 3), &vantage(), now));
         let mut starts = Vec::new();
@@ -130,7 +130,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_a_new_stream_tells_again_is_not_made_again() {
-        let mut orders = Orders::default();
+        let mut orders = RequestQueue::default();
         let now = Instant::now();
         assert!(orders.take(order("r-1", 1), &vantage(), now));
         assert_eq!(orders.take_due(now + SPREAD).len(), 1);
@@ -141,7 +141,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn however_large_an_order_is_what_waits_is_bounded() {
-        let mut orders = Orders::default();
+        let mut orders = RequestQueue::default();
         let mut large = order("r-1", u32::MAX);
         large.assignments = vec![large.assignments[0].clone(); MOST + 7];
         orders.take(large, &vantage(), Instant::now());

@@ -13,11 +13,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    control::{Control, chain},
+    control::{AggregatorClient, chain},
     jitter,
     logged_reason::LoggedReason,
     replica_key::ReplicaKey,
-    replicas::Known,
+    replicas::KnownReplicas,
     role::Role,
     status::Status,
 };
@@ -37,7 +37,7 @@ const FORMER: Duration = Duration::from_secs(30);
 /// Keeps a plan stream open.
 #[derive(Debug)]
 pub(crate) struct PlanClient {
-    pub(crate) known: watch::Receiver<Arc<Known>>,
+    pub(crate) known: watch::Receiver<Arc<KnownReplicas>>,
     pub(crate) status: Arc<Status>,
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
@@ -49,7 +49,7 @@ pub(crate) struct PlanClient {
 
 /// Why a stream ended.
 #[derive(Debug, thiserror::Error)]
-enum Ended {
+enum StreamEnd {
     #[error("{}", chain(.0))]
     Http(#[from] reqwest::Error),
     #[error("cannot ask the aggregator: {0}")]
@@ -74,14 +74,14 @@ enum Ended {
 
 /// The latest epoch, and when something of it was heard.
 #[derive(Debug, Default)]
-struct Latest(Option<(u64, Instant)>);
+struct LatestEpoch(Option<(u64, Instant)>);
 
-impl Latest {
+impl LatestEpoch {
     /// Whether a plan of this epoch is to be taken.
-    fn takes(&mut self, found: PlanRevision, now: Instant) -> Result<(), Ended> {
+    fn takes(&mut self, found: PlanRevision, now: Instant) -> Result<(), StreamEnd> {
         match self.0 {
             Some((known, heard)) if found.epoch < known && now.duration_since(heard) < FORMER => {
-                Err(Ended::Former { found, known })
+                Err(StreamEnd::Former { found, known })
             }
             _ => {
                 self.0 = Some((found.epoch, now));
@@ -101,7 +101,7 @@ impl PlanClient {
     /// Runs until cancelled, or until nobody takes the lines.
     pub(crate) async fn follow(self, lines: mpsc::Sender<PlanLine>, cancel: CancellationToken) {
         let mut attempt = 0;
-        let mut latest = Latest::default();
+        let mut latest = LatestEpoch::default();
         let mut logged = LoggedReason::default();
         let mut asked = None;
         // How many have been asked in vain, one after the other.
@@ -116,10 +116,10 @@ impl PlanClient {
                     Err(ended) = self.stream(control, &lines, (&mut latest, &mut heard)) => ended,
                     else => return,
                 },
-                None => Ended::Nobody,
+                None => StreamEnd::Nobody,
             };
             asked = next.map(|(key, _)| key);
-            if matches!(ended, Ended::NoListener) {
+            if matches!(ended, StreamEnd::NoListener) {
                 return;
             }
             if heard {
@@ -151,10 +151,10 @@ impl PlanClient {
     /// One stream, to its end.
     async fn stream(
         &self,
-        control: &Control,
+        control: &AggregatorClient,
         lines: &mpsc::Sender<PlanLine>,
-        (latest, heard): (&mut Latest, &mut bool),
-    ) -> Result<(), Ended> {
+        (latest, heard): (&mut LatestEpoch, &mut bool),
+    ) -> Result<(), StreamEnd> {
         let (vantage, echo_port) = (self.vantage.to_string(), self.echo_port.to_string());
         let mut query = vec![
             ("vantage", vantage.as_str()),
@@ -170,9 +170,9 @@ impl PlanClient {
         let mut response = patiently(silence, request.send()).await??;
         if !response.status().is_success() {
             let status = response.status();
-            return Err(Ended::Status(status, why(response, silence).await));
+            return Err(StreamEnd::Status(status, why(response, silence).await));
         }
-        let mut frames = Frames::default();
+        let mut frames = LineDecoder::default();
         loop {
             let line = self.line(&mut response, &mut frames, silence).await?;
             let line = read(&line)?;
@@ -188,28 +188,28 @@ impl PlanClient {
                     .saturating_mul(3)
                     .clamp(least, most);
             }
-            lines.send(line).await.map_err(|_| Ended::NoListener)?;
+            lines.send(line).await.map_err(|_| StreamEnd::NoListener)?;
         }
     }
 
     async fn line(
         &self,
         response: &mut Response,
-        frames: &mut Frames,
+        frames: &mut LineDecoder,
         silence: Duration,
-    ) -> Result<Vec<u8>, Ended> {
+    ) -> Result<Vec<u8>, StreamEnd> {
         loop {
             if let Some(line) = frames.next() {
                 return Ok(line);
             }
             let chunk = patiently(silence, response.chunk()).await??;
-            frames.push(&chunk.ok_or(Ended::Closed)?)?;
+            frames.push(&chunk.ok_or(StreamEnd::Closed)?)?;
         }
     }
 }
 
 /// The one after the last that was asked.
-fn next(known: &Known, asked: Option<&ReplicaKey>) -> Option<(ReplicaKey, Control)> {
+fn next(known: &KnownReplicas, asked: Option<&ReplicaKey>) -> Option<(ReplicaKey, AggregatorClient)> {
     let after = asked.and_then(|asked| known.range(asked..).find(|(key, _)| *key != asked));
     let (key, control) = after.or_else(|| known.first_key_value())?;
     Some((key.clone(), control.clone()))
@@ -236,22 +236,22 @@ async fn why(mut response: Response, patience: Duration) -> String {
         .collect()
 }
 
-async fn patiently<F: Future>(silence: Duration, future: F) -> Result<F::Output, Ended> {
+async fn patiently<F: Future>(silence: Duration, future: F) -> Result<F::Output, StreamEnd> {
     time::timeout(silence, future)
         .await
-        .map_err(|_| Ended::Silent(silence))
+        .map_err(|_| StreamEnd::Silent(silence))
 }
 
 /// Cuts a stream of chunks into lines.
 #[derive(Debug, Default)]
-struct Frames {
+struct LineDecoder {
     buffer: Vec<u8>,
     /// Up to here no line ends.
     searched: usize,
 }
 
-impl Frames {
-    fn push(&mut self, chunk: &[u8]) -> Result<(), Ended> {
+impl LineDecoder {
+    fn push(&mut self, chunk: &[u8]) -> Result<(), StreamEnd> {
         self.buffer.extend_from_slice(chunk);
         let line = self.buffer.len()
             - self
@@ -260,7 +260,7 @@ impl Frames {
                 .rposition(|b| *b == b'\n')
                 .map_or(0, |at| at + 1);
         if line > LONGEST {
-            Err(Ended::TooLong)
+            Err(StreamEnd::TooLong)
         } else {
             Ok(())
         }
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_plan_of_a_former_epoch_is_taken_only_when_nothing_of_a_later_one_was_heard_for_long() {
-        let (mut latest, start) = (Latest::default(), Instant::now());
+        let (mut latest, start) = (LatestEpoch::default(), Instant::now());
         let plan = |epoch| PlanRevision { epoch, n: 1 };
         latest.takes(plan(7), start).unwrap();
         latest.takes(plan(8), start).unwrap();
@@ -366,7 +366,7 @@ mod tests {
         let late = start + FORMER + FORMER / 2;
         assert!(matches!(
             latest.takes(plan(7), late),
-            Err(Ended::Former { known: 8, .. })
+            Err(StreamEnd::Former { known: 8, .. })
         ));
         latest.takes(plan(8), late).unwrap();
         latest.takes(plan(7), late + FORMER).unwrap();
@@ -374,11 +374,11 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_not_kept_for_ever() {
-        let mut frames = Frames::default();
+        let mut frames = LineDecoder::default();
         let chunk = vec![b'x'; LONGEST];
         frames.push(&chunk).unwrap();
         assert_eq!(frames.next(), None);
-        assert!(matches!(frames.push(b"x"), Err(Ended::TooLong)));
+        assert!(matches!(frames.push(b"x"), Err(StreamEnd::TooLong)));
     }
 
     proptest! {
@@ -388,7 +388,7 @@ mod tests {
             cut in 1_usize..30,
         ) {
             let stream: Vec<u8> = lines.iter().flat_map(|l| format!("{l}\n\n").into_bytes()).collect();
-            let mut frames = Frames::default();
+            let mut frames = LineDecoder::default();
             let mut out = Vec::new();
             for chunk in stream.chunks(cut) {
                 frames.push(chunk).unwrap();

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use url::Host;
 
 use crate::{
-    control::{Control, NoControl},
+    control::{AggregatorClient, NoControl},
     jitter,
     replica_key::ReplicaKey,
     status::Status,
@@ -30,19 +30,22 @@ const LOOK: Duration = Duration::from_secs(10);
 const MOST: usize = 8;
 
 /// All aggregators, and the way to each.
-pub(crate) type Known = BTreeMap<ReplicaKey, Control>;
+pub(crate) type KnownReplicas = BTreeMap<ReplicaKey, AggregatorClient>;
 
 /// Those that are given by name.
 #[derive(Debug)]
-pub(crate) struct Replicas {
-    named: Vec<Control>,
-    known: watch::Sender<Arc<Known>>,
+pub(crate) struct NamedReplicas {
+    named: Vec<AggregatorClient>,
+    known: watch::Sender<Arc<KnownReplicas>>,
     status: Arc<Status>,
 }
 
-impl Replicas {
-    pub(crate) fn new(named: Vec<Control>, status: Arc<Status>) -> (Self, watch::Receiver<Arc<Known>>) {
-        let begin: Known = named
+impl NamedReplicas {
+    pub(crate) fn new(
+        named: Vec<AggregatorClient>,
+        status: Arc<Status>,
+    ) -> (Self, watch::Receiver<Arc<KnownReplicas>>) {
+        let begin: KnownReplicas = named
             .iter()
             .enumerate()
             .map(|(url, control)| (ReplicaKey::by_name(url), control.clone()))
@@ -91,7 +94,7 @@ impl Replicas {
     /// Takes what each name leads to; nothing where that cannot be known at present.
     fn take(&self, found: Vec<Option<BTreeSet<SocketAddr>>>) {
         let before = self.known.borrow().clone();
-        let mut now = Known::new();
+        let mut now = KnownReplicas::new();
         for (url, (control, addresses)) in self.named.iter().zip(found).enumerate() {
             let Some(addresses) = addresses else {
                 let same = before.iter().filter(|(key, _)| key.url == url);
@@ -142,16 +145,16 @@ fn one_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{control::AggregatorRoots, spools::Spools, tls::Tls};
+    use crate::{control::AggregatorRoots, spools::ReplicaSpools, tls::TlsConfigs};
 
     #[test]
     fn a_name_is_one_aggregator_until_it_leads_to_several_and_what_is_known_stays_while_it_leads_nowhere() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let base = "http://aggregator.example.test:8443".parse().unwrap();
-        let trust = (Tls::with_roots([]), AggregatorRoots::AsProbes);
-        let control = Control::new(base, None, &trust.0, &trust.1).unwrap();
-        let status = Arc::new(Status::new(Spools::new(9)));
-        let (replicas, known) = Replicas::new(vec![control], Arc::clone(&status));
+        let trust = (TlsConfigs::with_roots([]), AggregatorRoots::AsProbes);
+        let control = AggregatorClient::new(base, None, &trust.0, &trust.1).unwrap();
+        let status = Arc::new(Status::new(ReplicaSpools::new(9)));
+        let (replicas, known) = NamedReplicas::new(vec![control], Arc::clone(&status));
         let shown = || -> Vec<String> { known.borrow().keys().map(ToString::to_string).collect() };
         let address = |n: u8| SocketAddr::from(([10, 0, 0, n], 8_443));
         assert_eq!(shown(), ["aggregator 0"]);

@@ -19,14 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::Clock,
-    control::{Control, chain},
-    facts::{Desk, Telling},
+    control::{AggregatorClient, chain},
+    facts::{FactDelivery, LatestFacts},
     jitter,
     replica_key::ReplicaKey,
-    replicas::Known,
-    report_log::Log,
-    spool::{BATCH, Line},
-    status::{Batch, Status},
+    replicas::KnownReplicas,
+    report_log::ReportLog,
+    spool::{BATCH, SpooledObservation},
+    status::{ReportBatch, Status},
 };
 
 /// How long failures wait for company: those of one broken front come together.
@@ -48,20 +48,20 @@ const ANSWER: usize = 16 << 10;
 
 /// What every report needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Sender {
+pub(crate) struct ReportHeaderSource {
     pub(crate) status: Arc<Status>,
     /// Rung when a failure was spooled.
     pub(crate) bell: watch::Receiver<()>,
     pub(crate) clock: Clock,
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
-    pub(crate) facts: Arc<Desk>,
+    pub(crate) facts: Arc<LatestFacts>,
 }
 
-impl Sender {
+impl ReportHeaderSource {
     /// Carries reports to every aggregator there is until cancelled; then delivers to each once more. One that does not
     /// take them costs the others nothing.
-    pub(crate) async fn run(self, mut known: watch::Receiver<Arc<Known>>, cancel: CancellationToken) {
+    pub(crate) async fn run(self, mut known: watch::Receiver<Arc<KnownReplicas>>, cancel: CancellationToken) {
         let mut reporters = JoinSet::new();
         let mut running = BTreeMap::new();
         loop {
@@ -79,7 +79,7 @@ impl Sender {
                         sender: self.clone(),
                         key: key.clone(),
                         control: control.clone(),
-                        telling: Telling::default(),
+                        telling: FactDelivery::default(),
                     };
                     running.insert(key.clone(), reporters.spawn(reporter.run(cancel.clone())));
                 }
@@ -108,15 +108,15 @@ impl Sender {
 /// Carries reports to one aggregator.
 #[derive(Debug)]
 struct Reporter {
-    sender: Sender,
+    sender: ReportHeaderSource,
     key: ReplicaKey,
-    control: Control,
-    telling: Telling,
+    control: AggregatorClient,
+    telling: FactDelivery,
 }
 
 /// What became of one request.
 #[derive(Debug, PartialEq, Eq)]
-enum Delivery {
+enum DeliveryResult {
     /// Taken; and whether the aggregator wants what was reported before.
     Acknowledged(Option<Resend>),
     /// Not now; the same again later.
@@ -147,7 +147,7 @@ impl Reporter {
     }
 
     async fn cycle(&mut self, cancel: &CancellationToken) {
-        let mut log = Log::of(&self.key);
+        let mut log = ReportLog::of(&self.key);
         loop {
             self.work(cancel).await;
             let last = cancel.is_cancelled();
@@ -160,7 +160,7 @@ impl Reporter {
 
     /// Waits until it is time to deliver.
     async fn work(&mut self, cancel: &CancellationToken) {
-        let Sender { status, bell, .. } = &mut self.sender;
+        let ReportHeaderSource { status, bell, .. } = &mut self.sender;
         let failure = async {
             while !status.urgent(&self.key) {
                 if bell.changed().await.is_err() {
@@ -179,7 +179,7 @@ impl Reporter {
 
     /// Delivers until less than a full report waits; while stopping, until the first failure. With nothing to deliver an empty report
     /// goes out, so that the aggregator knows that there is nothing and may close the round.
-    async fn deliver(&mut self, cancel: &CancellationToken, log: &mut Log) {
+    async fn deliver(&mut self, cancel: &CancellationToken, log: &mut ReportLog) {
         let status = Arc::clone(&self.sender.status);
         let mut attempt = 0;
         loop {
@@ -188,7 +188,7 @@ impl Reporter {
             };
             let stopping = cancel.is_cancelled();
             match self.post(&batch).await {
-                Delivery::Acknowledged(wanted) => {
+                DeliveryResult::Acknowledged(wanted) => {
                     status.acknowledge(&self.key);
                     if let Some(wanted) = wanted
                         && batch.resent.as_ref() != Some(&wanted.life)
@@ -206,13 +206,13 @@ impl Reporter {
                     log.delivered();
                     attempt = 0;
                 }
-                Delivery::Refused(code) => {
+                DeliveryResult::Refused(code) => {
                     status.refuse(&self.key);
                     log.refused(code, batch.lines.len());
                     attempt = 0;
                 }
-                Delivery::Later(_) if stopping => return,
-                Delivery::Later(reason) => {
+                DeliveryResult::Later(_) if stopping => return,
+                DeliveryResult::Later(reason) => {
                     log.failed(&reason);
                     let wait =
                         jitter::backoff(FIRST_RETRY, LAST_RETRY, attempt, self.sender.incarnation.as_str());
@@ -242,7 +242,7 @@ impl Reporter {
         }
     }
 
-    async fn post(&mut self, batch: &Batch) -> Delivery {
+    async fn post(&mut self, batch: &ReportBatch) -> DeliveryResult {
         let sender = &self.sender;
         let header = ReportHeader {
             v: WIRE_VERSION,
@@ -261,7 +261,7 @@ impl Reporter {
             .and_then(|body| Ok((self.control.post(["v1", "observations"])?, body)));
         let (request, body) = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return Delivery::Later(error.to_string()),
+            Err(error) => return DeliveryResult::Later(error.to_string()),
         };
         let sent = request
             .header(header::CONTENT_TYPE, "application/x-ndjson")
@@ -272,24 +272,26 @@ impl Reporter {
             .await;
         match sent {
             Ok(response) => match judged(response.status()) {
-                Delivery::Acknowledged(_) => Delivery::Acknowledged(wanted(response).await),
+                DeliveryResult::Acknowledged(_) => DeliveryResult::Acknowledged(wanted(response).await),
                 other => other,
             },
-            Err(error) => Delivery::Later(chain(&error)),
+            Err(error) => DeliveryResult::Later(chain(&error)),
         }
     }
 }
 
 /// A client error says that the same report would be refused again, but for those that speak of us or of the moment.
-fn judged(status: StatusCode) -> Delivery {
+fn judged(status: StatusCode) -> DeliveryResult {
     match status {
-        _ if status.is_success() => Delivery::Acknowledged(None),
+        _ if status.is_success() => DeliveryResult::Acknowledged(None),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Delivery::Later(format!("{status}: check the prober's token"))
+            DeliveryResult::Later(format!("{status}: check the prober's token"))
         }
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Delivery::Later(status.to_string()),
-        _ if status.is_client_error() => Delivery::Refused(status),
-        _ => Delivery::Later(status.to_string()),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+            DeliveryResult::Later(status.to_string())
+        }
+        _ if status.is_client_error() => DeliveryResult::Refused(status),
+        _ => DeliveryResult::Later(status.to_string()),
     }
 }
 
@@ -307,7 +309,7 @@ async fn wanted(mut response: Response) -> Option<Resend> {
 }
 
 /// Header line, observation lines, gzip. The fast level: the lines repeat themselves so much that more gains little.
-fn encode(header: &ReportHeader, lines: &[Line]) -> io::Result<Vec<u8>> {
+fn encode(header: &ReportHeader, lines: &[SpooledObservation]) -> io::Result<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     serde_json::to_writer(&mut gzip, header)?;
     for line in lines {
@@ -343,10 +345,10 @@ mod tests {
             (422, false),
         ] {
             let judged = judged(StatusCode::from_u16(status).unwrap());
-            assert_eq!(matches!(judged, Delivery::Later(_)), later, "{status}");
-            assert_ne!(judged, Delivery::Acknowledged(None));
+            assert_eq!(matches!(judged, DeliveryResult::Later(_)), later, "{status}");
+            assert_ne!(judged, DeliveryResult::Acknowledged(None));
         }
-        assert_eq!(judged(StatusCode::NO_CONTENT), Delivery::Acknowledged(None));
+        assert_eq!(judged(StatusCode::NO_CONTENT), DeliveryResult::Acknowledged(None));
     }
 
     #[test]
@@ -366,7 +368,7 @@ mod tests {
         };
         let line = r#"{"seq":3,"t_us":10,"target":"http://a/","channel":"vip","result":"ok"}"#;
         let observation: Observation = serde_json::from_str(line).unwrap();
-        let lines = [Line::of(&observation).unwrap()];
+        let lines = [SpooledObservation::of(&observation).unwrap()];
         let mut text = String::new();
         GzDecoder::new(encode(&header, &lines).unwrap().as_slice())
             .read_to_string(&mut text)

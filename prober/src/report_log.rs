@@ -6,13 +6,13 @@ use crate::{logged_reason::LoggedReason, replica_key::ReplicaKey};
 
 /// Says once that something changed, instead of once a request; a failure that has another reason has changed.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct ReportLog {
     aggregator: String,
     failing: LoggedReason,
     refused: bool,
 }
 
-impl Log {
+impl ReportLog {
     pub(crate) fn of(key: &ReplicaKey) -> Self {
         Self {
             aggregator: key.to_string(),

@@ -8,13 +8,13 @@ use std::{
 use parallax_model::{FailureKind, OwnFault, SearchManner};
 
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
-    context::Context,
-    dns::Reply,
+    context::ProbeContext,
+    dns::DnsReply,
     resolv_conf::ResolvConf,
     resolve::{
-        walk::{Asked, Walk, no_server},
+        walk::{ResolverWalk, ServerAnswer, no_server},
         without_question,
     },
     text::tamed,
@@ -39,7 +39,7 @@ pub struct Resolution {
     /// What became of the IPv6 question that decided.
     pub aaaa: FamilyAnswer,
     /// The names tried, in order, one entry a name and server. Empty for literal addresses and `localhost`.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TriedName>,
 }
 
 impl Resolution {
@@ -97,7 +97,7 @@ pub enum FamilyAnswer {
 
 /// One name at one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
+pub struct TriedName {
     /// The name asked for, taken as fully qualified.
     pub name: String,
     /// Who was asked.
@@ -135,7 +135,7 @@ fn addresses(resolution: &Resolution) -> Vec<IpAddr> {
 /// Looks a name up, both families to their end, within the deadline. Never fails itself: what became of each family
 /// is in the result.
 pub async fn resolve_all(
-    context: &Context,
+    context: &ProbeContext,
     name: &str,
     choice: &ResolverChoice,
     manner: SearchManner,
@@ -155,7 +155,7 @@ pub async fn resolve_all(
             asked_for = format!("{}.", name.trim_end_matches('.'));
         }
     }
-    let walk = Walk {
+    let walk = ResolverWalk {
         conf: &conf,
         manner,
         deadline: Deadline::within(deadline),
@@ -167,7 +167,7 @@ pub async fn resolve_all(
 }
 
 /// Looks a name up as glibc and as musl would, with the machine's resolv.conf; each has the whole deadline.
-pub async fn libc_answers(context: &Context, name: &str, deadline: Duration) -> LibcAnswers {
+pub async fn libc_answers(context: &ProbeContext, name: &str, deadline: Duration) -> LibcAnswers {
     let machine = &ResolverChoice::Machine;
     let (glibc, musl) = tokio::join!(
         resolve_all(context, name, machine, SearchManner::Glibc, deadline),
@@ -199,7 +199,7 @@ fn without_server(name: &str, literal: &[IpAddr]) -> Resolution {
     }
 }
 
-fn collect(asked: &[Asked], manner: SearchManner) -> Resolution {
+fn collect(asked: &[ServerAnswer], manner: SearchManner) -> Resolution {
     let Some(last) = asked.last() else {
         let nobody = family(Some(&Err(no_server())));
         return Resolution {
@@ -221,9 +221,9 @@ fn collect(asked: &[Asked], manner: SearchManner) -> Resolution {
             }));
         }
     }
-    let tried: Vec<Tried> = asked
+    let tried: Vec<TriedName> = asked
         .iter()
-        .map(|one| Tried {
+        .map(|one| TriedName {
             name: one.name.clone(),
             resolver: one.server,
             a: family(one.a.as_ref()),
@@ -238,15 +238,15 @@ fn collect(asked: &[Asked], manner: SearchManner) -> Resolution {
     }
 }
 
-fn family(reply: Option<&Result<Reply, Stop>>) -> FamilyAnswer {
+fn family(reply: Option<&Result<DnsReply, EarlyEnd>>) -> FamilyAnswer {
     match reply {
         None => FamilyAnswer::Unneeded,
-        Some(Ok(Reply {
+        Some(Ok(DnsReply {
             failure: None,
             addresses,
             ..
         })) => FamilyAnswer::Addresses(addresses.len()),
-        Some(Ok(Reply {
+        Some(Ok(DnsReply {
             failure: Some(kind), ..
         })) => FamilyAnswer::Failed {
             kind: kind.clone(),
@@ -255,11 +255,11 @@ fn family(reply: Option<&Result<Reply, Stop>>) -> FamilyAnswer {
         Some(Err(stop)) => {
             let detail = stop.detail.as_deref().map(tamed);
             match &stop.fault {
-                Fault::Target(kind) => FamilyAnswer::Failed {
+                FailureOrigin::Target(kind) => FamilyAnswer::Failed {
                     kind: kind.clone(),
                     detail,
                 },
-                Fault::Own(own) => FamilyAnswer::NotAsked { own: *own, detail },
+                FailureOrigin::Own(own) => FamilyAnswer::NotAsked { own: *own, detail },
             }
         }
     }

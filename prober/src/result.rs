@@ -47,7 +47,7 @@ pub struct ProbeResult {
     /// What the last answer said of itself, where its head came. It does not travel.
     pub answer: Option<AnswerFacts>,
     /// The redirects that were followed, in order. They are evidence, not probes; they do not travel.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<RedirectHop>,
     /// What a library or the kernel said of a failure, for people: bounded, without control characters. It does not
     /// travel.
     pub detail: Option<String>,
@@ -103,7 +103,7 @@ impl AnswerFacts {
 
 /// An answer that sent the probe elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hop {
+pub struct RedirectHop {
     /// What was asked.
     pub url: String,
     /// The status of the answer.

@@ -12,13 +12,13 @@ use tokio::{
 
 use crate::{
     clock::Deadline,
-    context::Context,
+    context::ProbeContext,
     evidence::{Evidence, patience},
-    governor::Governor,
-    orders::Orders,
+    governor::ConcurrencyLimiter,
+    orders::RequestQueue,
     probe,
     result::ProbeResult,
-    schedule::{Schedule, Start},
+    schedule::{ProbeSchedule, ProbeStart},
     status::Status,
     ttl,
 };
@@ -30,18 +30,18 @@ const AT_ONCE: usize = 400;
 const LAST_PROBES: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(crate) struct Runner {
-    schedule: Schedule,
-    orders: Orders,
+pub(crate) struct ProbeRunner {
+    schedule: ProbeSchedule,
+    orders: RequestQueue,
     vantage: Vantage,
-    governor: Governor,
+    governor: ConcurrencyLimiter,
     probes: JoinSet<()>,
-    running: HashMap<Id, Running>,
-    desk: Arc<Desk>,
+    running: HashMap<Id, RunningProbes>,
+    desk: Arc<ProbeDispatch>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningProbes {
     assignment: Arc<Assignment>,
     /// Not after the start the probe will report.
     since: EventTime,
@@ -51,28 +51,28 @@ struct Running {
 
 /// What each probe needs and where its result goes.
 #[derive(Debug)]
-struct Desk {
-    context: Arc<Context>,
+struct ProbeDispatch {
+    context: Arc<ProbeContext>,
     status: Arc<Status>,
     bell: watch::Sender<()>,
     evidence: Mutex<Evidence>,
 }
 
-impl Runner {
+impl ProbeRunner {
     pub(crate) fn new(
-        context: Arc<Context>,
+        context: Arc<ProbeContext>,
         status: Arc<Status>,
         bell: watch::Sender<()>,
         vantage: &Vantage,
     ) -> Self {
         Self {
-            schedule: Schedule::new(Instant::now(), vantage),
-            orders: Orders::default(),
+            schedule: ProbeSchedule::new(Instant::now(), vantage),
+            orders: RequestQueue::default(),
             vantage: vantage.clone(),
-            governor: Governor::default(),
+            governor: ConcurrencyLimiter::default(),
             probes: JoinSet::new(),
             running: HashMap::new(),
-            desk: Arc::new(Desk {
+            desk: Arc::new(ProbeDispatch {
                 context,
                 status,
                 bell,
@@ -132,14 +132,16 @@ impl Runner {
         }
         for start in starts {
             match start {
-                Start::TooLate { assignment, late } => self.desk.not_asked(&assignment, OwnFault::Late, late),
-                Start::Run { assignment, late }
+                ProbeStart::TooLate { assignment, late } => {
+                    self.desk.not_asked(&assignment, OwnFault::Late, late);
+                }
+                ProbeStart::Run { assignment, late }
                     if self.probes.len() >= AT_ONCE || !self.governor.allows(&assignment.target, now) =>
                 {
                     self.schedule.finished(&assignment.id);
                     self.desk.not_asked(&assignment, OwnFault::Throttled, late);
                 }
-                Start::Run { assignment, late } => self.spawn(assignment, late, false),
+                ProbeStart::Run { assignment, late } => self.spawn(assignment, late, false),
             }
         }
         for (assignment, late) in self.orders.take_due(now) {
@@ -162,7 +164,7 @@ impl Runner {
             let assignment = Arc::clone(&assignment);
             async move { desk.probe(&assignment, late).await }
         });
-        let running = Running {
+        let running = RunningProbes {
             assignment,
             since,
             aside,
@@ -214,7 +216,7 @@ async fn due(at: Option<Instant>) {
     }
 }
 
-impl Desk {
+impl ProbeDispatch {
     async fn probe(&self, assignment: &Assignment, late: Duration) {
         let begun = Instant::now();
         let mut result = probe::run(assignment, &self.context).await;

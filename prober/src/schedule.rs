@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use parallax_model::{Assignment, AssignmentId, Channel, Dial, Vantage};
+use parallax_model::{Assignment, AssignmentId, Channel, DialAddress, Vantage};
 use tokio::time::Instant;
 
 use crate::jitter;
@@ -30,7 +30,7 @@ const BELIEVED: Duration = Duration::from_mins(10);
 
 /// What to do at a point of the grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum ProbeStart {
     /// Make the probe.
     Run {
         /// The probe.
@@ -49,10 +49,10 @@ pub(crate) enum Start {
 
 /// The plan as a timetable.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct ProbeSchedule {
     origin: Instant,
     vantage: String,
-    entries: BTreeMap<AssignmentId, Entry>,
+    entries: BTreeMap<AssignmentId, ScheduleEntry>,
     due: BTreeSet<(Instant, AssignmentId)>,
     /// Kept apart from the entries: a probe outlives the removal of its assignment.
     running: BTreeSet<AssignmentId>,
@@ -63,12 +63,12 @@ pub(crate) struct Schedule {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ScheduleEntry {
     assignment: Arc<Assignment>,
     next: Instant,
 }
 
-impl Schedule {
+impl ProbeSchedule {
     pub(crate) fn new(origin: Instant, vantage: &Vantage) -> Self {
         Self {
             origin,
@@ -142,7 +142,7 @@ impl Schedule {
         self.remove(&id);
         self.due.insert((next, id.clone()));
         let assignment = Arc::new(assignment);
-        self.entries.insert(id, Entry { assignment, next });
+        self.entries.insert(id, ScheduleEntry { assignment, next });
     }
 
     /// The assignment is over. Its running probe ends by itself.
@@ -159,7 +159,7 @@ impl Schedule {
 
     /// Everything due by now, each with its next time set to the first point of its grid after now: what was missed
     /// is skipped, never made up for. An assignment whose last probe still runs is skipped too.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Start> {
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<ProbeStart> {
         let mut starts = Vec::new();
         while let Some((at, id)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
             self.due.remove(&(at, id.clone()));
@@ -183,16 +183,16 @@ impl Schedule {
             }
             let late = now - at;
             if late > interval(&assignment) / 2 {
-                starts.push(Start::TooLate { assignment, late });
+                starts.push(ProbeStart::TooLate { assignment, late });
             } else {
                 self.running.insert(id);
-                starts.push(Start::Run { assignment, late });
+                starts.push(ProbeStart::Run { assignment, late });
             }
         }
         starts
     }
 
-    /// A probe handed out by [`Schedule::take_due`] has ended.
+    /// A probe handed out by [`ProbeSchedule::take_due`] has ended.
     pub(crate) fn finished(&mut self, id: &AssignmentId) {
         self.running.remove(id);
     }
@@ -241,7 +241,7 @@ impl Schedule {
 /// Whether it is bound to one pod's address.
 fn of_a_pod(assignment: &Assignment) -> bool {
     matches!(assignment.channel, Channel::Direct | Channel::Mesh)
-        && matches!(assignment.dial, Dial::Address(_))
+        && matches!(assignment.dial, DialAddress::Address(_))
 }
 
 fn interval(assignment: &Assignment) -> Duration {

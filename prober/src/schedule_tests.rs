@@ -13,16 +13,16 @@ fn assignment(id: &str, interval_s: u64) -> Assignment {
     .unwrap()
 }
 
-fn schedule() -> Schedule {
-    Schedule::new(Instant::now(), &"n1/pod".parse().unwrap())
+fn schedule() -> ProbeSchedule {
+    ProbeSchedule::new(Instant::now(), &"n1/pod".parse().unwrap())
 }
 
-fn ids(starts: &[Start]) -> Vec<(&str, Duration)> {
+fn ids(starts: &[ProbeStart]) -> Vec<(&str, Duration)> {
     starts
         .iter()
         .map(|start| match start {
-            Start::Run { assignment, late } => (assignment.id.as_str(), *late),
-            Start::TooLate { .. } => panic!("too late: {start:?}"),
+            ProbeStart::Run { assignment, late } => (assignment.id.as_str(), *late),
+            ProbeStart::TooLate { .. } => panic!("too late: {start:?}"),
         })
         .collect()
 }
@@ -130,7 +130,7 @@ async fn a_start_is_late_up_to_half_the_interval_and_not_made_beyond() {
     let late = INTERVAL * 7;
     let starts = schedule.take_due(due + late);
     assert!(
-        matches!(starts.as_slice(), [Start::TooLate { late: l, .. }] if *l == late),
+        matches!(starts.as_slice(), [ProbeStart::TooLate { late: l, .. }] if *l == late),
         "one and no burst: {starts:?}"
     );
     assert!(schedule.next_due().unwrap() > due + late);
@@ -179,25 +179,25 @@ async fn a_pods_address_is_believed_ten_minutes_after_the_last_word_and_a_name_f
         dial,
         ..assignment(id, 60)
     };
-    let address = Dial::Address("10.244.1.5:8080".parse().unwrap());
+    let address = DialAddress::Address("10.244.1.5:8080".parse().unwrap());
     let plan = || {
         vec![
             bound("direct", Channel::Direct, address),
             bound("mesh", Channel::Mesh, address),
             bound("vip", Channel::Vip, address),
-            bound("name", Channel::Vip, Dial::Resolve),
-            bound("echo", Channel::Mesh, Dial::Resolve),
+            bound("name", Channel::Vip, DialAddress::Resolve),
+            bound("echo", Channel::Mesh, DialAddress::Resolve),
         ]
     };
     schedule.replace(plan(), start);
     schedule.heard(start + Duration::from_mins(1));
-    let due = |schedule: &mut Schedule, minute| {
+    let due = |schedule: &mut ProbeSchedule, minute| {
         let now = start + Duration::from_mins(minute);
         let mut ids: Vec<_> = schedule
             .take_due(now)
             .into_iter()
             .map(|start| match start {
-                Start::Run { assignment, .. } | Start::TooLate { assignment, .. } => {
+                ProbeStart::Run { assignment, .. } | ProbeStart::TooLate { assignment, .. } => {
                     assignment.id.to_string()
                 }
             })

@@ -10,7 +10,7 @@ pub(crate) const BATCH: usize = 2_000;
 
 /// One observation, serialised once.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct SpooledObservation {
     pub(crate) seq: ReportSeq,
     pub(crate) at: EventTime,
     /// A failure, or what somebody waits for who asked for a run: sent at once, given up last.
@@ -20,7 +20,7 @@ pub(crate) struct Line {
     pub(crate) json: Bytes,
 }
 
-impl Line {
+impl SpooledObservation {
     pub(crate) fn of(observation: &Observation) -> serde_json::Result<Self> {
         let run = observation.assignment.as_ref();
         let run = run.is_some_and(|id| id.run().is_some());
@@ -36,21 +36,21 @@ impl Line {
 
 /// The bounded buffer. When it is full the oldest success goes first, and failures only when nothing else is left.
 #[derive(Debug, Clone)]
-pub(crate) struct Spool {
+pub(crate) struct ObservationSpool {
     capacity: usize,
     /// Two queues, each in order of number; reports take from both in order.
-    failures: VecDeque<Line>,
-    others: VecDeque<Line>,
+    failures: VecDeque<SpooledObservation>,
+    others: VecDeque<SpooledObservation>,
     /// What was delivered before and is wanted again, in order; goes first, in reports of its own.
-    again: VecDeque<Line>,
+    again: VecDeque<SpooledObservation>,
     /// The report under way. It is never dropped: the aggregator may already have it.
-    batch: Vec<Line>,
+    batch: Vec<SpooledObservation>,
     /// The report under way is of what is wanted again.
     of_again: bool,
     dropped: u64,
 }
 
-impl Spool {
+impl ObservationSpool {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
@@ -64,7 +64,7 @@ impl Spool {
     }
 
     /// Takes an observation. Numbers only grow.
-    pub(crate) fn put(&mut self, line: Line) {
+    pub(crate) fn put(&mut self, line: SpooledObservation) {
         let queue = if line.urgent {
             &mut self.failures
         } else {
@@ -75,7 +75,7 @@ impl Spool {
     }
 
     /// Sends these again before anything else, but for what waits anyway. They are in order of number.
-    pub(crate) fn resend(&mut self, lines: impl IntoIterator<Item = Line>) {
+    pub(crate) fn resend(&mut self, lines: impl IntoIterator<Item = SpooledObservation>) {
         let waits: BTreeSet<u64> = self.waiting().map(|line| line.seq.0).collect();
         self.again = lines
             .into_iter()
@@ -93,7 +93,7 @@ impl Spool {
         self.of_again
     }
 
-    fn waiting(&self) -> impl Iterator<Item = &Line> {
+    fn waiting(&self) -> impl Iterator<Item = &SpooledObservation> {
         let under_way = self.batch.iter().filter(|_| !self.of_again);
         under_way.chain(&self.failures).chain(&self.others)
     }
@@ -102,7 +102,7 @@ impl Spool {
     pub(crate) fn joined(self, other: Self) -> Self {
         let dropped = self.dropped.max(other.dropped);
         let capacity = self.capacity.max(other.capacity);
-        let lines: BTreeMap<u64, Line> = [self, other]
+        let lines: BTreeMap<u64, SpooledObservation> = [self, other]
             .iter()
             .flat_map(Self::waiting)
             .cloned()
@@ -141,7 +141,7 @@ impl Spool {
     }
 
     /// The next report: the one under way until it is settled, else the oldest observations in order.
-    pub(crate) fn batch(&mut self) -> &[Line] {
+    pub(crate) fn batch(&mut self) -> &[SpooledObservation] {
         if self.batch.is_empty() && !self.again.is_empty() {
             self.of_again = true;
             self.batch.extend(self.again.drain(..BATCH.min(self.again.len())));
@@ -194,29 +194,29 @@ mod tests {
     use crate::result::ProbeResult;
 
     /// A spool, and the number of its next observation.
-    struct Numbered(Spool, u64);
+    struct NumberedSpool(ObservationSpool, u64);
 
-    impl Numbered {
+    impl NumberedSpool {
         fn new(capacity: usize) -> Self {
-            Self(Spool::new(capacity), 0)
+            Self(ObservationSpool::new(capacity), 0)
         }
 
         fn push(&mut self, result: ProbeResult) {
             self.0
-                .put(Line::of(&result.into_observation(ReportSeq(self.1))).unwrap());
+                .put(SpooledObservation::of(&result.into_observation(ReportSeq(self.1))).unwrap());
             self.1 += 1;
         }
     }
 
-    impl std::ops::Deref for Numbered {
-        type Target = Spool;
-        fn deref(&self) -> &Spool {
+    impl std::ops::Deref for NumberedSpool {
+        type Target = ObservationSpool;
+        fn deref(&self) -> &ObservationSpool {
             &self.0
         }
     }
 
-    impl std::ops::DerefMut for Numbered {
-        fn deref_mut(&mut self) -> &mut Spool {
+    impl std::ops::DerefMut for NumberedSpool {
+        fn deref_mut(&mut self) -> &mut ObservationSpool {
             &mut self.0
         }
     }
@@ -246,13 +246,13 @@ mod tests {
         })
     }
 
-    fn numbers(lines: &[Line]) -> Vec<u64> {
+    fn numbers(lines: &[SpooledObservation]) -> Vec<u64> {
         lines.iter().map(|line| line.seq.0).collect()
     }
 
     #[test]
     fn reports_carry_everything_in_the_order_it_happened() {
-        let mut spool = Numbered::new(10);
+        let mut spool = NumberedSpool::new(10);
         for result in [ok(), failed(), ok(), failed()] {
             spool.push(result);
         }
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn the_report_under_way_stays_the_same_until_it_is_settled() {
-        let mut spool = Numbered::new(10);
+        let mut spool = NumberedSpool::new(10);
         spool.push(ok());
         assert_eq!(numbers(spool.batch()), [0]);
         spool.push(failed());
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_full_spool_drops_the_oldest_successes_first_and_failures_last() {
-        let mut spool = Numbered::new(3);
+        let mut spool = NumberedSpool::new(3);
         for result in [failed(), ok(), ok(), failed()] {
             spool.push(result);
         }
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_is_not_dropped() {
-        let mut spool = Numbered::new(2);
+        let mut spool = NumberedSpool::new(2);
         spool.push(ok());
         spool.push(ok());
         spool.batch();
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn only_a_failure_is_urgent() {
-        let mut spool = Numbered::new(5);
+        let mut spool = NumberedSpool::new(5);
         spool.push(ok());
         spool.push(result(Outcome::NotAsked { own: OwnFault::Late }));
         assert!(!spool.urgent());
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_refused_report_is_counted_as_dropped() {
-        let mut spool = Numbered::new(5);
+        let mut spool = NumberedSpool::new(5);
         spool.push(ok());
         spool.push(failed());
         spool.batch();
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn what_waits_behind_a_report_is_known_by_its_earliest_start() {
-        let mut spool = Numbered::new(9);
+        let mut spool = NumberedSpool::new(9);
         let at = |at| ProbeResult {
             at: EventTime(at),
             ..ok()
@@ -339,14 +339,14 @@ mod tests {
 
     #[test]
     fn what_is_wanted_again_goes_first_in_reports_of_its_own_and_never_what_waits_anyway() {
-        let mut spool = Numbered::new(10);
+        let mut spool = NumberedSpool::new(10);
         for _ in 0..3 {
             spool.push(ok());
         }
         let delivered = spool.batch().to_vec();
         spool.acknowledge();
         spool.push(failed());
-        let waiting = Line::of(&failed().into_observation(ReportSeq(3))).unwrap();
+        let waiting = SpooledObservation::of(&failed().into_observation(ReportSeq(3))).unwrap();
         spool.resend(delivered.into_iter().chain([waiting]));
         assert_eq!((spool.len(), spool.resends()), (1, true), "it fills no spool");
         assert_eq!(spool.earliest_behind(), Some(EventTime(1)));
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_refused_report_of_what_was_delivered_before_loses_nothing() {
-        let mut spool = Numbered::new(10);
+        let mut spool = NumberedSpool::new(10);
         spool.push(ok());
         let delivered = spool.batch().to_vec();
         spool.acknowledge();
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_long_backlog_goes_in_bounded_reports() {
-        let mut spool = Numbered::new(BATCH * 3);
+        let mut spool = NumberedSpool::new(BATCH * 3);
         for _ in 0..=BATCH {
             spool.push(ok());
         }

@@ -5,34 +5,34 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{EventTime, Incarnation, ReportSeq, Resend};
 
 use crate::{
-    history::History,
+    history::RecentObservations,
     replica_key::ReplicaKey,
     result::ProbeResult,
-    spool::{Line, Spool},
+    spool::{ObservationSpool, SpooledObservation},
 };
 
 /// All spools. An observation has one number, whoever it goes to, and is written once.
 #[derive(Debug)]
-pub(crate) struct Spools {
+pub(crate) struct ReplicaSpools {
     capacity: usize,
     next: ReportSeq,
-    each: BTreeMap<ReplicaKey, Spool>,
+    each: BTreeMap<ReplicaKey, ObservationSpool>,
     /// What an aggregator that is new may want.
-    history: History,
+    history: RecentObservations,
     /// For which of its lives each got that.
     served: BTreeMap<ReplicaKey, Incarnation>,
     /// Observations that could not be written.
     unwritten: u64,
 }
 
-impl Spools {
+impl ReplicaSpools {
     /// With one, for whoever the aggregator's name leads to.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity,
             next: ReportSeq(0),
-            each: BTreeMap::from([(ReplicaKey::default(), Spool::new(capacity))]),
-            history: History::default(),
+            each: BTreeMap::from([(ReplicaKey::default(), ObservationSpool::new(capacity))]),
+            history: RecentObservations::default(),
             served: BTreeMap::new(),
             unwritten: 0,
         }
@@ -43,7 +43,7 @@ impl Spools {
         let seq = self.next;
         self.next = ReportSeq(seq.0 + 1);
         // Plain data with string keys always serialises.
-        let Ok(line) = Line::of(&result.into_observation(seq)) else {
+        let Ok(line) = SpooledObservation::of(&result.into_observation(seq)) else {
             self.unwritten += 1;
             return;
         };
@@ -80,26 +80,28 @@ impl Spools {
     pub(crate) fn keep(&mut self, keys: &BTreeSet<ReplicaKey>) {
         let gone = self.each.extract_if(.., |key, _| !keys.contains(key));
         self.served.retain(|key, _| keys.contains(key));
-        let left = gone.map(|(_, spool)| spool).reduce(Spool::joined);
+        let left = gone.map(|(_, spool)| spool).reduce(ObservationSpool::joined);
         for key in keys {
             if !self.each.contains_key(key) {
-                let spool = left.clone().unwrap_or_else(|| Spool::new(self.capacity));
+                let spool = left
+                    .clone()
+                    .unwrap_or_else(|| ObservationSpool::new(self.capacity));
                 self.each.insert(key.clone(), spool);
             }
         }
     }
 
-    pub(crate) fn of(&self, key: &ReplicaKey) -> Option<&Spool> {
+    pub(crate) fn of(&self, key: &ReplicaKey) -> Option<&ObservationSpool> {
         self.each.get(key)
     }
 
-    pub(crate) fn of_mut(&mut self, key: &ReplicaKey) -> Option<&mut Spool> {
+    pub(crate) fn of_mut(&mut self, key: &ReplicaKey) -> Option<&mut ObservationSpool> {
         self.each.get_mut(key)
     }
 
     /// A failure, or a result of a run, waits somewhere.
     pub(crate) fn urgent(&self) -> bool {
-        self.each.values().any(Spool::urgent)
+        self.each.values().any(ObservationSpool::urgent)
     }
 
     /// What waits for each.
@@ -109,7 +111,12 @@ impl Spools {
 
     /// Observations given up since the start, by the one that lost most.
     pub(crate) fn dropped(&self) -> u64 {
-        let most = self.each.values().map(Spool::dropped).max().unwrap_or(0);
+        let most = self
+            .each
+            .values()
+            .map(ObservationSpool::dropped)
+            .max()
+            .unwrap_or(0);
         most + self.unwritten
     }
 }
@@ -138,14 +145,14 @@ mod tests {
         all.iter().map(|n| key(*n)).collect()
     }
 
-    fn numbers(spools: &mut Spools, n: u8) -> Vec<u64> {
+    fn numbers(spools: &mut ReplicaSpools, n: u8) -> Vec<u64> {
         let spool = spools.of_mut(&key(n)).unwrap();
         spool.batch().iter().map(|line| line.seq.0).collect()
     }
 
     #[test]
     fn each_gets_all_under_the_same_numbers_and_what_one_took_still_waits_for_the_other() {
-        let mut spools = Spools::new(10);
+        let mut spools = ReplicaSpools::new(10);
         spools.keep(&keys(&[1, 2]));
         spools.push(result());
         assert_eq!(numbers(&mut spools, 1), [0]);
@@ -157,7 +164,7 @@ mod tests {
 
     #[test]
     fn one_that_is_down_loses_its_own_oldest_only() {
-        let mut spools = Spools::new(2);
+        let mut spools = ReplicaSpools::new(2);
         spools.keep(&keys(&[1, 2]));
         for _ in 0..5 {
             spools.push(result());
@@ -183,7 +190,7 @@ mod tests {
 
     #[test]
     fn one_in_the_place_of_another_gets_what_waited_for_it_and_an_additional_one_begins_now() {
-        let mut spools = Spools::new(10);
+        let mut spools = ReplicaSpools::new(10);
         spools.push(result());
         spools.keep(&keys(&[1]));
         assert_eq!(numbers(&mut spools, 1), [0], "it waited while nobody was known");
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn one_that_is_new_gets_once_what_was_delivered_before_and_nothing_twice() {
-        let mut spools = Spools::new(10);
+        let mut spools = ReplicaSpools::new(10);
         spools.keep(&keys(&[1, 2]));
         for _ in 0..3 {
             spools.push(result());
@@ -233,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_waited_for_two_that_are_gone_waits_once_for_each_that_is_new() {
-        let mut spools = Spools::new(10);
+        let mut spools = ReplicaSpools::new(10);
         spools.keep(&keys(&[1, 2]));
         for _ in 0..3 {
             spools.push(result());

@@ -18,7 +18,7 @@ pub(crate) const FIRST: usize = 9;
 
 /// The two instants that matter, and what was said first.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Stamps {
+pub(crate) struct FirstByteTimes {
     /// The beginning of the latest write that took bytes.
     pub(crate) last_write: Option<Instant>,
     /// The first read that brought bytes.
@@ -29,26 +29,26 @@ pub(crate) struct Stamps {
 
 /// Stamps to be read while the stream is owned by somebody else.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SharedStamps(Arc<Mutex<Stamps>>);
+pub(crate) struct SharedStamps(Arc<Mutex<FirstByteTimes>>);
 
 impl SharedStamps {
-    pub(crate) fn get(&self) -> Stamps {
+    pub(crate) fn get(&self) -> FirstByteTimes {
         *self.0.lock()
     }
 
     /// Forgets them before the next request on the same connection.
     pub(crate) fn clear(&self) {
-        *self.0.lock() = Stamps::default();
+        *self.0.lock() = FirstByteTimes::default();
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct Stamped<S> {
+pub(crate) struct TimestampedStream<S> {
     inner: S,
     stamps: SharedStamps,
 }
 
-impl<S> Stamped<S> {
+impl<S> TimestampedStream<S> {
     pub(crate) fn new(inner: S, stamps: SharedStamps) -> Self {
         Self { inner, stamps }
     }
@@ -61,7 +61,7 @@ impl<S> Stamped<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stamped<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimestampedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -82,7 +82,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stamped<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stamped<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimestampedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let before = Instant::now();
         let result = Pin::new(&mut self.inner).poll_write(cx, buf);
@@ -124,7 +124,7 @@ mod tests {
     async fn the_last_write_and_the_first_read_are_kept() {
         let (near, mut far) = tokio::io::duplex(64);
         let stamps = SharedStamps::default();
-        let mut stream = Stamped::new(near, stamps.clone());
+        let mut stream = TimestampedStream::new(near, stamps.clone());
         assert!(stamps.get().last_write.is_none());
         stream.write_all(b"a").await.unwrap();
         let first = stamps.get().last_write.unwrap();

@@ -14,15 +14,15 @@ use crate::{
     metrics::{Exposition, Metrics},
     replica_key::ReplicaKey,
     result::ProbeResult,
-    spool::{Line, Spool},
-    spools::Spools,
+    spool::{ObservationSpool, SpooledObservation},
+    spools::ReplicaSpools,
 };
 
 /// Shared by plan, probes, reports and echo. Its locks are held for moments only and never across a wait.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) metrics: Metrics,
-    spools: Mutex<Spools>,
+    spools: Mutex<ReplicaSpools>,
     plan: Mutex<Plan>,
     /// Starts of the probes under way, with how many share each.
     running: Mutex<BTreeMap<EventTime, usize>>,
@@ -30,8 +30,8 @@ pub(crate) struct Status {
 
 /// A report to be sent.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) lines: Vec<Line>,
+pub(crate) struct ReportBatch {
+    pub(crate) lines: Vec<SpooledObservation>,
     /// Observations given up so far.
     pub(crate) dropped: u64,
     /// Every probe that started before this is in this report, in an earlier one, or was given up.
@@ -52,7 +52,7 @@ struct Plan {
 }
 
 impl Status {
-    pub(crate) fn new(spools: Spools) -> Self {
+    pub(crate) fn new(spools: ReplicaSpools) -> Self {
         Self {
             metrics: Metrics::new(),
             spools: Mutex::new(spools),
@@ -100,11 +100,11 @@ impl Status {
 
     /// A failure waits for this one.
     pub(crate) fn urgent(&self, key: &ReplicaKey) -> bool {
-        self.spools.lock().of(key).is_some_and(Spool::urgent)
+        self.spools.lock().of(key).is_some_and(ObservationSpool::urgent)
     }
 
     pub(crate) fn waiting(&self, key: &ReplicaKey) -> usize {
-        self.spools.lock().of(key).map_or(0, Spool::len)
+        self.spools.lock().of(key).map_or(0, ObservationSpool::len)
     }
 
     /// A probe is about to start. The clock is read under the lock, so that [`Status::batch`] either sees the probe
@@ -128,7 +128,7 @@ impl Status {
     }
 
     /// The next report for one aggregator; nothing where it is no longer one.
-    pub(crate) fn batch(&self, key: &ReplicaKey, clock: Clock) -> Option<Batch> {
+    pub(crate) fn batch(&self, key: &ReplicaKey, clock: Clock) -> Option<ReportBatch> {
         // First who runs, then who waits: a probe goes the other way and is seen at least once.
         let oldest = {
             let running = self.running.lock();
@@ -143,7 +143,7 @@ impl Status {
         let complete = spool
             .earliest_behind()
             .map_or(oldest, |behind| behind.min(oldest));
-        Some(Batch {
+        Some(ReportBatch {
             lines,
             dropped: spool.dropped(),
             complete,
@@ -160,18 +160,18 @@ impl Status {
 
     /// Whether something is still to be sent to it again.
     pub(crate) fn resends(&self, key: &ReplicaKey) -> bool {
-        self.spools.lock().of(key).is_some_and(Spool::resends)
+        self.spools.lock().of(key).is_some_and(ObservationSpool::resends)
     }
 
     pub(crate) fn acknowledge(&self, key: &ReplicaKey) {
-        self.with_spools(|spools| spools.of_mut(key).map(Spool::acknowledge));
+        self.with_spools(|spools| spools.of_mut(key).map(ObservationSpool::acknowledge));
     }
 
     pub(crate) fn refuse(&self, key: &ReplicaKey) {
-        self.with_spools(|spools| spools.of_mut(key).map(Spool::refuse));
+        self.with_spools(|spools| spools.of_mut(key).map(ObservationSpool::refuse));
     }
 
-    fn with_spools<T>(&self, change: impl FnOnce(&mut Spools) -> T) -> T {
+    fn with_spools<T>(&self, change: impl FnOnce(&mut ReplicaSpools) -> T) -> T {
         let mut spools = self.spools.lock();
         let result = change(&mut spools);
         let most = spools.waiting().map(|(_, waiting)| waiting).max().unwrap_or(0);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_report_is_complete_up_to_the_oldest_probe_that_still_runs() {
-        let (status, clock) = (Status::new(Spools::new(9)), Clock::start());
+        let (status, clock) = (Status::new(ReplicaSpools::new(9)), Clock::start());
         let before = clock.now();
         assert!(status.batch(&ReplicaKey::default(), clock).unwrap().complete >= before);
         let slow = status.started(clock);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_report_sent_again_is_complete_only_up_to_what_came_since() {
-        let (status, clock) = (Status::new(Spools::new(9)), Clock::start());
+        let (status, clock) = (Status::new(ReplicaSpools::new(9)), Clock::start());
         let first = status.started(clock);
         let second = status.started(clock);
         status.push(result(first));

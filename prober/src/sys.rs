@@ -92,7 +92,7 @@ pub(crate) fn watch(socket: Socket) -> io::Result<AsyncFd<Socket>> {
 
 /// Which queue of a socket to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Queue {
+pub(crate) enum SocketQueue {
     /// What the peer sent.
     Data,
     /// Errors that came for what we sent.
@@ -112,11 +112,11 @@ pub(crate) struct Datagram {
 
 /// Room for the TTL and one extended error with its address, aligned as a control message header must be.
 #[repr(C, align(8))]
-struct Control([u8; 256]);
+struct ControlBuffer([u8; 256]);
 
 /// Reads one entry of a queue without waiting.
-pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], queue: Queue) -> io::Result<Datagram> {
-    let mut control = Control([0; 256]);
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], queue: SocketQueue) -> io::Result<Datagram> {
+    let mut control = ControlBuffer([0; 256]);
     let mut part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
@@ -129,8 +129,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], queue: Queue) -
     // The type of the field differs between gnu and musl.
     message.msg_controllen = control.0.len() as _;
     let flags = match queue {
-        Queue::Data => libc::MSG_DONTWAIT,
-        Queue::Errors => libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE,
+        SocketQueue::Data => libc::MSG_DONTWAIT,
+        SocketQueue::Errors => libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE,
     };
     // SAFETY: all pointers of `message` refer to live buffers of the lengths given beside them.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
@@ -193,12 +193,12 @@ fn offender(bytes: &[u8]) -> Option<IpAddr> {
 }
 
 /// The kernel's plain structures, for which any bytes are a valid value.
-trait Plain: Copy {}
-impl Plain for libc::sock_extended_err {}
-impl Plain for libc::sockaddr_in {}
-impl Plain for libc::sockaddr_in6 {}
+trait PlainData: Copy {}
+impl PlainData for libc::sock_extended_err {}
+impl PlainData for libc::sockaddr_in {}
+impl PlainData for libc::sockaddr_in6 {}
 
-fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
+fn read<T: PlainData>(bytes: &[u8]) -> Option<T> {
     (bytes.len() >= size_of::<T>()).then(|| {
         // SAFETY: the slice holds at least the bytes of `T`, and any bytes are a valid `T`.
         unsafe { ptr::read_unaligned(bytes.as_ptr().cast::<T>()) }

@@ -20,13 +20,13 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     certificate::{self, TlsFacts},
-    classify::{Fault, Stop, of_tls},
-    clock::{Deadline, Passed},
+    classify::{EarlyEnd, FailureOrigin, of_tls},
+    clock::{Deadline, DeadlineExceeded},
 };
 
 /// Trusted roots and the configuration made of them; built once, as reading the roots takes longer than a probe (R17).
 #[derive(Debug)]
-pub struct Tls {
+pub struct TlsConfigs {
     config: ClientConfig,
     /// Absent without a single root: then nothing can be said of anybody's certificate.
     verifier: Option<Arc<WebPkiServerVerifier>>,
@@ -34,7 +34,7 @@ pub struct Tls {
 
 /// How a handshake is made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Handshake<'a> {
+pub(crate) struct HandshakeOptions<'a> {
     /// Goes into SNI, and the certificate must be for it.
     pub(crate) host: &'a str,
     /// Application protocols to offer, the preferred one first; none offers none.
@@ -47,13 +47,13 @@ pub(crate) struct Handshake<'a> {
 
 /// What came of it; the facts are there either way.
 #[derive(Debug)]
-pub(crate) struct Shaken {
-    pub(crate) result: Result<TlsStream<TcpStream>, Stop>,
+pub(crate) struct HandshakeResult {
+    pub(crate) result: Result<TlsStream<TcpStream>, EarlyEnd>,
     pub(crate) facts: Option<TlsFacts>,
 }
 
-impl From<Stop> for Shaken {
-    fn from(stop: Stop) -> Self {
+impl From<EarlyEnd> for HandshakeResult {
+    fn from(stop: EarlyEnd) -> Self {
         Self {
             result: Err(stop),
             facts: None,
@@ -61,7 +61,7 @@ impl From<Stop> for Shaken {
     }
 }
 
-impl Tls {
+impl TlsConfigs {
     /// The roots installed on this machine and the extra ones.
     #[must_use]
     pub fn with_native_roots(extra: &[CertificateDer<'static>]) -> Self {
@@ -91,23 +91,23 @@ impl Tls {
     /// Shakes hands under the deadline.
     pub(crate) async fn connect(
         &self,
-        handshake: Handshake<'_>,
+        handshake: HandshakeOptions<'_>,
         tcp: TcpStream,
         deadline: Deadline,
-    ) -> Shaken {
+    ) -> HandshakeResult {
         let own = own_roots(handshake.extra_roots);
         if handshake.verify && self.verifier.is_none() && own.is_none() {
-            return Stop::new(Phase::Tls, OwnFault::NoRoots)
+            return EarlyEnd::new(Phase::Tls, OwnFault::NoRoots)
                 .because("no root certificates are installed; mount them or set SSL_CERT_FILE")
                 .into();
         }
         let host = handshake.host.trim_end_matches('.');
         let Ok(name) = ServerName::try_from(host.to_owned()) else {
-            return Stop::new(Phase::Tls, OwnFault::Unaskable)
+            return EarlyEnd::new(Phase::Tls, OwnFault::Unaskable)
                 .because("the host cannot be a TLS server name")
                 .into();
         };
-        let record = Arc::new(Recording::new(
+        let record = Arc::new(RecordingVerifier::new(
             [self.verifier.clone(), own].into_iter().flatten().collect(),
         ));
         let mut config = self.config.clone();
@@ -117,8 +117,8 @@ impl Tls {
             .set_certificate_verifier(Arc::clone(&record) as Arc<dyn ServerCertVerifier>);
         let shaking = TlsConnector::from(Arc::new(config)).connect(name, tcp);
         let ended = match deadline.bound(shaking).await {
-            Err(Passed) => Err(Stop::timeout(Phase::Tls)),
-            Ok(ended) => ended.map_err(|error| Stop::io(Phase::Tls, &error)),
+            Err(DeadlineExceeded) => Err(EarlyEnd::timeout(Phase::Tls)),
+            Ok(ended) => ended.map_err(|error| EarlyEnd::io(Phase::Tls, &error)),
         };
         let facts = record.facts(host, ended.as_ref().ok());
         let result = match (ended, record.refusal()) {
@@ -126,7 +126,7 @@ impl Tls {
             (_, Some(refusal)) if handshake.verify => Err(refusal),
             (ended, _) => ended,
         };
-        Shaken {
+        HandshakeResult {
             result,
             facts: Some(facts),
         }
@@ -188,19 +188,19 @@ const fn is_untrusted(error: &rustls::Error) -> bool {
 
 /// Remembers what the server showed and what a strict verifier says of it.
 #[derive(Debug)]
-struct Recording {
+struct RecordingVerifier {
     /// The chain is trusted if one of them accepts it. Empty without any root: then no certificate is verified.
     verifiers: Vec<Arc<WebPkiServerVerifier>>,
-    shown: OnceLock<Shown>,
+    shown: OnceLock<ShownCertificates>,
 }
 
 #[derive(Debug)]
-struct Shown {
+struct ShownCertificates {
     chain: Vec<CertificateDer<'static>>,
     refused: Option<rustls::Error>,
 }
 
-impl Recording {
+impl RecordingVerifier {
     fn new(verifiers: Vec<Arc<WebPkiServerVerifier>>) -> Self {
         Self {
             verifiers,
@@ -210,7 +210,7 @@ impl Recording {
 
     /// Why the certificate is refused. A chain without intermediates is the most common reason for an unknown issuer on
     /// a machine with proper roots.
-    fn refusal(&self) -> Option<Stop> {
+    fn refusal(&self) -> Option<EarlyEnd> {
         let shown = self.shown.get()?;
         let error = shown.refused.as_ref()?;
         if is_unknown_issuer(error)
@@ -220,19 +220,19 @@ impl Recording {
                 "{error}; the server did not send the certificate of its issuer {} (found at {})",
                 missing.name, missing.found_at
             );
-            return Some(Stop::new(Phase::Tls, FailureKind::CertificateChainIncomplete).because(detail));
+            return Some(EarlyEnd::new(Phase::Tls, FailureKind::CertificateChainIncomplete).because(detail));
         }
         let fault = of_tls(error);
         let detail = match (&fault, shown.chain.len()) {
-            (Fault::Target(FailureKind::CertificateUntrusted), 0 | 1) => {
+            (FailureOrigin::Target(FailureKind::CertificateUntrusted), 0 | 1) => {
                 format!("{error}; the server sent no intermediate certificate")
             }
-            (Fault::Target(FailureKind::CertificateUntrusted), sent) => {
+            (FailureOrigin::Target(FailureKind::CertificateUntrusted), sent) => {
                 format!("{error}; intermediate certificates sent: {}", sent - 1)
             }
             _ => error.to_string(),
         };
-        Some(Stop::new(Phase::Tls, fault).because(detail))
+        Some(EarlyEnd::new(Phase::Tls, fault).because(detail))
     }
 
     fn facts(&self, host: &str, stream: Option<&TlsStream<TcpStream>>) -> TlsFacts {
@@ -255,14 +255,14 @@ impl Recording {
                 .map(|certificate| digest(certificate)),
             left_out,
             refused: self.refusal().and_then(|stop| match stop.fault {
-                Fault::Target(kind) => Some(kind),
-                Fault::Own(_) => None,
+                FailureOrigin::Target(kind) => Some(kind),
+                FailureOrigin::Own(_) => None,
             }),
         }
     }
 }
 
-impl ServerCertVerifier for Recording {
+impl ServerCertVerifier for RecordingVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -288,7 +288,7 @@ impl ServerCertVerifier for Recording {
             .map(|certificate| certificate.clone().into_owned())
             .collect();
         // One handshake shows one chain; a second call could only repeat it.
-        let _ = self.shown.set(Shown { chain, refused });
+        let _ = self.shown.set(ShownCertificates { chain, refused });
         Ok(ServerCertVerified::assertion())
     }
 

@@ -16,8 +16,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::{
-    clock::{Deadline, Passed},
-    sys::{self, Datagram, Queue},
+    clock::{Deadline, DeadlineExceeded},
+    sys::{self, Datagram, SocketQueue},
 };
 
 /// The first port of traceroute's range: by custom nobody listens there.
@@ -116,7 +116,7 @@ async fn exchange(
     match deadline.bound(waiting).await {
         Ok(Ok(evidence)) => Ok(evidence),
         Ok(Err(_)) => Err(NoEvidence::Unsupported),
-        Err(Passed) => Err(NoEvidence::Silent),
+        Err(DeadlineExceeded) => Err(NoEvidence::Silent),
     }
 }
 
@@ -127,13 +127,13 @@ fn next(
     expected: &impl Fn(&[u8]) -> bool,
 ) -> Option<(Datagram, Option<IpAddr>)> {
     let mut buffer = [0; 256];
-    while let Ok(error) = sys::receive(socket.as_fd(), &mut buffer, Queue::Errors) {
+    while let Ok(error) = sys::receive(socket.as_fd(), &mut buffer, SocketQueue::Errors) {
         if error.offender.is_some() {
             return Some((error, error.offender));
         }
     }
     loop {
-        match sys::receive(socket.as_fd(), &mut buffer, Queue::Data) {
+        match sys::receive(socket.as_fd(), &mut buffer, SocketQueue::Data) {
             Ok(data) if expected(&buffer[..data.len.min(buffer.len())]) => {
                 return Some((data, Some(address)));
             }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use parallax_diagnosis::topology::{BalancerSpec, PublishedSpec, Readiness};
+use parallax_diagnosis::topology::{BalancerSpec, NodeReadiness, PublishedSpec};
 use parallax_model::{HostName, ObjectName, PodName, TargetSpec};
 use serde::Serialize;
 
@@ -35,13 +35,13 @@ struct Config<'a> {
     listen: String,
     interval_ms: u64,
     timeout_ms: u64,
-    topology: Source,
+    topology: TopologyConfig,
     /// A topology file has them itself.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     targets: &'a [TargetSpec],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     vantages: Vec<String>,
-    resolvers: Resolvers,
+    resolvers: ResolverConfig,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     balancers: Vec<BalancerSpec>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,20 +55,20 @@ struct Checkpoint {
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Source {
+enum TopologyConfig {
     File(&'static str),
-    Cluster { kubernetes: Kubernetes },
+    Cluster { kubernetes: KubernetesConfig },
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Kubernetes {
+struct KubernetesConfig {
     kubeconfig: &'static str,
     prober_namespace: &'static str,
 }
 
 #[derive(Debug, Serialize)]
-struct Resolvers {
+struct ResolverConfig {
     public: Vec<Ipv4Addr>,
 }
 
@@ -78,7 +78,7 @@ struct Topology<'a> {
     proxy_mode: &'static str,
     nodes: Vec<Node<'a>>,
     services: Vec<Service<'a>>,
-    ingresses: Vec<Ingress<'a>>,
+    ingresses: Vec<IngressConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     published: Vec<PublishedSpec>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -91,16 +91,16 @@ struct Node<'a> {
     zone: &'a str,
     addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prober: Option<Prober<'a>>,
+    prober: Option<ProberConfig<'a>>,
     /// Said where the node controller has not heard of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    readiness: Option<Readiness>,
+    readiness: Option<NodeReadiness>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cordoned: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Prober<'a> {
+struct ProberConfig<'a> {
     pod: &'a str,
     address: String,
 }
@@ -114,7 +114,7 @@ struct Service<'a> {
     kind: &'static str,
     #[serde(rename = "clusterIPs")]
     cluster_ips: Vec<IpAddr>,
-    load_balancer: Vec<Balancer>,
+    load_balancer: Vec<BalancerConfig>,
     external_traffic_policy: TrafficPolicy,
     internal_traffic_policy: TrafficPolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ struct Service<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Balancer {
+struct BalancerConfig {
     ip: IpAddr,
     ip_mode: IpMode,
 }
@@ -160,7 +160,7 @@ fn conditions(service: &cluster::Service, pod: &PodName) -> Option<EndpointCondi
 }
 
 #[derive(Debug, Serialize)]
-struct Ingress<'a> {
+struct IngressConfig<'a> {
     namespace: &'a str,
     name: &'a str,
     service: String,
@@ -184,11 +184,11 @@ impl<'a> Topology<'a> {
                     name: node.name.as_str(),
                     zone: node.zone.as_str(),
                     addresses: both(cluster, addresses::underlay(node.number)),
-                    prober: node.probes.then(|| Prober {
+                    prober: node.probes.then(|| ProberConfig {
                         pod: node.prober.name.as_str(),
                         address: format!("{}:{}", node.prober.address, addresses::ECHO_PORT),
                     }),
-                    readiness: (!node.ready).then_some(Readiness::NotReady),
+                    readiness: (!node.ready).then_some(NodeReadiness::NotReady),
                     cordoned: node.cordoned,
                 })
                 .collect(),
@@ -209,7 +209,7 @@ impl<'a> Topology<'a> {
                         .map(|ip| both(cluster, ip))
                         .into_iter()
                         .flatten()
-                        .map(|ip| Balancer {
+                        .map(|ip| BalancerConfig {
                             ip,
                             ip_mode: service.ip_mode,
                         })
@@ -242,7 +242,7 @@ impl<'a> Topology<'a> {
                 .ingresses
                 .iter()
                 .filter(|ingress| !is_published(ingress))
-                .map(|ingress| Ingress {
+                .map(|ingress| IngressConfig {
                     namespace: ingress.ingress.namespace.as_str(),
                     name: ingress.ingress.name.as_str(),
                     service: ingress.service.to_string(),
@@ -270,14 +270,14 @@ pub fn topology_yaml(cluster: &Cluster) -> anyhow::Result<String> {
 }
 
 fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> anyhow::Result<String> {
-    let (topology, targets): (Source, &[TargetSpec]) = match incident.topology.published_by {
-        PublishedBy::File => (Source::File(TOPOLOGY), &[]),
+    let (topology, targets): (TopologyConfig, &[TargetSpec]) = match incident.topology.published_by {
+        PublishedBy::File => (TopologyConfig::File(TOPOLOGY), &[]),
         PublishedBy::ApiServer => {
-            let kubernetes = Kubernetes {
+            let kubernetes = KubernetesConfig {
                 kubeconfig: KUBECONFIG,
                 prober_namespace: objects::NAMESPACE,
             };
-            (Source::Cluster { kubernetes }, &cluster.targets)
+            (TopologyConfig::Cluster { kubernetes }, &cluster.targets)
         }
     };
     let config = Config {
@@ -297,7 +297,7 @@ fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> an
                     .map(|node| format!("{}/host", node.name)),
             )
             .collect(),
-        resolvers: Resolvers {
+        resolvers: ResolverConfig {
             public: vec![addresses::PUBLIC_DNS],
         },
         balancers: cluster.balancers.clone(),

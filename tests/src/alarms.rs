@@ -39,7 +39,7 @@ const PLUMBING: [&str; 4] = ["alertname", "alertstate", "job", "instance"];
 
 /// A running Prometheus; ended when dropped.
 #[derive(Debug)]
-pub struct Alarms {
+pub struct LabPrometheus {
     child: Child,
     address: SocketAddr,
     log: PathBuf,
@@ -48,7 +48,7 @@ pub struct Alarms {
 /// How far an alert came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum AlertState {
     /// Its condition held for less than its `for`.
     Pending,
     /// Somebody would have been called.
@@ -57,16 +57,16 @@ pub enum Stage {
 
 /// One alert of the run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Alarm {
+pub struct LabAlert {
     /// The alert's name.
     pub alert: String,
     /// How far it came.
-    pub stage: Stage,
+    pub stage: AlertState,
     /// What it is about.
     pub labels: BTreeMap<String, String>,
 }
 
-impl Display for Alarm {
+impl Display for LabAlert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.alert)?;
         for (i, (name, value)) in self.labels.iter().enumerate() {
@@ -77,7 +77,7 @@ impl Display for Alarm {
     }
 }
 
-impl Alarms {
+impl LabPrometheus {
     /// Starts Prometheus in the run's folder and waits until it has looked at the aggregator once.
     pub async fn start(run: &RunDir, aggregator: SocketAddr) -> anyhow::Result<Self> {
         let program = tools::find("prometheus")
@@ -127,16 +127,16 @@ impl Alarms {
         Ok(up.is_ok_and(|up| !up.is_empty()))
     }
 
-    async fn ask(&self, query: &str) -> anyhow::Result<Vec<Sample>> {
+    async fn ask(&self, query: &str) -> anyhow::Result<Vec<QuerySample>> {
         let body = timeout(PATIENCE, api_client::get(self.address, query))
             .await
             .with_context(|| format!("Prometheus did not answer within {} s", PATIENCE.as_secs()))??;
-        let answer: Answer = serde_json::from_slice(&body).context("reading an answer of Prometheus")?;
+        let answer: QueryAnswer = serde_json::from_slice(&body).context("reading an answer of Prometheus")?;
         Ok(answer.data.result)
     }
 
     /// Everything that was pending or fired since the start.
-    pub async fn seen(&self) -> anyhow::Result<Vec<Alarm>> {
+    pub async fn seen(&self) -> anyhow::Result<Vec<LabAlert>> {
         let samples = self.ask(SEEN).await.context("asking Prometheus for its alerts")?;
         alarms(samples)
     }
@@ -171,8 +171,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Those that would have called somebody.
-pub fn firing(seen: &[Alarm]) -> impl Iterator<Item = &Alarm> {
-    seen.iter().filter(|alarm| alarm.stage == Stage::Firing)
+pub fn firing(seen: &[LabAlert]) -> impl Iterator<Item = &LabAlert> {
+    seen.iter().filter(|alarm| alarm.stage == AlertState::Firing)
 }
 
 fn settings(rules: &Path, aggregator: SocketAddr) -> String {
@@ -188,27 +188,27 @@ fn settings(rules: &Path, aggregator: SocketAddr) -> String {
 
 /// An answer of Prometheus' query API, as far as it is of use.
 #[derive(Debug, Deserialize)]
-struct Answer {
-    data: Data,
+struct QueryAnswer {
+    data: QueryData,
 }
 
 #[derive(Debug, Deserialize)]
-struct Data {
-    result: Vec<Sample>,
+struct QueryData {
+    result: Vec<QuerySample>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Sample {
+struct QuerySample {
     metric: BTreeMap<String, String>,
 }
 
 /// The alerts of an answer; one that was pending first and fired later is told once.
-fn alarms(samples: Vec<Sample>) -> anyhow::Result<Vec<Alarm>> {
-    let mut furthest: BTreeMap<(String, BTreeMap<String, String>), Stage> = BTreeMap::new();
-    for Sample { metric } in samples {
+fn alarms(samples: Vec<QuerySample>) -> anyhow::Result<Vec<LabAlert>> {
+    let mut furthest: BTreeMap<(String, BTreeMap<String, String>), AlertState> = BTreeMap::new();
+    for QuerySample { metric } in samples {
         let stage = match metric.get("alertstate").map(String::as_str) {
-            Some("firing") => Stage::Firing,
-            Some("pending") => Stage::Pending,
+            Some("firing") => AlertState::Firing,
+            Some("pending") => AlertState::Pending,
             other => bail!("Prometheus has an alert in the state {other:?}"),
         };
         let alert = metric.get("alertname").cloned().unwrap_or_default();
@@ -221,7 +221,7 @@ fn alarms(samples: Vec<Sample>) -> anyhow::Result<Vec<Alarm>> {
     }
     Ok(furthest
         .into_iter()
-        .map(|((alert, labels), stage)| Alarm { alert, stage, labels })
+        .map(|((alert, labels), stage)| LabAlert { alert, stage, labels })
         .collect())
 }
 
@@ -236,7 +236,7 @@ mod tests {
             {"metric": {"alertname": "ParallaxVantageSilent", "alertstate": "firing", "job": "j", "vantage": "n3/pod"}, "value": [1, "1"]},
             {"metric": {"alertname": "ParallaxHazard", "alertstate": "pending"}, "value": [1, "1"]}
         ]}}"#;
-        let answer: Answer = serde_json::from_str(answer).unwrap();
+        let answer: QueryAnswer = serde_json::from_str(answer).unwrap();
         let seen = alarms(answer.data.result).unwrap();
         let told: Vec<_> = seen
             .iter()
@@ -245,8 +245,11 @@ mod tests {
         assert_eq!(
             told,
             [
-                ("ParallaxHazard".to_owned(), Stage::Pending),
-                ("ParallaxVantageSilent (vantage n3/pod)".to_owned(), Stage::Firing),
+                ("ParallaxHazard".to_owned(), AlertState::Pending),
+                (
+                    "ParallaxVantageSilent (vantage n3/pod)".to_owned(),
+                    AlertState::Firing
+                ),
             ]
         );
         assert_eq!(firing(&seen).count(), 1);

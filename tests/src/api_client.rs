@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 16 << 20;
 /// `GET /v1/state`, as far as the lab needs it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
-pub struct State {
+pub struct AggregatorState {
     /// Who reports.
     pub vantages: Vec<Vantage>,
     /// Targets against vantages.
@@ -27,9 +27,9 @@ pub struct State {
     /// Open and closed incidents.
     pub incidents: Vec<Incident>,
     /// Wrong without being a region of failure.
-    pub findings: Vec<Notice>,
+    pub findings: Vec<FindingOrHazard>,
     /// Who would fail though nobody does yet.
-    pub hazards: Vec<Notice>,
+    pub hazards: Vec<FindingOrHazard>,
     /// What was counted.
     pub counters: Counters,
     /// Why the cluster cannot be read, while that is so.
@@ -41,7 +41,7 @@ pub struct State {
 /// A finding or a hazard.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
-pub struct Notice {
+pub struct FindingOrHazard {
     /// Its kind.
     pub kind: String,
     /// It in one sentence.
@@ -188,7 +188,7 @@ pub struct Evidence {
     pub failures: u64,
 }
 
-impl State {
+impl AggregatorState {
     /// Incidents that are not over.
     pub fn open(&self) -> impl Iterator<Item = &Incident> {
         self.incidents
@@ -250,7 +250,7 @@ impl State {
 }
 
 /// Asks for the state.
-pub async fn state(aggregator: SocketAddr) -> anyhow::Result<State> {
+pub async fn state(aggregator: SocketAddr) -> anyhow::Result<AggregatorState> {
     let body = match timeout(PATIENCE, get(aggregator, "/v1/state")).await {
         Ok(body) => body?,
         Err(_) => bail!(
@@ -261,9 +261,9 @@ pub async fn state(aggregator: SocketAddr) -> anyhow::Result<State> {
     read(&body).context("reading the answer of GET /v1/state")
 }
 
-fn read(body: &[u8]) -> serde_json::Result<State> {
+fn read(body: &[u8]) -> serde_json::Result<AggregatorState> {
     let whole: serde_json::Value = serde_json::from_slice(body)?;
-    let mut state = State::deserialize(&whole)?;
+    let mut state = AggregatorState::deserialize(&whole)?;
     for (i, incident) in state.incidents.iter_mut().enumerate() {
         incident.whole = whole["incidents"][i].clone();
     }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 
 use crate::{
-    incident::{Balancing, Incident},
+    incident::{BalancingMode, Incident},
     run_dir::RunDir,
     workloads::{AUTHORITY, CERTIFICATE},
 };
@@ -25,7 +25,7 @@ fn speaks_tls(incident: &Incident) -> bool {
         .flat_map(|service| &service.ports);
     let mut services = incident.topology.services.iter();
     ports.any(super::incident::ServicePort::is_tls)
-        || services.any(|service| service.balancing == Balancing::EndsTls)
+        || services.any(|service| service.balancing == BalancingMode::EndsTls)
 }
 
 /// Writes both into the run's folder.

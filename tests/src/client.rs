@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::{
     control::MOST_BYTES,
-    incident::{Sight, Way},
+    incident::{ClientSight, ServiceApproach},
     origin::POD_HEADER,
 };
 
@@ -33,7 +33,7 @@ const MOST: u64 = 4096;
 /// One thing to try.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ask {
+pub enum ClientRequest {
     /// `GET /` over a new connection.
     Http {
         /// Where to connect to.
@@ -53,7 +53,7 @@ pub enum Ask {
 pub struct TimedAsk {
     /// What to try.
     #[serde(flatten)]
-    pub ask: Ask,
+    pub ask: ClientRequest,
     /// The longest wait for the connection, and for each part of the answer.
     #[serde(default = "silence")]
     pub timeout: Duration,
@@ -66,16 +66,16 @@ fn silence() -> Duration {
 impl TimedAsk {
     /// Waits as long as what is expected may take.
     #[must_use]
-    pub fn expecting(ask: Ask, sight: Sight) -> Self {
+    pub fn expecting(ask: ClientRequest, sight: ClientSight) -> Self {
         let timeout = match sight {
-            Sight::Mixed | Sight::TimedOut | Sight::NotConnected => SILENCE,
-            Sight::Answered
-            | Sight::CutOff
-            | Sight::NotFound
-            | Sight::Unavailable
-            | Sight::GatewayTimeout
-            | Sight::Refused
-            | Sight::OwnNode => PATIENCE,
+            ClientSight::Mixed | ClientSight::TimedOut | ClientSight::NotConnected => SILENCE,
+            ClientSight::Answered
+            | ClientSight::CutOff
+            | ClientSight::NotFound
+            | ClientSight::Unavailable
+            | ClientSight::GatewayTimeout
+            | ClientSight::Refused
+            | ClientSight::OwnNode => PATIENCE,
         };
         Self { ask, timeout }
     }
@@ -84,7 +84,7 @@ impl TimedAsk {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum ClientAnswer {
     /// An HTTP answer.
     Http {
         /// Its status.
@@ -108,29 +108,29 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl ClientAnswer {
     /// Whether this is what an incident file means by a sight.
     #[must_use]
-    pub fn is(&self, sight: Sight, way: Way) -> bool {
+    pub fn is(&self, sight: ClientSight, way: ServiceApproach) -> bool {
         match sight {
-            Sight::Answered if way == Way::Ping => matches!(self, Self::Echo { .. }),
-            Sight::Answered => matches!(
+            ClientSight::Answered if way == ServiceApproach::Ping => matches!(self, Self::Echo { .. }),
+            ClientSight::Answered => matches!(
                 self,
                 Self::Http {
                     status: 200,
                     pod: Some(_)
                 }
             ),
-            Sight::Mixed => true,
-            Sight::CutOff => matches!(self, Self::Other { .. } | Self::Http { status: 400, .. }),
-            Sight::NotFound => matches!(self, Self::Http { status: 404, .. }),
-            Sight::Unavailable => matches!(self, Self::Http { status: 503, .. }),
-            Sight::GatewayTimeout => matches!(self, Self::Http { status: 504, .. }),
-            Sight::Refused => *self == Self::Refused,
-            Sight::TimedOut => *self == Self::TimedOut,
-            Sight::NotConnected => matches!(self, Self::Refused | Self::TimedOut),
+            ClientSight::Mixed => true,
+            ClientSight::CutOff => matches!(self, Self::Other { .. } | Self::Http { status: 400, .. }),
+            ClientSight::NotFound => matches!(self, Self::Http { status: 404, .. }),
+            ClientSight::Unavailable => matches!(self, Self::Http { status: 503, .. }),
+            ClientSight::GatewayTimeout => matches!(self, Self::Http { status: 504, .. }),
+            ClientSight::Refused => *self == Self::Refused,
+            ClientSight::TimedOut => *self == Self::TimedOut,
+            ClientSight::NotConnected => matches!(self, Self::Refused | Self::TimedOut),
             // Linux starts at 64; every router takes one off.
-            Sight::OwnNode => *self == Self::Echo { ttl: 64 },
+            ClientSight::OwnNode => *self == Self::Echo { ttl: 64 },
         }
     }
 }
@@ -148,12 +148,12 @@ pub fn answer_questions() -> anyhow::Result<()> {
     }
     let mut out = stdout().lock();
     for asks in asks.chunks(AT_ONCE) {
-        let answers: Vec<Answer> = std::thread::scope(|scope| {
+        let answers: Vec<ClientAnswer> = std::thread::scope(|scope| {
             let asking: Vec<_> = asks
                 .iter()
                 .map(|ask| scope.spawn(move || self::ask(ask)))
                 .collect();
-            let gone = |_| Answer::Other {
+            let gone = |_| ClientAnswer::Other {
                 what: "the client ended".to_owned(),
             };
             let joined = asking.into_iter();
@@ -169,21 +169,21 @@ pub fn answer_questions() -> anyhow::Result<()> {
 
 /// Tries one thing.
 #[must_use]
-pub fn ask(ask: &TimedAsk) -> Answer {
+pub fn ask(ask: &TimedAsk) -> ClientAnswer {
     let tried = match &ask.ask {
-        Ask::Http { to, host } => http(*to, host, ask.timeout),
-        Ask::Ping { to } => ping(*to, ask.timeout),
+        ClientRequest::Http { to, host } => http(*to, host, ask.timeout),
+        ClientRequest::Ping { to } => ping(*to, ask.timeout),
     };
     tried.unwrap_or_else(|error| match error.kind() {
-        ErrorKind::ConnectionRefused => Answer::Refused,
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => Answer::TimedOut,
-        _ => Answer::Other {
+        ErrorKind::ConnectionRefused => ClientAnswer::Refused,
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => ClientAnswer::TimedOut,
+        _ => ClientAnswer::Other {
             what: error.to_string(),
         },
     })
 }
 
-fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Answer> {
+fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<ClientAnswer> {
     let mut stream = TcpStream::connect_timeout(&to, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
     write!(
@@ -197,7 +197,7 @@ fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Answer
         .strip_prefix("HTTP/1.1 ")
         .and_then(|rest| rest.get(..3)?.parse().ok());
     let Some(status) = status else {
-        return Ok(Answer::Other {
+        return Ok(ClientAnswer::Other {
             what: "no HTTP answer".to_owned(),
         });
     };
@@ -206,11 +206,11 @@ fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Answer
         name.eq_ignore_ascii_case(POD_HEADER)
             .then(|| value.trim().to_owned())
     });
-    Ok(Answer::Http { status, pod })
+    Ok(ClientAnswer::Http { status, pod })
 }
 
 /// A raw socket: it is the one that shows the header, hence the TTL, without ancillary data. The lab is root inside.
-fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<Answer> {
+fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientAnswer> {
     let begun = Instant::now();
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
     socket.set_read_timeout(Some(PING_INTERVAL))?;
@@ -226,7 +226,7 @@ fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<Answer> {
         match (&socket).read(&mut buffer) {
             Ok(length) => {
                 if let Some(ttl) = reply_ttl(&buffer[..length], [id[2], id[3]]) {
-                    return Ok(Answer::Echo { ttl });
+                    return Ok(ClientAnswer::Echo { ttl });
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < timeout => {
@@ -235,7 +235,7 @@ fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<Answer> {
             Err(error) => return Err(error),
         }
     }
-    Ok(Answer::Other {
+    Ok(ClientAnswer::Other {
         what: "only strangers' ICMP packets".to_owned(),
     })
 }
@@ -270,14 +270,14 @@ mod tests {
 
     fn get(to: SocketAddr) -> TimedAsk {
         let host = "a.test".into();
-        TimedAsk::expecting(Ask::Http { to, host }, Sight::Answered)
+        TimedAsk::expecting(ClientRequest::Http { to, host }, ClientSight::Answered)
     }
 
     #[test]
     fn what_must_come_is_waited_for_longer_than_a_syn_that_is_lost_twice() {
         let timeout = |sight| {
             TimedAsk::expecting(
-                Ask::Ping {
+                ClientRequest::Ping {
                     to: Ipv4Addr::LOCALHOST,
                 },
                 sight,
@@ -286,10 +286,14 @@ mod tests {
         };
         // RFC 6298: the second repetition leaves 1 s + 2 s after the first packet.
         let repeated_twice = Duration::from_secs(3);
-        for sight in [Sight::Answered, Sight::Refused, Sight::OwnNode] {
+        for sight in [ClientSight::Answered, ClientSight::Refused, ClientSight::OwnNode] {
             assert!(timeout(sight) > 2 * repeated_twice, "{sight:?}");
         }
-        for sight in [Sight::TimedOut, Sight::NotConnected, Sight::Mixed] {
+        for sight in [
+            ClientSight::TimedOut,
+            ClientSight::NotConnected,
+            ClientSight::Mixed,
+        ] {
             assert!(timeout(sight) <= repeated_twice, "{sight:?}");
         }
     }
@@ -311,9 +315,9 @@ mod tests {
         let to = listener.local_addr().unwrap();
         drop(listener);
         let answer = ask(&get(to));
-        assert_eq!(answer, Answer::Refused);
-        assert!(answer.is(Sight::Refused, Way::Vip));
-        assert!(!answer.is(Sight::Answered, Way::Vip));
+        assert_eq!(answer, ClientAnswer::Refused);
+        assert!(answer.is(ClientSight::Refused, ServiceApproach::Vip));
+        assert!(!answer.is(ClientSight::Answered, ServiceApproach::Vip));
     }
 
     #[tokio::test]
@@ -322,11 +326,16 @@ mod tests {
         let to = listener.local_addr().unwrap();
         drop(listener);
         let listen = [to];
-        let origin = crate::origin::serve(&listen, "ingress-1", "n1", crate::origin::Manner::default());
+        let origin = crate::origin::serve(
+            &listen,
+            "ingress-1",
+            "n1",
+            crate::origin::OriginBehaviour::default(),
+        );
         let client = tokio::task::spawn_blocking(move || {
             loop {
                 match ask(&get(to)) {
-                    Answer::Refused => std::thread::yield_now(),
+                    ClientAnswer::Refused => std::thread::yield_now(),
                     answer => return answer,
                 }
             }
@@ -337,7 +346,7 @@ mod tests {
         };
         assert_eq!(
             answer,
-            Answer::Http {
+            ClientAnswer::Http {
                 status: 200,
                 pod: Some("ingress-1".into())
             }

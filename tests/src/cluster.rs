@@ -21,15 +21,15 @@ use parallax_diagnosis::topology::BalancerSpec;
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey, TargetSpec, Vantage, ZoneName};
 
 use crate::incident::{
-    Balancing, Behind, Dataplane, Families, HealthChecks, Ingress, IpMode, Record, ResolverSoftware, Server,
-    ServicePort, TrafficPolicy,
+    AddressFamilies, BackendPods, BalancingMode, Dataplane, HealthChecks, Ingress, IpMode, NameRecord,
+    ResolverSoftware, ServerSpec, ServicePort, TrafficPolicy,
 };
 
-pub use change::{Effect, ProberChange};
-pub use conditions::{Conditions, PodState};
-pub use names::Addresses;
+pub use change::{ChangeEffect, ProberChange};
+pub use conditions::{PodConditions, PodState};
+pub use names::NameAddresses;
 pub use op_error::OpError;
-pub use solver::{PORT as SOLVER_PORT, Route, Solver};
+pub use solver::{ChallengeRoute, PORT as SOLVER_PORT, SolverPod};
 
 /// The cluster at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Cluster {
     /// Who forwards.
     pub dataplane: Dataplane,
     /// Address families of everything below.
-    pub families: Families,
+    pub families: AddressFamilies,
     /// Nodes, in the order of the file.
     pub nodes: Vec<Node>,
     /// Services, in the order of the file.
@@ -53,11 +53,11 @@ pub struct Cluster {
     /// The cluster's resolvers; the first one is behind the resolver's Service.
     pub resolvers: Vec<Resolver>,
     /// Clients outside.
-    pub outside: Vec<Outside>,
+    pub outside: Vec<OutsideClient>,
     /// Names besides the Ingresses' hosts.
-    records: Vec<Record>,
+    records: Vec<NameRecord>,
     /// What resolvers of the cluster answer instead.
-    overrides: Vec<Record>,
+    overrides: Vec<NameRecord>,
     /// Answers that deviate, by resolver.
     deviations: BTreeMap<(PodName, HostName), Option<IpAddr>>,
     /// Nodes whose rules stay as they are.
@@ -68,9 +68,9 @@ pub struct Cluster {
     /// Pods that are no more; their namespaces keep their names.
     gone: BTreeSet<PodName>,
     /// Who answers challenges now.
-    pub solvers: Vec<Solver>,
+    pub solvers: Vec<SolverPod>,
     /// Which of them controllers pass challenges on to.
-    pub routes: Vec<Route>,
+    pub routes: Vec<ChallengeRoute>,
 }
 
 /// A node.
@@ -127,7 +127,7 @@ pub struct Resolver {
 
 /// A client outside the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outside {
+pub struct OutsideClient {
     /// Its name, also of its network namespace.
     pub name: NodeName,
     /// What it is for the product.
@@ -148,7 +148,7 @@ pub struct Service {
     /// Who answers for it.
     pub ip_mode: IpMode,
     /// How the balancer passes connections on.
-    pub balancing: Balancing,
+    pub balancing: BalancingMode,
     /// Where its health checks come from.
     pub health_checks: HealthChecks,
     /// Where traffic for the balancer's address and the nodePorts may go.
@@ -160,15 +160,15 @@ pub struct Service {
     /// Ports.
     pub ports: Vec<ServicePort>,
     /// What runs in its pods.
-    pub server: Server,
+    pub server: ServerSpec,
     /// What runs in some of them instead.
-    pub other_servers: BTreeMap<PodName, Server>,
+    pub other_servers: BTreeMap<PodName, ServerSpec>,
     /// The pods behind it.
     pub endpoints: Vec<Pod>,
     /// Those that are not ready.
     pub states: BTreeMap<PodName, PodState>,
     /// Pods behind it that are there anyway, besides.
-    pub behind: Option<Behind>,
+    pub behind: Option<BackendPods>,
     /// The `NetworkPolicy` that selects its pods, with the Services whose pods it lets in.
     pub policed: Option<(ObjectName, Vec<ServiceKey>)>,
 }
@@ -176,7 +176,7 @@ pub struct Service {
 impl Service {
     /// What runs in a pod of it.
     #[must_use]
-    pub fn server_of(&self, pod: &PodName) -> &Server {
+    pub fn server_of(&self, pod: &PodName) -> &ServerSpec {
         self.other_servers.get(pod).unwrap_or(&self.server)
     }
 }
@@ -204,7 +204,7 @@ impl Cluster {
     /// Whether everything has an IPv6 address, too.
     #[must_use]
     pub fn is_dual_stack(&self) -> bool {
-        self.families == Families::DualStack
+        self.families == AddressFamilies::DualStack
     }
 
     /// The nodes that are part of the cluster now.
@@ -270,7 +270,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::incident::Op;
+    use crate::incident::FaultOperation;
 
     fn cluster() -> Cluster {
         let text = include_str!("../incidents/i1.yaml");
@@ -281,16 +281,16 @@ mod tests {
         "ingress/ingress-nginx".parse().unwrap()
     }
 
-    fn add(pod: &str, node: &str) -> Op {
-        Op::AddEndpoint {
+    fn add(pod: &str, node: &str) -> FaultOperation {
+        FaultOperation::AddEndpoint {
             service: ingress(),
             pod: pod.parse().unwrap(),
             node: node.parse().unwrap(),
         }
     }
 
-    fn remove(pod: &str) -> Op {
-        Op::RemoveEndpoint {
+    fn remove(pod: &str) -> FaultOperation {
+        FaultOperation::RemoveEndpoint {
             service: ingress(),
             pod: pod.parse().unwrap(),
         }
@@ -327,7 +327,7 @@ mod tests {
             cluster.apply(&add("ingress-3", "n3")),
             Err(OpError::Taken(_))
         ));
-        let Effect::Started(pod) = cluster.apply(&add("ingress-5", "n3")).unwrap() else {
+        let ChangeEffect::Started(pod) = cluster.apply(&add("ingress-5", "n3")).unwrap() else {
             panic!("a pod starts")
         };
         assert_eq!(pod.address, Ipv4Addr::new(10, 244, 3, 11));

@@ -12,7 +12,7 @@ const TAIL: usize = 400;
 
 /// One command of the machine inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cmd {
+pub struct GuestCommand {
     /// The network namespace it runs in; the machine's own where absent.
     pub netns: Option<String>,
     /// Program and arguments.
@@ -44,7 +44,7 @@ pub enum CmdError {
     },
 }
 
-impl Cmd {
+impl GuestCommand {
     /// A command of the machine's own network.
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Cmd {
     }
 }
 
-impl Display for Cmd {
+impl Display for GuestCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(netns) = &self.netns {
             write!(f, "[{netns}] ")?;
@@ -135,6 +135,6 @@ impl Display for Cmd {
 }
 
 /// Runs all, in order, until one fails.
-pub fn run_all(commands: &[Cmd]) -> Result<(), CmdError> {
+pub fn run_all(commands: &[GuestCommand]) -> Result<(), CmdError> {
     commands.iter().try_for_each(|command| command.run().map(drop))
 }

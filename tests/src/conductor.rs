@@ -26,18 +26,18 @@ use tokio::{
 
 use crate::{
     aggregator_config,
-    alarms::Alarms,
-    api_client::State,
-    client::Ask,
-    incident::{Incident, Outcome, Sight, Way, When},
-    judge::{self, Judgement},
+    alarms::LabPrometheus,
+    api_client::AggregatorState,
+    client::ClientRequest,
+    incident::{ClientSight, Incident, Outcome, PreflightTime, ServiceApproach},
+    judge::{self, OutcomeJudgement},
     kernel::Kernel,
     lab::Lab,
     packets,
-    parallax::Aggregator,
-    preflight::Shown,
+    parallax::RunningAggregator,
+    preflight::ReportedPreflight,
     publisher::Publisher,
-    screen::Screen,
+    screen::ProgressScreen,
 };
 
 pub use report::Report;
@@ -82,7 +82,7 @@ pub struct Options {
 
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunResult {
     /// Parallax said what it should.
     AsExpected,
     /// It did not, or not in time.
@@ -92,25 +92,29 @@ pub enum Ended {
 }
 
 /// Runs an incident to its end. An error means that it could not be run.
-pub async fn run(incident: Incident, options: Options) -> anyhow::Result<Ended> {
+pub async fn run(incident: Incident, options: Options) -> anyhow::Result<RunResult> {
     let (once, json) = (options.once, options.json);
-    let Some(report) = report(incident, options, Screen::default()).await? else {
-        return Ok(Ended::Interrupted);
+    let Some(report) = report(incident, options, ProgressScreen::default()).await? else {
+        return Ok(RunResult::Interrupted);
     };
     // One that stays has shown its report before.
     if once {
         report.print(json)?;
     }
     Ok(if report.ok {
-        Ended::AsExpected
+        RunResult::AsExpected
     } else {
-        Ended::NotAsExpected
+        RunResult::NotAsExpected
     })
 }
 
 /// Runs an incident; nothing where somebody ended it before there was a result.
-pub async fn report(incident: Incident, options: Options, screen: Screen) -> anyhow::Result<Option<Report>> {
-    let mut conductor = Conductor {
+pub async fn report(
+    incident: Incident,
+    options: Options,
+    screen: ProgressScreen,
+) -> anyhow::Result<Option<Report>> {
+    let mut conductor = IncidentRun {
         options,
         screen,
         aggregator: None,
@@ -149,18 +153,18 @@ fn interruption() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-struct Conductor {
+struct IncidentRun {
     options: Options,
-    screen: Screen,
-    aggregator: Option<Aggregator>,
-    alarms: Option<Alarms>,
+    screen: ProgressScreen,
+    aggregator: Option<RunningAggregator>,
+    alarms: Option<LabPrometheus>,
     publisher: Option<Publisher>,
     lab: Option<Lab>,
     ended: Option<Report>,
     /// What was not possible, and what was done instead.
     instead: Option<String>,
     /// Those that were run.
-    preflights: Vec<Shown>,
+    preflights: Vec<ReportedPreflight>,
     /// Of the topology, when the API server went away.
     known_revision: u64,
     /// Nodes that are cut off, and when the node controller takes notice.
@@ -171,13 +175,13 @@ struct Conductor {
     lives: u32,
 }
 
-impl Conductor {
+impl IncidentRun {
     async fn play(&mut self, incident: Incident) -> anyhow::Result<Report> {
         self.screen.line(&format!("{}: {}", incident.id, incident.title));
         self.set_up(&incident).await?;
         let mut broken = self.healthy_phase(&incident).await?;
         if broken.is_none() {
-            broken = self.preflights(&incident, When::Healthy).await?;
+            broken = self.preflights(&incident, PreflightTime::Healthy).await?;
         }
         let mut begun = Instant::now();
         if broken.is_none() && !incident.faults.is_empty() {
@@ -185,14 +189,14 @@ impl Conductor {
             begun = Instant::now();
         }
         let judgement = match broken {
-            Some(broken) => Judgement::Wrong(broken),
+            Some(broken) => OutcomeJudgement::Wrong(broken),
             None => self.judge(&incident, begun).await?,
         };
         let mut report = Report::new(&incident, judgement, self.screen.elapsed(), begun.elapsed());
         report.instead = self.instead.clone();
         self.alarmed(&incident, &mut report).await?;
         if report.ok
-            && let Some(wrong) = self.preflights(&incident, When::Faulty).await?
+            && let Some(wrong) = self.preflights(&incident, PreflightTime::Faulty).await?
         {
             report.ok = false;
             report.problem = Some(wrong);
@@ -212,14 +216,14 @@ impl Conductor {
             let page = aggregator_config::page(self.aggregator()?.address());
             self.screen
                 .line(&format!("the cluster stays until Ctrl-C; look at {page}"));
-            self.watch(Duration::MAX, |_| Judgement::Waiting(String::new()))
+            self.watch(Duration::MAX, |_| OutcomeJudgement::Waiting(String::new()))
                 .await?;
         }
         Ok(report)
     }
 
     /// What Parallax makes of it.
-    async fn judge(&mut self, incident: &Incident, begun: Instant) -> anyhow::Result<Judgement> {
+    async fn judge(&mut self, incident: &Incident, begun: Instant) -> anyhow::Result<OutcomeJudgement> {
         let expected = &incident.expected;
         let left = |seconds: u64| Duration::from_secs(seconds).saturating_sub(begun.elapsed());
         match &expected.outcome {
@@ -245,7 +249,7 @@ impl Conductor {
                 // Quiet to the end; what is to be shown must be there then.
                 let missing = judge::not_shown(expected, &self.state().await?);
                 Ok(match (judgement, missing) {
-                    (Judgement::Waiting(_), Some(missing)) => Judgement::Wrong(missing),
+                    (OutcomeJudgement::Waiting(_), Some(missing)) => OutcomeJudgement::Wrong(missing),
                     (judgement, _) => judgement,
                 })
             }
@@ -262,13 +266,13 @@ impl Conductor {
         }
         let lab = self.lab.as_mut().context("there is no lab")?;
         let questions = packets::questions(lab.cluster(), looks);
-        let telling = questions
-            .into_iter()
-            .find(|question| question.expected != Sight::Answered && question.way != Way::Ping);
+        let telling = questions.into_iter().find(|question| {
+            question.expected != ClientSight::Answered && question.way != ServiceApproach::Ping
+        });
         if let Some(question) = telling {
             let address = match &question.ask {
-                Ask::Http { to, .. } => to.ip(),
-                Ask::Ping { to } => (*to).into(),
+                ClientRequest::Http { to, .. } => to.ip(),
+                ClientRequest::Ping { to } => (*to).into(),
             };
             let (_, packets) = lab.capture(&question.from, address, question.ask).await?;
             report.packets = packets.into_iter().take(MOST_PACKETS).collect();
@@ -284,7 +288,7 @@ impl Conductor {
         let wanted = api_server::vantages(self.lab.as_ref().context("there is no lab")?.cluster());
         while start.elapsed() < ALL_WELL {
             let state = self.state().await?;
-            if let Judgement::Wrong(wrong) = judge::healthy(&state) {
+            if let OutcomeJudgement::Wrong(wrong) = judge::healthy(&state) {
                 return Ok(Some(wrong));
             }
             let known = |wanted: &String| state.vantages.iter().any(|vantage| vantage.vantage == *wanted);
@@ -312,18 +316,18 @@ impl Conductor {
     async fn watch(
         &mut self,
         longest: Duration,
-        judge: impl Fn(&State) -> Judgement,
-    ) -> anyhow::Result<Judgement> {
+        judge: impl Fn(&AggregatorState) -> OutcomeJudgement,
+    ) -> anyhow::Result<OutcomeJudgement> {
         let start = Instant::now();
         let mut looks = 0_u32;
         loop {
             self.check_nodes().await?;
             let state = self.state().await?;
             let judgement = match restart::lost(&self.kept, &state) {
-                Some(lost) => Judgement::Wrong(lost),
+                Some(lost) => OutcomeJudgement::Wrong(lost),
                 None => judge(&state),
             };
-            if !matches!(judgement, Judgement::Waiting(_)) || start.elapsed() >= longest {
+            if !matches!(judgement, OutcomeJudgement::Waiting(_)) || start.elapsed() >= longest {
                 return Ok(judgement);
             }
             looks += 1;
@@ -338,13 +342,13 @@ impl Conductor {
         }
     }
 
-    async fn state(&mut self) -> anyhow::Result<State> {
+    async fn state(&mut self) -> anyhow::Result<AggregatorState> {
         let state = self.aggregator()?.state().await?;
         self.screen.status(&status::line(&state));
         Ok(state)
     }
 
-    fn aggregator(&self) -> anyhow::Result<&Aggregator> {
+    fn aggregator(&self) -> anyhow::Result<&RunningAggregator> {
         self.aggregator.as_ref().context("there is no aggregator")
     }
 

@@ -7,8 +7,8 @@ use parallax_model::{NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    client::{Answer, Ask, TimedAsk},
-    cluster::{Route, Solver},
+    client::{ClientAnswer, ClientRequest, TimedAsk},
+    cluster::{ChallengeRoute, SolverPod},
     incident::Incident,
     kernel::Kernel,
 };
@@ -19,7 +19,7 @@ pub const MOST_BYTES: u64 = 1 << 20;
 /// From the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
-pub enum Order {
+pub enum HostCommand {
     /// Build the cluster and start its workloads.
     Build {
         /// What to build.
@@ -53,12 +53,12 @@ pub enum Order {
     /// A solver's pod starts, behind its Service.
     StartSolver {
         /// It.
-        solver: Box<Solver>,
+        solver: Box<SolverPod>,
     },
     /// Controllers pass a challenge on.
     Route {
         /// Which, and to whom.
-        route: Route,
+        route: ChallengeRoute,
     },
     /// A solver and the routes to it go.
     EndSolver {
@@ -77,7 +77,7 @@ pub enum Order {
         /// The address.
         address: IpAddr,
         /// What to try.
-        ask: Ask,
+        ask: ClientRequest,
     },
     /// Say whether all processes still run.
     Alive,
@@ -108,12 +108,12 @@ pub enum Event {
     /// What was seen, in the order asked.
     Looked {
         /// The answers.
-        answers: Vec<Answer>,
+        answers: Vec<ClientAnswer>,
     },
     /// What was seen, and the packets.
     Captured {
         /// The answer.
-        answer: Answer,
+        answer: ClientAnswer,
         /// One line a packet, as tcpdump prints it.
         packets: Vec<String>,
     },
@@ -146,7 +146,7 @@ mod tests {
     fn an_order_with_a_whole_incident_is_one_line_and_reads_back() {
         let text = include_str!("../incidents/i1-50-hosts.yaml");
         let incident = crate::incident::parse(Path::new("i1-50-hosts.yaml"), text).unwrap();
-        let order = Order::Build {
+        let order = HostCommand::Build {
             incident: Box::new(incident),
             folder: "/tmp/run".to_owned(),
             hook: None,
@@ -154,6 +154,6 @@ mod tests {
         };
         let line = line(&order).unwrap();
         assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
-        assert_eq!(serde_json::from_slice::<Order>(&line).unwrap(), order);
+        assert_eq!(serde_json::from_slice::<HostCommand>(&line).unwrap(), order);
     }
 }

@@ -8,4 +8,4 @@ mod policy;
 mod rules;
 pub(crate) mod six;
 
-pub use rules::{Rules, prepare, prepare_plugin};
+pub use rules::{NodeRules, prepare, prepare_plugin};

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     cluster::{Cluster, Service, addresses},
-    command::Cmd,
+    command::GuestCommand,
     incident::{IpMode, ServicePort, TrafficPolicy},
 };
 
@@ -23,14 +23,14 @@ pub const LOG: &str = "/run/hook.log";
 
 /// Why the hook is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum HookEvent {
     /// The namespaces stand, and no Service works yet.
     Built,
     /// The cluster has changed.
     Changed,
 }
 
-impl Why {
+impl HookEvent {
     const fn word(self) -> &'static str {
         match self {
             Self::Built => "built",
@@ -42,7 +42,7 @@ impl Why {
 /// The cluster, for who is to make its Services work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Contract<'a> {
+pub struct HookInput<'a> {
     /// All pods.
     #[serde(rename = "podCIDR")]
     pod_cidr: &'static str,
@@ -101,7 +101,7 @@ struct Resolver {
     endpoints: Vec<Ipv4Addr>,
 }
 
-impl<'a> Contract<'a> {
+impl<'a> HookInput<'a> {
     /// What there is to say of a cluster.
     #[must_use]
     pub fn of(cluster: &'a Cluster) -> Self {
@@ -152,10 +152,10 @@ fn service(service: &Service) -> ServiceOf<'_> {
 /// The hook as a command. What it starts and leaves running ends with the machine; it writes to a file, so that nothing
 /// waits for that.
 #[must_use]
-pub fn command(hook: &str, why: Why) -> Cmd {
+pub fn command(hook: &str, why: HookEvent) -> GuestCommand {
     let script =
         format!("\"$@\" >> {LOG} 2>&1 < /dev/null || {{ status=$?; tail -n 20 {LOG} >&2; exit $status; }}");
-    Cmd::new(["sh", "-c", &script, "sh", hook, why.word(), FILE])
+    GuestCommand::new(["sh", "-c", &script, "sh", hook, why.word(), FILE])
 }
 
 #[cfg(test)]
@@ -169,6 +169,6 @@ mod tests {
         let text = include_str!("../incidents/i1.yaml");
         let incident = crate::incident::parse(Path::new("i1.yaml"), text).unwrap();
         let cluster = Cluster::derive(&incident).unwrap();
-        insta::assert_snapshot!(serde_json::to_string_pretty(&Contract::of(&cluster)).unwrap());
+        insta::assert_snapshot!(serde_json::to_string_pretty(&HookInput::of(&cluster)).unwrap());
     }
 }

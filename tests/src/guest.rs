@@ -21,27 +21,27 @@ use anyhow::{Context, bail};
 use parallax_model::{NodeName, PodName};
 
 use crate::{
-    client::{Answer, TimedAsk},
+    client::{ClientAnswer, TimedAsk},
     cluster::{Cluster, Pod, Service, addresses},
-    command::Cmd,
-    control::{self, Event, MOST_BYTES, Order},
-    dataplane::Rules,
-    incident::Fault,
+    command::GuestCommand,
+    control::{self, Event, HostCommand, MOST_BYTES},
+    dataplane::NodeRules,
+    incident::TimedFault,
     kernel::Kernel,
-    workloads::{self, ProberSettings, Workload},
+    workloads::{self, ProberSettings, WorkloadProcess},
 };
 
-use processes::Processes;
+use processes::PodProcesses;
 
 /// A connection of either kind.
-trait Stream: Read + Write {}
+trait GuestStream: Read + Write {}
 
-impl<T: Read + Write> Stream for T {}
+impl<T: Read + Write> GuestStream for T {}
 
 /// Connects to the host and serves its orders until it stops or goes away. Without an address the standard input is the
 /// connection.
 pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
-    let stream: Box<dyn Stream> = if let Some(control) = control {
+    let stream: Box<dyn GuestStream> = if let Some(control) = control {
         let stream =
             TcpStream::connect(control).with_context(|| format!("connecting to the host at {control}"))?;
         stream.set_nodelay(true)?;
@@ -59,7 +59,7 @@ pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
             kernel: kernel.trim().to_owned(),
         },
     )?;
-    let mut guest = Guest::new()?;
+    let mut guest = GuestMachine::new()?;
     loop {
         let mut line = Vec::new();
         host.by_ref().take(MOST_BYTES).read_until(b'\n', &mut line)?;
@@ -67,7 +67,7 @@ pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
             return Ok(());
         }
         let event = match serde_json::from_slice(&line).context("reading an order") {
-            Ok(Order::Stop) => return Ok(()),
+            Ok(HostCommand::Stop) => return Ok(()),
             Ok(order) => guest.obey(order).unwrap_or_else(|error| Event::Failed {
                 what: format!("{error:#}"),
             }),
@@ -79,33 +79,33 @@ pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
     }
 }
 
-fn answer(host: &mut BufReader<Box<dyn Stream>>, event: &Event) -> anyhow::Result<()> {
+fn answer(host: &mut BufReader<Box<dyn GuestStream>>, event: &Event) -> anyhow::Result<()> {
     host.get_mut().write_all(&control::line(event)?)?;
     Ok(())
 }
 
-struct Guest {
+struct GuestMachine {
     /// This program, as the host's file system has it.
     lab: String,
-    built: Option<Built>,
-    processes: Processes,
+    built: Option<BuiltCluster>,
+    processes: PodProcesses,
     /// What runs in the pods behind Services.
-    servers: BTreeMap<PodName, Cmd>,
+    servers: BTreeMap<PodName, GuestCommand>,
     /// How probers are started, once they are.
     probers: Option<ProberSettings>,
 }
 
-struct Built {
+struct BuiltCluster {
     cluster: Cluster,
-    faults: Vec<Fault>,
-    rules: BTreeMap<NodeName, Rules>,
+    faults: Vec<TimedFault>,
+    rules: BTreeMap<NodeName, NodeRules>,
     folder: PathBuf,
     /// Who makes the Services work instead of the lab.
     hook: Option<String>,
     kernel: Kernel,
 }
 
-impl Built {
+impl BuiltCluster {
     fn service_of(&self, name: &PodName) -> anyhow::Result<(&Service, &Pod)> {
         self.cluster
             .workloads()
@@ -114,33 +114,33 @@ impl Built {
     }
 
     /// What runs in a pod.
-    fn server(&self, lab: &str, name: &PodName) -> anyhow::Result<Workload> {
+    fn server(&self, lab: &str, name: &PodName) -> anyhow::Result<WorkloadProcess> {
         let (service, pod) = self.service_of(name)?;
         Ok(workloads::server(lab, &self.folder, &self.cluster, service, pod))
     }
 }
 
-impl Guest {
+impl GuestMachine {
     fn new() -> anyhow::Result<Self> {
         let lab = std::env::current_exe().context("finding the path of this program")?;
         Ok(Self {
             lab: lab.to_string_lossy().into_owned(),
             built: None,
-            processes: Processes::default(),
+            processes: PodProcesses::default(),
             servers: BTreeMap::new(),
             probers: None,
         })
     }
 
-    fn obey(&mut self, order: Order) -> anyhow::Result<Event> {
+    fn obey(&mut self, order: HostCommand) -> anyhow::Result<Event> {
         match order {
-            Order::Build {
+            HostCommand::Build {
                 incident,
                 folder,
                 hook,
                 kernel,
             } => self.build(&incident, folder.into(), hook, kernel),
-            Order::StartProbers {
+            HostCommand::StartProbers {
                 parallax,
                 aggregator,
                 authority,
@@ -153,15 +153,15 @@ impl Guest {
                 self.start_probers()?;
                 Ok(Event::Done)
             }
-            Order::Fault { index } => self.fault(index),
-            Order::Unheard { node } => self.unheard(&node),
-            Order::StartSolver { solver } => self.start_solver(*solver),
-            Order::Route { route } => self.route(route),
-            Order::EndSolver { solver } => self.end_solver(&solver),
-            Order::Look { asks } => Ok(Event::Looked {
+            HostCommand::Fault { index } => self.fault(index),
+            HostCommand::Unheard { node } => self.unheard(&node),
+            HostCommand::StartSolver { solver } => self.start_solver(*solver),
+            HostCommand::Route { route } => self.route(route),
+            HostCommand::EndSolver { solver } => self.end_solver(&solver),
+            HostCommand::Look { asks } => Ok(Event::Looked {
                 answers: self.look(&asks)?,
             }),
-            Order::Capture { node, address, ask } => {
+            HostCommand::Capture { node, address, ask } => {
                 let cluster = &self.built()?.cluster;
                 let gateway = cluster
                     .node(&node)
@@ -170,24 +170,24 @@ impl Guest {
                 let (answer, packets) = capture::around(&self.lab, &namespace, gateway, address, &ask)?;
                 Ok(Event::Captured { answer, packets })
             }
-            Order::Alive => Ok(Event::Alive {
+            HostCommand::Alive => Ok(Event::Alive {
                 ended: self.processes.ended()?,
             }),
-            Order::Stop => bail!("a stop is no order to obey"),
+            HostCommand::Stop => bail!("a stop is no order to obey"),
         }
     }
 
-    fn built(&self) -> anyhow::Result<&Built> {
+    fn built(&self) -> anyhow::Result<&BuiltCluster> {
         self.built.as_ref().context("nothing is built yet")
     }
 
-    fn look(&self, asks: &[(NodeName, TimedAsk)]) -> anyhow::Result<Vec<Answer>> {
+    fn look(&self, asks: &[(NodeName, TimedAsk)]) -> anyhow::Result<Vec<ClientAnswer>> {
         let mut by_client: BTreeMap<&NodeName, Vec<(usize, &TimedAsk)>> = BTreeMap::new();
         for (i, (client, ask)) in asks.iter().enumerate() {
             by_client.entry(client).or_default().push((i, ask));
         }
         // Clients ask side by side, as what is dropped is waited for.
-        let said: Vec<anyhow::Result<Vec<(usize, Answer)>>> = std::thread::scope(|scope| {
+        let said: Vec<anyhow::Result<Vec<(usize, ClientAnswer)>>> = std::thread::scope(|scope| {
             let asking: Vec<_> = by_client
                 .into_iter()
                 .map(|(client, asks)| scope.spawn(move || self.look_from(client, &asks)))
@@ -208,7 +208,7 @@ impl Guest {
         &self,
         client: &NodeName,
         asks: &[(usize, &TimedAsk)],
-    ) -> anyhow::Result<Vec<(usize, Answer)>> {
+    ) -> anyhow::Result<Vec<(usize, ClientAnswer)>> {
         let lines: Vec<String> = asks
             .iter()
             .map(|(_, ask)| serde_json::to_string(ask))
@@ -216,7 +216,7 @@ impl Guest {
         let said = workloads::client(&self.lab, &namespace(&self.built()?.cluster, client)?)
             .reading(&lines)
             .run()?;
-        let said: Vec<Answer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+        let said: Vec<ClientAnswer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         if said.len() != asks.len() {
             bail!(
                 "the client on {client} gave {} answers to {} questions",

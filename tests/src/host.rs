@@ -15,7 +15,7 @@ use tokio::process::Command;
 
 use crate::{
     cluster::addresses,
-    machine::{self, Machine},
+    machine::{self, RunningMachine},
     run_dir::RunDir,
     uplink,
 };
@@ -33,7 +33,7 @@ pub(crate) const NAMESPACES: [&str; 8] = [
 ];
 
 /// Starts it. The guest speaks with the lab over `control`, its standard input.
-pub(crate) fn start(program: &Path, run: &RunDir, control: OwnedFd) -> anyhow::Result<Machine> {
+pub(crate) fn start(program: &Path, run: &RunDir, control: OwnedFd) -> anyhow::Result<RunningMachine> {
     let init = run.file("init.sh");
     machine::script(&init, &init_script(program, run.id()))?;
     let mut command = Command::new("setpriv");
@@ -44,7 +44,8 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: OwnedFd) -> anyhow::R
         .arg(&init)
         .env("HOME", "/run")
         .stdin(Stdio::from(control));
-    Machine::start(command, run.file("host.log")).context("starting namespaces on this machine's kernel")
+    RunningMachine::start(command, run.file("host.log"))
+        .context("starting namespaces on this machine's kernel")
 }
 
 fn init_script(program: &Path, run: &str) -> String {

@@ -20,17 +20,20 @@ use serde::{Deserialize, Serialize};
 pub use check::InvalidIncident;
 pub use check_preflight::PASSES;
 pub use expected::{
-    Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Family, Look, Outcome, Packets, Share,
-    Sight, Way,
+    ClientFamily, ClientSight, ExpectedEvidence, ExpectedNotice, ExpectedOutcome, ExpectedPackets,
+    ExpectedVerdict, Outcome, PacketLine, ProbeShare, ServiceApproach,
 };
-pub use fault::{Fault, Op};
-pub use hosts::Hosts;
+pub use fault::{FaultOperation, TimedFault};
+pub use hosts::IngressHosts;
 pub use load::{LoadError, list, load, parse};
-pub use preflight::{Authority, ExpectedCheck, ExpectedPreflight, Preflight, Sees, Standing, When};
+pub use preflight::{
+    ExpectedCheck, ExpectedPreflight, ExpectedSight, KnownAuthority, PreflightRun, PreflightTime,
+    VerdictStanding,
+};
 pub use topology::{
-    Balancing, Behind, EndpointAt, Families, HealthChecks, Ingress, IpMode, Node, PublishedBy, Record,
-    Resolver, ResolverSoftware, Server, Serves, Service, ServicePort, ServiceType, Software, Topology,
-    TrafficPolicy,
+    AddressFamilies, BackendPods, BalancingMode, EndpointAt, HealthChecks, Ingress, IpMode, NameRecord, Node,
+    PublishedBy, Resolver, ResolverSoftware, ServedHosts, ServerSoftware, ServerSpec, Service, ServicePort,
+    ServiceType, Topology, TrafficPolicy,
 };
 
 /// One incident file.
@@ -56,12 +59,12 @@ pub struct Incident {
     pub topology: Topology,
     /// What happens to it, in order.
     #[serde(default)]
-    pub faults: Vec<Fault>,
+    pub faults: Vec<TimedFault>,
     /// Preflights, and what must come out of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub preflight: Vec<Preflight>,
+    pub preflight: Vec<PreflightRun>,
     /// What must be seen.
-    pub expected: Expected,
+    pub expected: ExpectedOutcome,
 }
 
 impl Incident {
@@ -72,7 +75,7 @@ impl Incident {
             return Some("its data plane is IPVS, which is only made in user-mode Linux");
         }
         let mut ops = self.faults.iter().flat_map(|fault| &fault.ops);
-        ops.find_map(Op::needs_own_kernel)
+        ops.find_map(FaultOperation::needs_own_kernel)
     }
 }
 

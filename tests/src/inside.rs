@@ -9,25 +9,25 @@ use tokio::{
     time::timeout,
 };
 
-use crate::control::{self, Event, MOST_BYTES, Order};
+use crate::control::{self, Event, HostCommand, MOST_BYTES};
 
 /// Longest any order may take: building is the longest, some two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A connection of either kind.
-trait Stream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
+trait InsideStream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> InsideStream for T {}
 
 /// Where the machine will connect to.
 #[derive(Debug)]
-pub struct Awaited {
-    way: Way,
+pub struct GuestAddress {
+    way: GuestTransport,
     run: String,
 }
 
 #[derive(Debug)]
-enum Way {
+enum GuestTransport {
     /// It has a network of its own, and connects.
     Tcp(TcpListener),
     /// It was started with the other end.
@@ -36,19 +36,19 @@ enum Way {
 
 /// The machine, ready for orders.
 #[derive(Debug)]
-pub struct Inside {
-    stream: BufReader<Box<dyn Stream>>,
+pub struct GuestConnection {
+    stream: BufReader<Box<dyn InsideStream>>,
     kernel: String,
 }
 
-impl Awaited {
+impl GuestAddress {
     /// Listens on a free port of the loopback; answers it.
     pub async fn listen(run: &str) -> anyhow::Result<(Self, SocketAddr)> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .context("listening for the machine")?;
         let address = listener.local_addr().context("finding the control port")?;
-        Ok((Self::by(Way::Tcp(listener), run), address))
+        Ok((Self::by(GuestTransport::Tcp(listener), run), address))
     }
 
     /// A pair of connected sockets; answers the machine's end.
@@ -58,10 +58,10 @@ impl Awaited {
         here.set_nonblocking(true)
             .context("setting up the control connection")?;
         let here = UnixStream::from_std(here).context("setting up the control connection")?;
-        Ok((Self::by(Way::Pair(here), run), there.into()))
+        Ok((Self::by(GuestTransport::Pair(here), run), there.into()))
     }
 
-    fn by(way: Way, run: &str) -> Self {
+    fn by(way: GuestTransport, run: &str) -> Self {
         Self {
             way,
             run: run.to_owned(),
@@ -69,28 +69,28 @@ impl Awaited {
     }
 
     /// Waits for the machine of this run; connections of anybody else are closed.
-    pub async fn ready(self) -> anyhow::Result<Inside> {
+    pub async fn ready(self) -> anyhow::Result<GuestConnection> {
         let listener = match self.way {
-            Way::Pair(stream) => {
-                let inside = Inside::of(Box::new(stream)).named(&self.run).await?;
+            GuestTransport::Pair(stream) => {
+                let inside = GuestConnection::of(Box::new(stream)).named(&self.run).await?;
                 return inside.context("the machine is of another run");
             }
-            Way::Tcp(listener) => listener,
+            GuestTransport::Tcp(listener) => listener,
         };
         loop {
             let (stream, _) = listener.accept().await.context("accepting the machine")?;
             stream
                 .set_nodelay(true)
                 .context("setting up the control connection")?;
-            if let Ok(Some(inside)) = Inside::of(Box::new(stream)).named(&self.run).await {
+            if let Ok(Some(inside)) = GuestConnection::of(Box::new(stream)).named(&self.run).await {
                 return Ok(inside);
             }
         }
     }
 }
 
-impl Inside {
-    fn of(stream: Box<dyn Stream>) -> Self {
+impl GuestConnection {
+    fn of(stream: Box<dyn InsideStream>) -> Self {
         Self {
             stream: BufReader::new(stream),
             kernel: String::new(),
@@ -113,7 +113,7 @@ impl Inside {
     }
 
     /// Gives an order and waits until it is done. A failure inside is an error here.
-    pub async fn order(&mut self, order: &Order) -> anyhow::Result<Event> {
+    pub async fn order(&mut self, order: &HostCommand) -> anyhow::Result<Event> {
         let line = control::line(order)?;
         let asked = async {
             self.stream
@@ -132,7 +132,7 @@ impl Inside {
 
     /// Tells it to halt.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        let line = control::line(&Order::Stop)?;
+        let line = control::line(&HostCommand::Stop)?;
         self.stream
             .get_mut()
             .write_all(&line)

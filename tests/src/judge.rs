@@ -1,63 +1,69 @@
 //! Is what Parallax says what it should say? Pure.
 
 use crate::{
-    api_client::{Incident as Named, Notice, State},
-    incident::{Expected, ExpectedEvidence, ExpectedNotice, ExpectedVerdict, Incident, Outcome, Share},
+    api_client::{AggregatorState, FindingOrHazard, Incident as Named},
+    incident::{
+        ExpectedEvidence, ExpectedNotice, ExpectedOutcome, ExpectedVerdict, Incident, Outcome, ProbeShare,
+    },
     packets::printable,
 };
 
 /// What to make of the aggregator's state.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Judgement {
+pub enum OutcomeJudgement {
     /// Not yet as expected; why, should it stay so.
     Waiting(String),
     /// As expected.
     Named(Box<Named>),
     /// As expected: these findings and hazards, and no verdict.
-    Shown(Vec<Notice>),
+    Shown(Vec<FindingOrHazard>),
     /// Something that must not be said has been said.
     Wrong(String),
 }
 
 /// Before the first fault, or where nothing goes wrong: any verdict is wrong, and any finding that is not expected.
 #[must_use]
-pub fn quiet(expected: &Expected, state: &State) -> Judgement {
+pub fn quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> OutcomeJudgement {
     if let Some(named) = state.incidents.first() {
-        return Judgement::Wrong(format!("nothing is wrong, but: {}", summary(named)));
+        return OutcomeJudgement::Wrong(format!("nothing is wrong, but: {}", summary(named)));
     }
     if let Some(finding) = unexpected(expected, state) {
-        return Judgement::Wrong(format!(
+        return OutcomeJudgement::Wrong(format!(
             "nothing is wrong, but a finding ({}): {}",
             finding.kind,
             printable(&finding.sentence)
         ));
     }
-    Judgement::Waiting("no verdict".to_owned())
+    OutcomeJudgement::Waiting("no verdict".to_owned())
 }
 
 /// Before the first fault findings are wrong, too.
 #[must_use]
-pub fn healthy(state: &State) -> Judgement {
-    let nothing = Expected {
+pub fn healthy(state: &AggregatorState) -> OutcomeJudgement {
+    let nothing = ExpectedOutcome {
         outcome: Outcome::Quiet { seconds: 1 },
         findings: Vec::new(),
         hazards: Vec::new(),
         alerts: Vec::new(),
-        packets: crate::incident::Packets::default(),
+        packets: crate::incident::ExpectedPackets::default(),
     };
     quiet(&nothing, state)
 }
 
 /// Nothing but the expected findings and hazards: all of them, and no verdict other than of the regions allowed.
 #[must_use]
-pub fn shown_only(expected: &Expected, besides: &[String], state: &State) -> Judgement {
+pub fn shown_only(
+    expected: &ExpectedOutcome,
+    besides: &[String],
+    state: &AggregatorState,
+) -> OutcomeJudgement {
     let mut rest = state.clone();
     rest.incidents
         .retain(|named| !besides.contains(&named.region.region));
     match quiet(expected, &rest) {
-        Judgement::Waiting(_) => match not_shown(expected, state) {
-            Some(missing) => Judgement::Waiting(missing),
-            None => Judgement::Shown(
+        OutcomeJudgement::Waiting(_) => match not_shown(expected, state) {
+            Some(missing) => OutcomeJudgement::Waiting(missing),
+            None => OutcomeJudgement::Shown(
                 notices(&expected.findings, &state.findings)
                     .chain(notices(&expected.hazards, &state.hazards))
                     .cloned()
@@ -70,8 +76,8 @@ pub fn shown_only(expected: &Expected, besides: &[String], state: &State) -> Jud
 
 /// The first expected finding or hazard that is not there.
 #[must_use]
-pub fn not_shown(expected: &Expected, state: &State) -> Option<String> {
-    let missing = |what: &str, wanted: &[ExpectedNotice], there: &[Notice]| {
+pub fn not_shown(expected: &ExpectedOutcome, state: &AggregatorState) -> Option<String> {
+    let missing = |what: &str, wanted: &[ExpectedNotice], there: &[FindingOrHazard]| {
         let lacking = wanted
             .iter()
             .filter(|wanted| !wanted.optional)
@@ -91,13 +97,16 @@ pub fn not_shown(expected: &Expected, state: &State) -> Option<String> {
         .or_else(|| missing("hazard", &expected.hazards, &state.hazards))
 }
 
-fn notices<'a>(wanted: &'a [ExpectedNotice], there: &'a [Notice]) -> impl Iterator<Item = &'a Notice> {
+fn notices<'a>(
+    wanted: &'a [ExpectedNotice],
+    there: &'a [FindingOrHazard],
+) -> impl Iterator<Item = &'a FindingOrHazard> {
     there
         .iter()
         .filter(|notice| wanted.iter().any(|wanted| fits(wanted, notice)))
 }
 
-fn fits(wanted: &ExpectedNotice, notice: &Notice) -> bool {
+fn fits(wanted: &ExpectedNotice, notice: &FindingOrHazard) -> bool {
     notice.kind == wanted.kind
         && wanted.says.iter().all(|words| {
             let says = |text: &String| text.contains(words.as_str());
@@ -110,7 +119,7 @@ fn fits(wanted: &ExpectedNotice, notice: &Notice) -> bool {
         })
 }
 
-fn unexpected<'a>(expected: &Expected, state: &'a State) -> Option<&'a Notice> {
+fn unexpected<'a>(expected: &ExpectedOutcome, state: &'a AggregatorState) -> Option<&'a FindingOrHazard> {
     state
         .findings
         .iter()
@@ -119,20 +128,20 @@ fn unexpected<'a>(expected: &Expected, state: &'a State) -> Option<&'a Notice> {
 
 /// After the last fault: exactly the expected verdict must be named.
 #[must_use]
-pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &State) -> Judgement {
+pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &AggregatorState) -> OutcomeJudgement {
     if let Some(named) = state
         .incidents
         .iter()
         .find(|named| expected.absent.contains(&named.region.region))
     {
-        return Judgement::Wrong(format!(
+        return OutcomeJudgement::Wrong(format!(
             "the region {} must not be named, but: {}",
             named.region.region,
             summary(named)
         ));
     }
     if let Some(finding) = unexpected(&incident.expected, state) {
-        return Judgement::Wrong(format!(
+        return OutcomeJudgement::Wrong(format!(
             "a finding that is not expected ({}): {}",
             finding.kind,
             printable(&finding.sentence)
@@ -144,26 +153,26 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &State) -
         *region == expected.region || expected.or_region.contains(region)
     };
     let Some(named) = open.iter().find(fits) else {
-        return Judgement::Waiting(match open.first() {
+        return OutcomeJudgement::Waiting(match open.first() {
             None => "no verdict".to_owned(),
             Some(other) => format!("only another verdict: {}", summary(other)),
         });
     };
     if let Some(missing) = mismatch(incident, expected, named) {
-        return Judgement::Waiting(missing);
+        return OutcomeJudgement::Waiting(missing);
     }
     if let Some(missing) = not_shown(&incident.expected, state) {
-        return Judgement::Waiting(missing);
+        return OutcomeJudgement::Waiting(missing);
     }
     if open.len() > 1 {
         let all: Vec<String> = open.iter().map(|named| summary(named)).collect();
-        return Judgement::Waiting(format!(
+        return OutcomeJudgement::Waiting(format!(
             "{} verdicts for one fault: {}",
             open.len(),
             all.join("; ")
         ));
     }
-    Judgement::Named(Box::new((*named).clone()))
+    OutcomeJudgement::Named(Box::new((*named).clone()))
 }
 
 /// What the one verdict should cover and does not.
@@ -258,10 +267,10 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
             "the evidence does not show that {:?} {} fails: {}",
             line.who,
             match line.fails {
-                Share::Always => "always",
-                Share::Sometimes => "sometimes",
-                Share::Rarely => "rarely",
-                Share::Never => "never",
+                ProbeShare::Always => "always",
+                ProbeShare::Sometimes => "sometimes",
+                ProbeShare::Rarely => "rarely",
+                ProbeShare::Never => "never",
             },
             printable(&table.join("; "))
         ));
@@ -290,12 +299,12 @@ fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
         .peekable();
     rows.peek().is_some()
         && rows.all(|row| match expected.fails {
-            Share::Always => (row.probes - row.failures) * 20 <= row.probes,
-            Share::Sometimes => {
+            ProbeShare::Always => (row.probes - row.failures) * 20 <= row.probes,
+            ProbeShare::Sometimes => {
                 row.failures * 20 > row.probes && (row.probes - row.failures) * 20 > row.probes
             }
-            Share::Rarely => row.failures * 20 <= row.probes,
-            Share::Never => row.failures == 0,
+            ProbeShare::Rarely => row.failures * 20 <= row.probes,
+            ProbeShare::Never => row.failures == 0,
         })
 }
 

@@ -12,7 +12,7 @@ fn incident(text: &str) -> (Incident, ExpectedVerdict) {
 }
 
 /// The shape of the aggregator's answer, with fields the lab does not know.
-fn state(region: &str, cause: &str, hosts: &[String]) -> State {
+fn state(region: &str, cause: &str, hosts: &[String]) -> AggregatorState {
     let row = |who: &str, failures: u64| serde_json::json!({"who": who, "channel": "vip", "probes": 4, "failures": failures, "kinds": []});
     let targets: Vec<_> = hosts.iter().map(|host| format!("http://{host}/")).collect();
     serde_json::from_value(serde_json::json!({
@@ -49,7 +49,7 @@ fn fifty() -> Vec<String> {
 fn the_expected_verdict_with_all_its_members_is_named() {
     let (incident, expected) = incident(include_str!("../incidents/i1-50-hosts.yaml"));
     let judged = verdict(&incident, &expected, &state("nolocal", "F1", &fifty()));
-    assert!(matches!(judged, Judgement::Named(_)), "{judged:?}");
+    assert!(matches!(judged, OutcomeJudgement::Named(_)), "{judged:?}");
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn another_cause_or_a_missing_member_is_not_it() {
             state("nolocal", "F1", &fifty()[..49]),
             "it covers 49 of the hosts, expected 50",
         ),
-        (State::default(), "no verdict"),
+        (AggregatorState::default(), "no verdict"),
     ] {
         assert_eq!(
             verdict(&incident, &expected, &state),
-            Judgement::Waiting(why.to_owned())
+            OutcomeJudgement::Waiting(why.to_owned())
         );
     }
 }
@@ -80,12 +80,12 @@ fn a_region_that_covers_the_same_probes_may_stand_in_place_of_the_expected_one()
     state.incidents[0].region.region = "same".to_owned();
     assert!(matches!(
         verdict(&incident, &expected, &state),
-        Judgement::Waiting(_)
+        OutcomeJudgement::Waiting(_)
     ));
     expected.or_region = vec!["same".to_owned()];
     assert!(matches!(
         verdict(&incident, &expected, &state),
-        Judgement::Named(_)
+        OutcomeJudgement::Named(_)
     ));
 }
 
@@ -95,14 +95,14 @@ fn a_verdict_that_leaves_a_target_out_is_not_it() {
     let mut state = state("nolocal", "F1", &["shop.example.test".to_owned()]);
     assert_eq!(
         verdict(&incident, &expected, &state),
-        Judgement::Waiting("it does not cover http://[2001:db8::cb00:710a]/".to_owned())
+        OutcomeJudgement::Waiting("it does not cover http://[2001:db8::cb00:710a]/".to_owned())
     );
     state.incidents[0]
         .targets
         .push("http://[2001:db8::cb00:710a]/".to_owned());
     assert!(matches!(
         verdict(&incident, &expected, &state),
-        Judgement::Named(_)
+        OutcomeJudgement::Named(_)
     ));
 }
 
@@ -118,11 +118,11 @@ fn a_verdict_without_its_evidence_is_not_it() {
     silent.incidents[0].locality.clear();
     assert!(matches!(
         verdict(&incident, &expected, &whole),
-        Judgement::Named(_)
+        OutcomeJudgement::Named(_)
     ));
     for state in [flaky, lacking, silent] {
         let judged = verdict(&incident, &expected, &state);
-        assert!(matches!(judged, Judgement::Waiting(_)), "{judged:?}");
+        assert!(matches!(judged, OutcomeJudgement::Waiting(_)), "{judged:?}");
     }
 }
 
@@ -133,10 +133,10 @@ fn of_what_always_fails_one_in_twenty_may_have_been_asked_before_the_fault() {
     state.incidents[0].evidence[0].probes = 20;
     state.incidents[0].evidence[0].failures = 19;
     let judged = verdict(&incident, &expected, &state);
-    assert!(matches!(judged, Judgement::Named(_)), "{judged:?}");
+    assert!(matches!(judged, OutcomeJudgement::Named(_)), "{judged:?}");
     state.incidents[0].evidence[0].failures = 18;
     let judged = verdict(&incident, &expected, &state);
-    assert!(matches!(judged, Judgement::Waiting(_)), "{judged:?}");
+    assert!(matches!(judged, OutcomeJudgement::Waiting(_)), "{judged:?}");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_line_may_begin_with_the_one_or_the_other_words() {
     let evidence = ExpectedEvidence {
         who: "through 203.0.113.10:80 from".to_owned(),
         or_who: vec!["through [2001:db8::1]:80 from".to_owned()],
-        fails: Share::Always,
+        fails: ProbeShare::Always,
     };
     assert!(evidence.begins("through 203.0.113.10:80 from nodes without an ingress pod"));
     assert!(evidence.begins("through [2001:db8::1]:80 from nodes without an ingress pod"));
@@ -159,7 +159,7 @@ fn two_verdicts_for_one_fault_are_one_too_many() {
     second.region.region = "pair".to_owned();
     state.incidents.push(second);
     let judged = verdict(&incident, &expected, &state);
-    let Judgement::Waiting(why) = judged else {
+    let OutcomeJudgement::Waiting(why) = judged else {
         panic!("{judged:?}")
     };
     assert!(why.starts_with("2 verdicts for one fault"), "{why}");
@@ -172,7 +172,7 @@ fn a_region_that_must_not_be_named_is_wrong_at_once_even_when_it_was_taken_back(
     state.incidents[0].state = "closed".to_owned();
     assert!(matches!(
         verdict(&incident, &expected, &state),
-        Judgement::Wrong(_)
+        OutcomeJudgement::Wrong(_)
     ));
 }
 
@@ -180,12 +180,15 @@ fn a_region_that_must_not_be_named_is_wrong_at_once_even_when_it_was_taken_back(
 fn any_verdict_is_wrong_while_nothing_is_wrong() {
     assert!(matches!(
         healthy(&state("nolocal", "F1", &[])),
-        Judgement::Wrong(_)
+        OutcomeJudgement::Wrong(_)
     ));
-    assert!(matches!(healthy(&State::default()), Judgement::Waiting(_)));
+    assert!(matches!(
+        healthy(&AggregatorState::default()),
+        OutcomeJudgement::Waiting(_)
+    ));
 }
 
-fn noticed(sentence: &str) -> State {
+fn noticed(sentence: &str) -> AggregatorState {
     serde_json::from_value(serde_json::json!({
         "findings": [{"kind": "exposed", "sentence": sentence, "evidence": ["a 200 from 203.0.113.10:80"]}]
     }))
@@ -203,13 +206,13 @@ fn a_finding_is_as_expected_with_its_words_wrong_where_none_is_expected_and_miss
     let there = noticed("intern.example.test is served");
     assert!(matches!(
         shown_only(&incident.expected, &[], &there),
-        Judgement::Shown(_)
+        OutcomeJudgement::Shown(_)
     ));
-    assert!(matches!(healthy(&there), Judgement::Wrong(_)));
-    for state in [noticed("something else"), State::default()] {
+    assert!(matches!(healthy(&there), OutcomeJudgement::Wrong(_)));
+    for state in [noticed("something else"), AggregatorState::default()] {
         assert!(matches!(
             shown_only(&incident.expected, &[], &state),
-            Judgement::Waiting(_)
+            OutcomeJudgement::Waiting(_)
         ));
         incident.expected.findings[0].optional = true;
         assert_eq!(not_shown(&incident.expected, &state), None);

@@ -26,7 +26,7 @@ pub enum Kernel {
 
 /// Where a lab is built, and what to know about that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ground {
+pub struct LabKernel {
     /// The kernel.
     pub kernel: Kernel,
     /// What was not possible, and what is done instead; one line.
@@ -35,7 +35,7 @@ pub struct Ground {
 
 /// No kernel on this machine can serve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum NoUsableKernel {
     /// This machine's kernel was asked for.
     #[error("this machine's kernel cannot be used: {0}")]
     Host(String),
@@ -61,14 +61,14 @@ impl fmt::Display for Kernel {
 }
 
 /// What can boot on this machine; an error is the reason, for people.
-trait Machine {
+trait BootCheck {
     fn uml(&self) -> Result<(), String>;
     fn host(&self, dataplane: Dataplane) -> Result<(), String>;
 }
 
 struct ThisMachine;
 
-impl Machine for ThisMachine {
+impl BootCheck for ThisMachine {
     fn uml(&self) -> Result<(), String> {
         trial::uml()
     }
@@ -78,22 +78,26 @@ impl Machine for ThisMachine {
     }
 }
 
-impl Ground {
+impl LabKernel {
     /// The ground for an incident. If no kernel is asked for, nftables takes this machine's where it can, iptables where user-mode
     /// Linux does not boot.
-    pub fn choose(incident: &Incident, asked: Option<Kernel>) -> Result<Self, Unusable> {
+    pub fn choose(incident: &Incident, asked: Option<Kernel>) -> Result<Self, NoUsableKernel> {
         Self::on(&ThisMachine, incident, asked)
     }
 
-    fn on(machine: &impl Machine, incident: &Incident, asked: Option<Kernel>) -> Result<Self, Unusable> {
+    fn on(
+        machine: &impl BootCheck,
+        incident: &Incident,
+        asked: Option<Kernel>,
+    ) -> Result<Self, NoUsableKernel> {
         let dataplane = incident.dataplane;
         let own = incident.needs_own_kernel();
         match (asked, own) {
-            (Some(Kernel::Host), Some(needs)) => Err(Unusable::Host(needs.to_owned())),
+            (Some(Kernel::Host), Some(needs)) => Err(NoUsableKernel::Host(needs.to_owned())),
             (Some(Kernel::Host), None) => machine
                 .host(dataplane)
                 .map(|()| Self::plain(Kernel::Host))
-                .map_err(Unusable::Host),
+                .map_err(NoUsableKernel::Host),
             (Some(Kernel::Uml), _) if dataplane.is_nftables() => {
                 Ok(Self::iptables_for_nftables("nftables was not asked for"))
             }
@@ -112,7 +116,7 @@ impl Ground {
                             "user-mode Linux does not boot here: {uml}; rules of iptables on this machine's kernel do the same to packets"
                         )),
                     }),
-                    Err(host) => Err(Unusable::Neither { uml, host }),
+                    Err(host) => Err(NoUsableKernel::Neither { uml, host }),
                 },
             },
             (None | Some(Kernel::Uml), _) => Ok(Self::plain(Kernel::Uml)),
@@ -142,12 +146,12 @@ mod tests {
 
     use super::*;
 
-    struct Fake {
+    struct FakeKernel {
         uml: Option<Result<(), String>>,
         host: Option<Result<(), String>>,
     }
 
-    impl Machine for Fake {
+    impl BootCheck for FakeKernel {
         fn uml(&self) -> Result<(), String> {
             self.uml.clone().expect("user-mode Linux is not to be tried")
         }
@@ -159,30 +163,34 @@ mod tests {
         }
     }
 
-    const UNTRIED: Fake = Fake {
+    const UNTRIED: FakeKernel = FakeKernel {
         uml: None,
         host: None,
     };
 
-    fn host(answer: Result<(), &str>) -> Fake {
-        Fake {
+    fn host(answer: Result<(), &str>) -> FakeKernel {
+        FakeKernel {
             uml: None,
             host: Some(answer.map_err(str::to_owned)),
         }
     }
 
-    fn both(uml: Result<(), &str>, host: Option<Result<(), &str>>) -> Fake {
-        Fake {
+    fn both(uml: Result<(), &str>, host: Option<Result<(), &str>>) -> FakeKernel {
+        FakeKernel {
             uml: Some(uml.map_err(str::to_owned)),
             host: host.map(|host| host.map_err(str::to_owned)),
         }
     }
 
-    fn choose(machine: &Fake, dataplane: Dataplane, asked: Option<Kernel>) -> Result<Ground, Unusable> {
+    fn choose(
+        machine: &FakeKernel,
+        dataplane: Dataplane,
+        asked: Option<Kernel>,
+    ) -> Result<LabKernel, NoUsableKernel> {
         let text = include_str!("../incidents/f2.yaml");
         let mut incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
         incident.dataplane = dataplane;
-        Ground::on(machine, &incident, asked)
+        LabKernel::on(machine, &incident, asked)
     }
 
     #[test]
@@ -237,9 +245,9 @@ mod tests {
         let mut incident = crate::incident::parse(Path::new("f2.yaml"), text).unwrap();
         let op = serde_saphyr::from_str("step-clock: {seconds: 5}").unwrap();
         incident.faults[0].ops.push(op);
-        let error = Ground::on(&UNTRIED, &incident, Some(Kernel::Host)).unwrap_err();
+        let error = LabKernel::on(&UNTRIED, &incident, Some(Kernel::Host)).unwrap_err();
         assert!(error.to_string().contains("step-clock"), "{error}");
-        let ground = Ground::on(&UNTRIED, &incident, None).unwrap();
+        let ground = LabKernel::on(&UNTRIED, &incident, None).unwrap();
         assert_eq!((ground.kernel, ground.instead), (Kernel::Uml, None));
     }
 

@@ -6,18 +6,18 @@ use anyhow::{Context, bail};
 use parallax_model::{NodeName, ServiceKey};
 
 use crate::{
-    client::{Answer, Ask, TimedAsk},
-    cluster::{Cluster, Route, Solver, addresses},
-    control::{Event, Order},
+    client::{ClientAnswer, ClientRequest, TimedAsk},
+    cluster::{ChallengeRoute, Cluster, SolverPod, addresses},
+    control::{Event, HostCommand},
     host,
-    incident::{Incident, Look},
-    inside::{Awaited, Inside},
+    incident::{Incident, PacketLine},
+    inside::{GuestAddress, GuestConnection},
     kernel::Kernel,
-    machine::Machine,
-    packets::{self, Seen},
+    machine::RunningMachine,
+    packets::{self, PacketResult},
     run_dir::RunDir,
     uml,
-    uplink::Uplink,
+    uplink::OutsideProxy,
 };
 
 /// Longest time from start to the first sign of life.
@@ -33,9 +33,9 @@ const TAIL: usize = 4000;
 #[derive(Debug)]
 pub struct Lab {
     // Fields are dropped in this order: the machine ends before its folder goes.
-    inside: Inside,
-    machine: Machine,
-    _uplink: Option<Uplink>,
+    inside: GuestConnection,
+    machine: RunningMachine,
+    _uplink: Option<OutsideProxy>,
     kernel: Kernel,
     cluster: Cluster,
     incident: Incident,
@@ -45,7 +45,7 @@ pub struct Lab {
 
 /// What building took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Built {
+pub struct BuildTimes {
     /// Pods started.
     pub pods: usize,
     /// How long.
@@ -74,11 +74,11 @@ impl Lab {
         crate::certificates::issue(&run, &incident)?;
         let (awaited, mut machine) = match kernel {
             Kernel::Uml => {
-                let (awaited, control) = Awaited::listen(run.id()).await?;
+                let (awaited, control) = GuestAddress::listen(run.id()).await?;
                 (awaited, uml::start(program, &run, control)?)
             }
             Kernel::Host => {
-                let (awaited, control) = Awaited::pair(run.id())?;
+                let (awaited, control) = GuestAddress::pair(run.id())?;
                 (awaited, host::start(program, &run, control)?)
             }
         };
@@ -97,7 +97,7 @@ impl Lab {
                 _uplink: match kernel {
                     // slirp leads there.
                     Kernel::Uml => None,
-                    Kernel::Host => machine.pid().map(Uplink::open).transpose()?,
+                    Kernel::Host => machine.pid().map(OutsideProxy::open).transpose()?,
                 },
                 inside,
                 machine,
@@ -133,15 +133,15 @@ impl Lab {
     }
 
     /// Builds the cluster, healthy.
-    pub async fn build(&mut self) -> anyhow::Result<Built> {
-        let order = Order::Build {
+    pub async fn build(&mut self) -> anyhow::Result<BuildTimes> {
+        let order = HostCommand::Build {
             incident: Box::new(self.incident.clone()),
             folder: self.run.path().display().to_string(),
             hook: self.hook.clone(),
             kernel: self.kernel,
         };
         match self.order(&order).await? {
-            Event::Built { pods, millis } => Ok(Built {
+            Event::Built { pods, millis } => Ok(BuildTimes {
                 pods,
                 took: Duration::from_millis(millis),
             }),
@@ -160,7 +160,7 @@ impl Lab {
         for op in &fault.ops {
             cluster.apply(op)?;
         }
-        self.done(&Order::Fault { index }).await?;
+        self.done(&HostCommand::Fault { index }).await?;
         self.cluster = cluster;
         Ok(())
     }
@@ -169,14 +169,14 @@ impl Lab {
     pub async fn unheard(&mut self, node: &NodeName) -> anyhow::Result<()> {
         let mut cluster = self.cluster.clone();
         cluster.set_heard(node, false)?;
-        self.done(&Order::Unheard { node: node.clone() }).await?;
+        self.done(&HostCommand::Unheard { node: node.clone() }).await?;
         self.cluster = cluster;
         Ok(())
     }
 
     /// Starts a prober in each prober pod, and wherever else the incident wants one.
     pub async fn start_probers(&mut self, parallax: &Path, aggregator_port: u16) -> anyhow::Result<()> {
-        let order = Order::StartProbers {
+        let order = HostCommand::StartProbers {
             parallax: parallax.display().to_string(),
             aggregator: format!("http://{}:{aggregator_port}", addresses::HOST),
             authority: crate::certificates::authority(&self.run, &self.incident),
@@ -185,29 +185,29 @@ impl Lab {
     }
 
     /// A solver's pod starts, behind its Service. Only the data plane learns of it: its objects are another's.
-    pub async fn start_solver(&mut self, solver: Solver) -> anyhow::Result<()> {
+    pub async fn start_solver(&mut self, solver: SolverPod) -> anyhow::Result<()> {
         let solver = Box::new(solver);
-        self.done(&Order::StartSolver { solver }).await
+        self.done(&HostCommand::StartSolver { solver }).await
     }
 
     /// The controllers of a class pass a challenge on.
-    pub async fn route(&mut self, route: Route) -> anyhow::Result<()> {
-        self.done(&Order::Route { route }).await
+    pub async fn route(&mut self, route: ChallengeRoute) -> anyhow::Result<()> {
+        self.done(&HostCommand::Route { route }).await
     }
 
     /// A solver goes, with the routes to it.
     pub async fn end_solver(&mut self, solver: ServiceKey) -> anyhow::Result<()> {
-        self.done(&Order::EndSolver { solver }).await
+        self.done(&HostCommand::EndSolver { solver }).await
     }
 
     /// Asks what an incident file expects an ordinary client to see.
-    pub async fn look(&mut self, looks: &[Look]) -> anyhow::Result<Vec<Seen>> {
+    pub async fn look(&mut self, looks: &[PacketLine]) -> anyhow::Result<Vec<PacketResult>> {
         let questions = packets::questions(&self.cluster, looks);
         let asks = questions
             .iter()
             .map(|q| (q.from.clone(), TimedAsk::expecting(q.ask.clone(), q.expected)))
             .collect();
-        let Event::Looked { answers } = self.order(&Order::Look { asks }).await? else {
+        let Event::Looked { answers } = self.order(&HostCommand::Look { asks }).await? else {
             bail!("unexpected answer to the order to look");
         };
         if answers.len() != questions.len() {
@@ -216,7 +216,7 @@ impl Lab {
         Ok(questions
             .into_iter()
             .zip(answers)
-            .map(|(question, answer)| Seen { question, answer })
+            .map(|(question, answer)| PacketResult { question, answer })
             .collect())
     }
 
@@ -225,10 +225,10 @@ impl Lab {
         &mut self,
         node: &NodeName,
         address: IpAddr,
-        ask: Ask,
-    ) -> anyhow::Result<(Answer, Vec<String>)> {
+        ask: ClientRequest,
+    ) -> anyhow::Result<(ClientAnswer, Vec<String>)> {
         match self
-            .order(&Order::Capture {
+            .order(&HostCommand::Capture {
                 node: node.clone(),
                 address,
                 ask,
@@ -242,21 +242,21 @@ impl Lab {
 
     /// Fails when a process inside has ended on its own.
     pub async fn check_processes(&mut self) -> anyhow::Result<()> {
-        match self.order(&Order::Alive).await? {
+        match self.order(&HostCommand::Alive).await? {
             Event::Alive { ended } if ended.is_empty() => Ok(()),
             Event::Alive { ended } => bail!("ended though nobody ended them: {}", ended.join(", ")),
             other => bail!("unexpected answer to the question for life: {other:?}"),
         }
     }
 
-    async fn done(&mut self, order: &Order) -> anyhow::Result<()> {
+    async fn done(&mut self, order: &HostCommand) -> anyhow::Result<()> {
         match self.order(order).await? {
             Event::Done => Ok(()),
             other => bail!("unexpected answer: {other:?}"),
         }
     }
 
-    async fn order(&mut self, order: &Order) -> anyhow::Result<Event> {
+    async fn order(&mut self, order: &HostCommand) -> anyhow::Result<Event> {
         self.inside.order(order).await
     }
 

@@ -13,13 +13,13 @@ use tokio::process::{Child, Command};
 
 /// A running machine; ended with all its processes when dropped.
 #[derive(Debug)]
-pub struct Machine {
+pub struct RunningMachine {
     child: Child,
     group: Option<Pid>,
     log: PathBuf,
 }
 
-impl Machine {
+impl RunningMachine {
     /// Starts a command that is the machine, in a group of its own. What it writes goes to `log`.
     pub(crate) fn start(mut command: Command, log: PathBuf) -> anyhow::Result<Self> {
         let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
@@ -50,7 +50,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for RunningMachine {
     fn drop(&mut self) {
         if let Some(group) = self.group {
             // Nobody left to end is fine.

@@ -12,15 +12,15 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use parallax_lab::{
     client,
-    conductor::{self, Ended, Options},
+    conductor::{self, Options, RunResult},
     dataplane::balancer,
     guest,
     incident::{self, Incident, LoadError},
-    kernel::{Ground, Kernel},
+    kernel::{Kernel, LabKernel},
     lab::Lab,
-    origin::{self, Manner},
+    origin::{self, OriginBehaviour},
     run_dir::RunDir,
-    suite::{self, Suite},
+    suite::{self, SuiteOptions},
     tools,
     uml::InvalidSetting,
 };
@@ -42,7 +42,7 @@ enum Command {
     /// List the incidents.
     List {
         #[command(flatten)]
-        folder: Folder,
+        folder: LabFolder,
     },
     /// Run an incident: probers inside, the aggregator here, and the verdict that must follow.
     Run {
@@ -88,11 +88,11 @@ enum Command {
         #[arg(long)]
         json: bool,
         #[command(flatten)]
-        ground: On,
+        ground: KernelChoice,
         #[command(flatten)]
-        services: Services,
+        services: ServiceChoice,
         #[command(flatten)]
-        folder: Folder,
+        folder: LabFolder,
     },
     /// Show what an ordinary client sees before and after the faults, without Parallax.
     Packets {
@@ -102,11 +102,11 @@ enum Command {
         #[arg(long)]
         keep_log: bool,
         #[command(flatten)]
-        ground: On,
+        ground: KernelChoice,
         #[command(flatten)]
-        services: Services,
+        services: ServiceChoice,
         #[command(flatten)]
-        folder: Folder,
+        folder: LabFolder,
     },
     /// The machine inside (started by its init script).
     #[command(hide = true)]
@@ -145,7 +145,7 @@ enum Command {
 
 /// Whose kernel a lab runs on.
 #[derive(Debug, Args)]
-struct On {
+struct KernelChoice {
     /// `host` takes this machine's kernel, in namespaces (as root; not for data planes of IPVS) and fails where that is not
     /// possible, `uml` one of its own. Without it nftables takes this machine's where it can, iptables where user-mode Linux does
     /// not boot.
@@ -155,7 +155,7 @@ struct On {
 
 /// Who makes the Services work on the nodes.
 #[derive(Debug, Args)]
-struct Services {
+struct ServiceChoice {
     /// `external` leaves the Services to the hook; the incident's own data plane is then what that is said to be.
     #[arg(long, value_name = "external", requires = "hook", value_parser = ["external"])]
     dataplane: Option<String>,
@@ -166,7 +166,7 @@ struct Services {
 }
 
 #[derive(Debug, Args)]
-struct Folder {
+struct LabFolder {
     /// The folder of the incident files.
     #[arg(long = "incidents", value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/incidents"),
         hide_default_value = true)]
@@ -220,7 +220,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             folder,
             ..
         } => {
-            let suite = Suite {
+            let suite = SuiteOptions {
                 alerts,
                 kernel: ground.kernel,
                 folder: folder.incidents,
@@ -231,9 +231,9 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 json,
             };
             Ok(match Box::pin(suite.run()).await? {
-                suite::Ended::AsExpected => 0,
-                suite::Ended::NotAsExpected => 1,
-                suite::Ended::Interrupted => 130,
+                suite::SuiteResult::AsExpected => 0,
+                suite::SuiteResult::NotAsExpected => 1,
+                suite::SuiteResult::Interrupted => 130,
             })
         }
         Command::Run {
@@ -263,9 +263,9 @@ async fn command(command: Command) -> anyhow::Result<u8> {
                 alerts,
             };
             Ok(match conductor::run(incident, options).await? {
-                Ended::AsExpected => 0,
-                Ended::NotAsExpected => 1,
-                Ended::Interrupted => 130,
+                RunResult::AsExpected => 0,
+                RunResult::NotAsExpected => 1,
+                RunResult::Interrupted => 130,
             })
         }
         Command::Packets {
@@ -288,7 +288,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             body_bytes,
             host,
         } => {
-            let manner = Manner {
+            let manner = OriginBehaviour {
                 status: hyper::StatusCode::from_u16(status).context("reading the status")?,
                 delay: Duration::from_millis(delay_ms),
                 body_bytes,
@@ -316,7 +316,7 @@ async fn packets(
     kernel: Option<Kernel>,
     hook: Option<&Path>,
 ) -> anyhow::Result<u8> {
-    let ground = Ground::choose(&incident, kernel)?;
+    let ground = LabKernel::choose(&incident, kernel)?;
     tools::check(ground.kernel)?;
     if let Some(instead) = &ground.instead {
         eprintln!("{instead}");

@@ -6,14 +6,14 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    cluster::{Cluster, Node, Outside, Pod, addresses},
-    command::Cmd,
+    cluster::{Cluster, Node, OutsideClient, Pod, addresses},
+    command::GuestCommand,
     dataplane::six,
 };
 
 /// The cloud, all nodes, all pods and whoever is outside.
 #[must_use]
-pub fn build(cluster: &Cluster) -> Vec<Cmd> {
+pub fn build(cluster: &Cluster) -> Vec<GuestCommand> {
     let mut commands = cloud(cluster);
     commands.extend(cluster.nodes.iter().flat_map(|node| self::node(cluster, node)));
     for pod in cluster.pods() {
@@ -26,7 +26,7 @@ pub fn build(cluster: &Cluster) -> Vec<Cmd> {
 }
 
 /// The way to the host stands already: the machine's first process needs it.
-fn cloud(cluster: &Cluster) -> Vec<Cmd> {
+fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
     let mut links = vec![
         "link add under address 02:70:78:00:01:00 type bridge".to_owned(),
         format!("addr add {}/24 dev under", addresses::ROUTER),
@@ -73,7 +73,7 @@ fn cloud(cluster: &Cluster) -> Vec<Cmd> {
         set_up(None, &sysctls[3..], &[]),
         iptables_restore(None, &translation(cluster)),
         // A balancer does not pass on that a node refused: its clients see silence (incident I7).
-        Cmd::new([
+        GuestCommand::new([
             "iptables",
             "-A",
             "FORWARD",
@@ -144,7 +144,7 @@ fn translation(cluster: &Cluster) -> Vec<String> {
 pub const BALANCER: &str = "BALANCER";
 
 /// A client outside the cluster.
-fn outside(cluster: &Cluster, client: &Outside) -> Vec<Cmd> {
+fn outside(cluster: &Cluster, client: &OutsideClient) -> Vec<GuestCommand> {
     let (name, number) = (client.name.as_str(), client.number);
     let outer = [
         format!("netns add {name}"),
@@ -166,7 +166,7 @@ fn outside(cluster: &Cluster, client: &Outside) -> Vec<Cmd> {
     commands
 }
 
-fn node(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     let mut links = vec![
         "link set lo up".to_owned(),
         format!("addr add {}/24 dev eth0", addresses::underlay(node.number)),
@@ -225,7 +225,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
                 "lookup",
                 "100",
             ];
-            commands.push(Cmd::within(node.name.as_str(), rule));
+            commands.push(GuestCommand::within(node.name.as_str(), rule));
         }
     }
     commands
@@ -233,7 +233,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
 
 /// The marks by which a node knows what came through a balancer.
 #[must_use]
-pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     if !cluster.has_balancers() {
         return Vec::new();
     }
@@ -261,7 +261,7 @@ pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
 
 /// A pod's namespace, wired to its node.
 #[must_use]
-pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<Cmd> {
+pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<GuestCommand> {
     let Some(node) = cluster.node(&pod.node) else {
         return Vec::new();
     };
@@ -293,9 +293,9 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<Cmd> {
 
 /// Takes a pod's wire away, as the network plugin does when a pod ends: what is sent to its address then finds nothing there.
 #[must_use]
-pub fn unplug(pod: &Pod) -> Cmd {
+pub fn unplug(pod: &Pod) -> GuestCommand {
     let port = port_of(pod);
-    Cmd::new(["ip", "-n", pod.node.as_str(), "link", "del", &port])
+    GuestCommand::new(["ip", "-n", pod.node.as_str(), "link", "del", &port])
 }
 
 /// The bridge port of a pod on its node.
@@ -306,58 +306,58 @@ fn port_of(pod: &Pod) -> String {
 /// Sets values under `/proc/sys` (the network's belong to the namespace of the process that writes them), then runs
 /// lines of `ip`. One process for all of it: starting one takes the lab's CPU longer than what it does.
 #[must_use]
-pub fn set_up(netns: Option<&str>, sysctls: &[(&str, &str)], links: &[String]) -> Cmd {
+pub fn set_up(netns: Option<&str>, sysctls: &[(&str, &str)], links: &[String]) -> GuestCommand {
     let mut script: Vec<String> = sysctls
         .iter()
         .map(|(key, value)| format!("echo {value} > /proc/sys/{key}"))
         .collect();
     script.push("exec ip -batch -".to_owned());
     let argv = ["sh".to_owned(), "-ec".to_owned(), script.join("\n")];
-    Cmd {
+    GuestCommand {
         netns: netns.map(str::to_owned),
-        ..Cmd::new(argv)
+        ..GuestCommand::new(argv)
     }
     .reading(links)
 }
 
 /// Replaces the `nat` table.
 #[must_use]
-pub fn iptables_restore(netns: Option<&str>, rules: &[String]) -> Cmd {
+pub fn iptables_restore(netns: Option<&str>, rules: &[String]) -> GuestCommand {
     restore(netns, "nat", rules)
 }
 
 /// Replaces a table. Which sort of iptables that is depends on the kernel; the machine's first process has laid it out.
 #[must_use]
-pub fn restore(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+pub fn restore(netns: Option<&str>, table: &str, rules: &[String]) -> GuestCommand {
     restore_by("iptables-restore", netns, table, rules)
 }
 
 /// Replaces a table of IPv6.
 #[must_use]
-pub fn restore_six(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+pub fn restore_six(netns: Option<&str>, table: &str, rules: &[String]) -> GuestCommand {
     restore_by("ip6tables-restore", netns, table, rules)
 }
 
-fn restore_by(program: &str, netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+fn restore_by(program: &str, netns: Option<&str>, table: &str, rules: &[String]) -> GuestCommand {
     let mut lines = vec![format!("*{table}")];
     lines.extend_from_slice(rules);
     lines.push("COMMIT".to_owned());
-    Cmd {
+    GuestCommand {
         netns: netns.map(str::to_owned),
-        ..Cmd::new([program])
+        ..GuestCommand::new([program])
     }
     .reading(&lines)
 }
 
 /// Makes a restore replace only the chains that its lines declare.
 #[must_use]
-pub fn only_declared(mut restore: Cmd) -> Cmd {
+pub fn only_declared(mut restore: GuestCommand) -> GuestCommand {
     restore.argv.push("--noflush".to_owned());
     restore
 }
 
 /// Replaces the chains of a table that the lines declare, and leaves the others.
 #[must_use]
-pub fn restore_chains(netns: Option<&str>, table: &str, rules: &[String]) -> Cmd {
+pub fn restore_chains(netns: Option<&str>, table: &str, rules: &[String]) -> GuestCommand {
     only_declared(restore(netns, table, rules))
 }

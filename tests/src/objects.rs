@@ -6,8 +6,8 @@ use parallax_model::ObjectName;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::{Cluster, Conditions, Node, Service, addresses},
-    incident::{Behind, Ingress, IpMode, TrafficPolicy},
+    cluster::{Cluster, Node, PodConditions, Service, addresses},
+    incident::{BackendPods, Ingress, IpMode, TrafficPolicy},
 };
 
 /// The namespace of the probers.
@@ -155,7 +155,7 @@ fn service(cluster: &Cluster, service: &Service) -> Value {
         "ClusterIP"
     };
     let mut metadata = json!({"labels": {"app.kubernetes.io/name": service.key.name}});
-    if service.behind == Some(Behind::Probers) {
+    if service.behind == Some(BackendPods::Probers) {
         // As in the manifest of Parallax.
         metadata["labels"]["parallax.dev/echo"] = "true".into();
         metadata["annotations"] = json!({"parallax.dev/expect": "200", "parallax.dev/path": "/healthz"});
@@ -174,7 +174,7 @@ fn service(cluster: &Cluster, service: &Service) -> Value {
 
 fn slice(service: &Service) -> Value {
     let endpoints = service.endpoints.iter().map(|pod| {
-        let Conditions {
+        let PodConditions {
             ready,
             serving,
             terminating,

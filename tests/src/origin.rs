@@ -21,7 +21,7 @@ const MOST_CONNECTIONS: usize = 256;
 
 /// How it answers.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct OriginBehaviour {
     /// Status of every answer.
     pub status: StatusCode,
     /// Time before each.
@@ -32,7 +32,7 @@ pub struct Manner {
     pub hosts: Vec<String>,
 }
 
-impl Default for Manner {
+impl Default for OriginBehaviour {
     fn default() -> Self {
         Self {
             status: StatusCode::OK,
@@ -43,7 +43,7 @@ impl Default for Manner {
     }
 }
 
-impl Manner {
+impl OriginBehaviour {
     fn status_for<B>(&self, request: &Request<B>) -> StatusCode {
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
         let host = host.unwrap_or_default();
@@ -57,7 +57,12 @@ impl Manner {
 }
 
 /// Serves until the process is ended.
-pub async fn serve(listen: &[SocketAddr], pod: &str, node: &str, manner: Manner) -> anyhow::Result<()> {
+pub async fn serve(
+    listen: &[SocketAddr],
+    pod: &str,
+    node: &str,
+    manner: OriginBehaviour,
+) -> anyhow::Result<()> {
     let mut servers = JoinSet::new();
     let header = HeaderValue::from_str(pod)?;
     let body = match manner.body_bytes {
@@ -81,7 +86,7 @@ async fn accept(
     listener: TcpListener,
     pod: HeaderValue,
     body: Bytes,
-    manner: Arc<Manner>,
+    manner: Arc<OriginBehaviour>,
 ) -> anyhow::Result<()> {
     let mut connections = JoinSet::new();
     loop {

@@ -10,36 +10,36 @@ use std::{
 use parallax_model::NodeName;
 
 use crate::{
-    client::{Answer, Ask},
+    client::{ClientAnswer, ClientRequest},
     cluster::{Cluster, Service, addresses},
-    incident::{Family, Look, Sight, Way},
+    incident::{ClientFamily, ClientSight, PacketLine, ServiceApproach},
 };
 
 /// One question with what it must bring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct PacketCheck {
     /// From the prober pod of this node.
     pub from: NodeName,
     /// How.
-    pub way: Way,
+    pub way: ServiceApproach,
     /// What.
-    pub ask: Ask,
+    pub ask: ClientRequest,
     /// What must be seen.
-    pub expected: Sight,
+    pub expected: ClientSight,
     /// Questions of one number are one connection after the other of the same sort.
     pub sort: usize,
 }
 
 /// A question and what it brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct PacketResult {
     /// The question.
-    pub question: Question,
+    pub question: PacketCheck,
     /// The answer.
-    pub answer: Answer,
+    pub answer: ClientAnswer,
 }
 
-impl Seen {
+impl PacketResult {
     /// Whether it is as the incident file says.
     #[must_use]
     pub fn as_expected(&self) -> bool {
@@ -49,19 +49,21 @@ impl Seen {
 
 /// What is not as the incident file says, each with what was expected.
 #[must_use]
-pub fn wrong(seen: &[Seen]) -> Vec<String> {
+pub fn wrong(seen: &[PacketResult]) -> Vec<String> {
     let mut wrong: Vec<String> = seen
         .iter()
         .filter(|seen| !seen.as_expected())
         .map(ToString::to_string)
         .collect();
-    let mixed = seen.iter().filter(|seen| seen.question.expected == Sight::Mixed);
-    let mut sorts: BTreeMap<usize, Vec<&Seen>> = BTreeMap::new();
+    let mixed = seen
+        .iter()
+        .filter(|seen| seen.question.expected == ClientSight::Mixed);
+    let mut sorts: BTreeMap<usize, Vec<&PacketResult>> = BTreeMap::new();
     for seen in mixed {
         sorts.entry(seen.question.sort).or_default().push(seen);
     }
     for seen in sorts.values() {
-        let answered = |seen: &&&Seen| seen.answer.is(Sight::Answered, seen.question.way);
+        let answered = |seen: &&&PacketResult| seen.answer.is(ClientSight::Answered, seen.question.way);
         let answered = seen.iter().filter(answered).count();
         if let Some(first) = seen.first().filter(|_| answered == 0 || answered == seen.len()) {
             wrong.push(format!(
@@ -79,7 +81,7 @@ const SEVERAL: usize = 40;
 
 /// The questions of a list of expectations, for the cluster as it is now.
 #[must_use]
-pub fn questions(cluster: &Cluster, looks: &[Look]) -> Vec<Question> {
+pub fn questions(cluster: &Cluster, looks: &[PacketLine]) -> Vec<PacketCheck> {
     let mut questions = Vec::new();
     let mut sort = 0;
     for look in looks {
@@ -90,11 +92,15 @@ pub fn questions(cluster: &Cluster, looks: &[Look]) -> Vec<Question> {
             .host
             .as_ref()
             .map_or_else(|| host_of(cluster, service), ToString::to_string);
-        let times = if look.sees == Sight::Mixed { SEVERAL } else { 1 };
+        let times = if look.sees == ClientSight::Mixed {
+            SEVERAL
+        } else {
+            1
+        };
         for from in &look.from {
             for ask in asks(service, look, &host) {
                 sort += 1;
-                questions.extend((0..times).map(|_| Question {
+                questions.extend((0..times).map(|_| PacketCheck {
                     from: from.clone(),
                     way: look.to,
                     ask: ask.clone(),
@@ -118,11 +124,11 @@ fn host_of(cluster: &Cluster, service: &Service) -> String {
 }
 
 /// The client speaks in the clear only; what is served with a certificate is left to the prober.
-fn asks(service: &Service, look: &Look, host: &str) -> Vec<Ask> {
-    let http = |ip: Ipv4Addr, port| Ask::Http {
+fn asks(service: &Service, look: &PacketLine, host: &str) -> Vec<ClientRequest> {
+    let http = |ip: Ipv4Addr, port| ClientRequest::Http {
         to: match look.family {
-            Family::V4 => SocketAddr::new(IpAddr::V4(ip), port),
-            Family::V6 => SocketAddr::new(IpAddr::V6(addresses::six(ip)), port),
+            ClientFamily::V4 => SocketAddr::new(IpAddr::V4(ip), port),
+            ClientFamily::V6 => SocketAddr::new(IpAddr::V6(addresses::six(ip)), port),
         },
         host: host.to_owned(),
     };
@@ -131,13 +137,13 @@ fn asks(service: &Service, look: &Look, host: &str) -> Vec<Ask> {
         wanted && !port.is_tls()
     });
     match look.to {
-        Way::Vip => ports
+        ServiceApproach::Vip => ports
             .filter_map(|port| Some(http(service.load_balancer_ip?, port.port)))
             .collect(),
-        Way::ClusterIp => ports
+        ServiceApproach::ClusterIp => ports
             .filter_map(|port| Some(http(service.cluster_ip?, port.port)))
             .collect(),
-        Way::Direct => ports
+        ServiceApproach::Direct => ports
             .flat_map(|port| {
                 service
                     .usable()
@@ -145,46 +151,46 @@ fn asks(service: &Service, look: &Look, host: &str) -> Vec<Ask> {
                     .map(|pod| http(pod.address, port.target_port))
             })
             .collect(),
-        Way::Ping => service
+        ServiceApproach::Ping => service
             .load_balancer_ip
             .into_iter()
-            .map(|to| Ask::Ping { to })
+            .map(|to| ClientRequest::Ping { to })
             .collect(),
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for PacketResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Question {
+        let PacketCheck {
             from, ask, expected, ..
         } = &self.question;
         match ask {
-            Ask::Http { to, .. } => write!(f, "{from} -> {to}: ")?,
-            Ask::Ping { to } => write!(f, "{from} -> ping {to}: ")?,
+            ClientRequest::Http { to, .. } => write!(f, "{from} -> {to}: ")?,
+            ClientRequest::Ping { to } => write!(f, "{from} -> ping {to}: ")?,
         }
         match &self.answer {
-            Answer::Http {
+            ClientAnswer::Http {
                 status,
                 pod: Some(pod),
             } => write!(f, "{status} from {}", printable(pod))?,
-            Answer::Http { status, pod: None } => write!(f, "{status} from nobody known")?,
-            Answer::Refused => f.write_str("refused")?,
-            Answer::TimedOut => f.write_str("timed out")?,
-            Answer::Echo { ttl } => write!(f, "echo reply, ttl {ttl}")?,
-            Answer::Other { what } => write!(f, "{}", printable(what))?,
+            ClientAnswer::Http { status, pod: None } => write!(f, "{status} from nobody known")?,
+            ClientAnswer::Refused => f.write_str("refused")?,
+            ClientAnswer::TimedOut => f.write_str("timed out")?,
+            ClientAnswer::Echo { ttl } => write!(f, "echo reply, ttl {ttl}")?,
+            ClientAnswer::Other { what } => write!(f, "{}", printable(what))?,
         }
         if !self.as_expected() {
             let expected = match expected {
-                Sight::Answered => "an answer",
-                Sight::Refused => "a refusal",
-                Sight::TimedOut => "silence",
-                Sight::NotConnected => "a refusal or silence",
-                Sight::OwnNode => "an echo reply of the own node (ttl 64)",
-                Sight::Mixed => "some answers and some failures",
-                Sight::CutOff => "a connection without an answer",
-                Sight::NotFound => "a 404",
-                Sight::Unavailable => "a 503",
-                Sight::GatewayTimeout => "a 504",
+                ClientSight::Answered => "an answer",
+                ClientSight::Refused => "a refusal",
+                ClientSight::TimedOut => "silence",
+                ClientSight::NotConnected => "a refusal or silence",
+                ClientSight::OwnNode => "an echo reply of the own node (ttl 64)",
+                ClientSight::Mixed => "some answers and some failures",
+                ClientSight::CutOff => "a connection without an answer",
+                ClientSight::NotFound => "a 404",
+                ClientSight::Unavailable => "a 503",
+                ClientSight::GatewayTimeout => "a 504",
             };
             write!(f, "  (expected {expected})")?;
         }
@@ -213,14 +219,14 @@ mod tests {
         let count = |way| questions.iter().filter(|question| question.way == way).count();
         assert_eq!(
             (
-                count(Way::Vip),
-                count(Way::ClusterIp),
-                count(Way::Direct),
-                count(Way::Ping)
+                count(ServiceApproach::Vip),
+                count(ServiceApproach::ClusterIp),
+                count(ServiceApproach::Direct),
+                count(ServiceApproach::Ping)
             ),
             (4, 4, 16, 4)
         );
-        let Ask::Http { host, .. } = &questions[0].ask else {
+        let ClientRequest::Http { host, .. } = &questions[0].ask else {
             panic!("the first is HTTP")
         };
         assert_eq!(host, "shop.example.test");
@@ -228,18 +234,18 @@ mod tests {
 
     #[test]
     fn a_line_that_is_not_as_expected_says_what_was_expected() {
-        let seen = Seen {
-            question: Question {
+        let seen = PacketResult {
+            question: PacketCheck {
                 from: "n3".parse().unwrap(),
-                way: Way::Vip,
-                ask: Ask::Http {
+                way: ServiceApproach::Vip,
+                ask: ClientRequest::Http {
                     to: "203.0.113.10:80".parse().unwrap(),
                     host: "a".into(),
                 },
-                expected: Sight::Answered,
+                expected: ClientSight::Answered,
                 sort: 1,
             },
-            answer: Answer::Refused,
+            answer: ClientAnswer::Refused,
         };
         assert_eq!(
             seen.to_string(),
@@ -249,25 +255,25 @@ mod tests {
 
     #[test]
     fn where_some_must_be_answered_and_some_not_neither_all_nor_none_will_do() {
-        let seen = |answer: &Answer| Seen {
-            question: Question {
+        let seen = |answer: &ClientAnswer| PacketResult {
+            question: PacketCheck {
                 from: "n1".parse().unwrap(),
-                way: Way::ClusterIp,
-                ask: Ask::Http {
+                way: ServiceApproach::ClusterIp,
+                ask: ClientRequest::Http {
                     to: "10.96.0.50:80".parse().unwrap(),
                     host: "a".into(),
                 },
-                expected: Sight::Mixed,
+                expected: ClientSight::Mixed,
                 sort: 1,
             },
             answer: answer.clone(),
         };
-        let answered = Answer::Http {
+        let answered = ClientAnswer::Http {
             status: 200,
             pod: Some("a".into()),
         };
-        assert!(wrong(&[seen(&answered), seen(&Answer::TimedOut)]).is_empty());
-        for same in [answered, Answer::TimedOut] {
+        assert!(wrong(&[seen(&answered), seen(&ClientAnswer::TimedOut)]).is_empty());
+        for same in [answered, ClientAnswer::TimedOut] {
             assert_eq!(wrong(&[seen(&same), seen(&same)]).len(), 1);
         }
     }

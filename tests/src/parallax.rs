@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    api_client::{self, State},
+    api_client::{self, AggregatorState},
     lab::tail,
     run_dir::RunDir,
 };
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A running aggregator; ended when dropped.
 #[derive(Debug)]
-pub struct Aggregator {
+pub struct RunningAggregator {
     child: Child,
     address: SocketAddr,
     log: PathBuf,
@@ -55,7 +55,7 @@ pub fn free_address(listen: SocketAddr) -> anyhow::Result<SocketAddr> {
     listener.local_addr().context("finding a free port")
 }
 
-impl Aggregator {
+impl RunningAggregator {
     /// Starts it and waits until its API answers.
     pub async fn start(
         parallax: &Path,
@@ -108,7 +108,7 @@ impl Aggregator {
     }
 
     /// What it says.
-    pub async fn state(&self) -> anyhow::Result<State> {
+    pub async fn state(&self) -> anyhow::Result<AggregatorState> {
         api_client::state(self.address).await
     }
 

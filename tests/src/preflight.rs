@@ -6,22 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    incident::{ExpectedCheck, ExpectedPreflight, PASSES, Preflight},
+    incident::{ExpectedCheck, ExpectedPreflight, PASSES, PreflightRun},
     packets::printable,
 };
 
 /// The document, as far as the lab needs it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Document {
+pub struct PreflightDocument {
     /// One for each name.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostResult>,
 }
 
 /// What came out for a name.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Host {
+pub struct HostResult {
     /// The name.
     pub host: String,
     /// What would be made for the solver.
@@ -31,9 +31,9 @@ pub struct Host {
     /// The CA's.
     pub ca: Verdict,
     /// What each vantage saw of the first.
-    pub self_check_answers: Vec<Answer>,
+    pub self_check_answers: Vec<VantageAnswer>,
     /// And of the second.
-    pub ca_answers: Vec<Answer>,
+    pub ca_answers: Vec<VantageAnswer>,
     /// What nobody looked at.
     pub not_checked: Vec<String>,
 }
@@ -47,7 +47,7 @@ pub struct Verdict {
     /// In one sentence.
     pub sentence: String,
     /// What fails alike.
-    pub failing: Vec<Group>,
+    pub failing: Vec<VantageGroup>,
     /// What makes it uncertain.
     pub caveats: Vec<String>,
     /// What to know besides.
@@ -57,7 +57,7 @@ pub struct Verdict {
 /// Vantages that fail alike.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
-pub struct Group {
+pub struct VantageGroup {
     /// In our words.
     pub words: String,
     /// In those of whose check it is.
@@ -91,7 +91,7 @@ pub struct Finding {
 /// What one vantage saw.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
-pub struct Answer {
+pub struct VantageAnswer {
     /// From where.
     pub vantage: String,
     /// How it sits to the entry.
@@ -106,7 +106,7 @@ pub struct Answer {
     pub total_us: Option<u64>,
 }
 
-impl Answer {
+impl VantageAnswer {
     /// `n1`, `n1/host` or the name of a client outside.
     fn name(&self) -> &str {
         let name = self.vantage.strip_suffix("/pod").unwrap_or(&self.vantage);
@@ -142,7 +142,7 @@ impl Answer {
 
 /// A preflight, for the report.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Shown {
+pub struct ReportedPreflight {
     /// What it was for.
     pub name: String,
     /// What was typed.
@@ -172,10 +172,10 @@ const NOT_EXERCISED: [&str; 3] = [
     "a Gateway, and GRPC or TLS before the solver",
 ];
 
-impl Shown {
+impl ReportedPreflight {
     /// What is shown of a preflight that ended so.
     #[must_use]
-    pub fn of(step: &Preflight, command: String, exit: i32, document: &Document) -> Self {
+    pub fn of(step: &PreflightRun, command: String, exit: i32, document: &PreflightDocument) -> Self {
         let mut shown = Self {
             name: step.name.clone(),
             command,
@@ -200,7 +200,7 @@ impl Shown {
                     host.host, verdict.standing, verdict.sentence
                 )));
             }
-            let mut rows: BTreeMap<&str, (&Answer, [Option<&Answer>; 2])> = BTreeMap::new();
+            let mut rows: BTreeMap<&str, (&VantageAnswer, [Option<&VantageAnswer>; 2])> = BTreeMap::new();
             for (at, answers) in [&host.self_check_answers, &host.ca_answers]
                 .into_iter()
                 .enumerate()
@@ -210,7 +210,7 @@ impl Shown {
                 }
             }
             for (vantage, (any, both)) in rows {
-                let [own, ca] = both.map(|answer| answer.map_or("-".to_owned(), Answer::words));
+                let [own, ca] = both.map(|answer| answer.map_or("-".to_owned(), VantageAnswer::words));
                 shown
                     .table
                     .push([vantage, &any.placement, &own, &ca].map(printable));
@@ -228,7 +228,7 @@ fn causes(verdict: &Verdict) -> impl Iterator<Item = &Cause> {
 
 /// What did not come out as expected, if anything.
 #[must_use]
-pub fn wrong(step: &Preflight, exit: Option<i32>, document: &Document) -> Option<String> {
+pub fn wrong(step: &PreflightRun, exit: Option<i32>, document: &PreflightDocument) -> Option<String> {
     let expected = &step.expected;
     let problem = differs(expected, step, document);
     let problem = problem.or_else(|| {
@@ -240,7 +240,11 @@ pub fn wrong(step: &Preflight, exit: Option<i32>, document: &Document) -> Option
     Some(format!("preflight {:?}: {problem}", step.name))
 }
 
-fn differs(expected: &ExpectedPreflight, step: &Preflight, document: &Document) -> Option<String> {
+fn differs(
+    expected: &ExpectedPreflight,
+    step: &PreflightRun,
+    document: &PreflightDocument,
+) -> Option<String> {
     let asked: Vec<&str> = step.hosts.iter().map(parallax_model::HostName::as_str).collect();
     let told: Vec<&str> = document.hosts.iter().map(|host| host.host.as_str()).collect();
     if asked != told {
@@ -257,9 +261,9 @@ fn differs(expected: &ExpectedPreflight, step: &Preflight, document: &Document) 
     })
 }
 
-fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[Answer]) -> Option<String> {
+fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswer]) -> Option<String> {
     let seen: BTreeMap<&str, &str> = answers.iter().map(|a| (a.name(), a.sees())).collect();
-    let fits = |(name, sees): (&String, &crate::incident::Sees)| {
+    let fits = |(name, sees): (&String, &crate::incident::ExpectedSight)| {
         seen.get(name.as_str())
             .is_some_and(|word| sees.words().iter().any(|known| known == word))
     };
@@ -372,7 +376,7 @@ expected:
     }
 
     fn problem(path: &str, value: serde_json::Value) -> Option<String> {
-        let step: Preflight = serde_saphyr::from_str(STEP).unwrap();
+        let step: PreflightRun = serde_saphyr::from_str(STEP).unwrap();
         let mut document = document();
         if !path.is_empty() {
             *document.pointer_mut(path).unwrap() = value;
@@ -432,8 +436,8 @@ expected:
             );
             assert!(told.contains(says), "{path}: {told}");
         }
-        let step: Preflight = serde_saphyr::from_str(STEP).unwrap();
-        let same: Document = serde_json::from_value(document()).unwrap();
+        let step: PreflightRun = serde_saphyr::from_str(STEP).unwrap();
+        let same: PreflightDocument = serde_json::from_value(document()).unwrap();
         assert!(
             wrong(&step, Some(0), &same)
                 .unwrap()
@@ -444,9 +448,9 @@ expected:
 
     #[test]
     fn a_preflight_is_shown_with_both_sentences_and_a_line_for_each_vantage() {
-        let step: Preflight = serde_saphyr::from_str(STEP).unwrap();
-        let document: Document = serde_json::from_value(document()).unwrap();
-        let shown = Shown::of(&step, "parallax preflight".to_owned(), 1, &document);
+        let step: PreflightRun = serde_saphyr::from_str(STEP).unwrap();
+        let document: PreflightDocument = serde_json::from_value(document()).unwrap();
+        let shown = ReportedPreflight::of(&step, "parallax preflight".to_owned(), 1, &document);
         assert_eq!(
             shown.sentences[0],
             "shop.example.test, self check, failed: cert-manager's pod sits on n2, where it fails [F1]"

@@ -5,16 +5,16 @@ use std::fmt::Write;
 use parallax_model::{HostName, PodName};
 
 use crate::{
-    cluster::{Addresses, Cluster, Pod, Resolver, addresses},
-    command::Cmd,
+    cluster::{Cluster, NameAddresses, Pod, Resolver, addresses},
+    command::GuestCommand,
     incident::ResolverSoftware,
-    workloads::Workload,
+    workloads::WorkloadProcess,
 };
 
 /// One resolver of the cluster: the hosts of the Ingresses and the names of Services, and no other name exists. Of one that
 /// caches it is what is behind the cache.
 #[must_use]
-pub fn names(cluster: &Cluster, resolver: &Resolver) -> Workload {
+pub fn names(cluster: &Cluster, resolver: &Resolver) -> WorkloadProcess {
     let pod = &resolver.pod;
     let answers = cluster.answers(&pod.name);
     let path = format!("/run/{}.conf", pod.name);
@@ -41,7 +41,7 @@ pub fn names(cluster: &Cluster, resolver: &Resolver) -> Workload {
 ///
 /// dnsmasq gives no SOA record with a negative answer, so the cache is told how long to keep one.
 #[must_use]
-pub fn cache(resolver: &Resolver) -> Option<Workload> {
+pub fn cache(resolver: &Resolver) -> Option<WorkloadProcess> {
     let seconds = resolver.cache_seconds?;
     let pod = resolver.pod.name.as_str();
     let path = format!("/run/{pod}-cache.conf");
@@ -50,8 +50,8 @@ pub fn cache(resolver: &Resolver) -> Option<Workload> {
          max-cache-ttl={seconds}\ncache-size=1000\n",
         addresses::NAMES_PORT
     );
-    Some(Workload {
-        command: Cmd::within(
+    Some(WorkloadProcess {
+        command: GuestCommand::within(
             pod,
             ["dnsmasq", "--keep-in-foreground", &format!("--conf-file={path}")],
         ),
@@ -77,7 +77,7 @@ pub fn service_names(cluster: &Cluster) -> String {
 
 /// The resolver outside.
 #[must_use]
-pub fn public(cluster: &Cluster, name: &PodName) -> Workload {
+pub fn public(cluster: &Cluster, name: &PodName) -> WorkloadProcess {
     let listen = format!(
         "port=53\nlocal-ttl=5\nlisten-address={}\nbind-interfaces\n",
         addresses::PUBLIC_DNS
@@ -88,9 +88,9 @@ pub fn public(cluster: &Cluster, name: &PodName) -> Workload {
 fn dnsmasq<'a>(
     netns: Option<&str>,
     path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
+    answers: impl IntoIterator<Item = (&'a HostName, NameAddresses)>,
     more: &str,
-) -> Workload {
+) -> WorkloadProcess {
     let mut text = format!("user=root\nno-resolv\nno-hosts\nno-daemon\npid-file=\nlocal=/#/\n{more}");
     for (host, addresses) in answers {
         for address in addresses.iter() {
@@ -103,10 +103,10 @@ fn dnsmasq<'a>(
         "--keep-in-foreground".to_owned(),
         format!("--conf-file={path}"),
     ];
-    Workload {
-        command: Cmd {
+    WorkloadProcess {
+        command: GuestCommand {
             netns: netns.map(str::to_owned),
-            ..Cmd::new(argv)
+            ..GuestCommand::new(argv)
         },
         files: vec![(path.to_owned(), text)],
     }
@@ -115,8 +115,8 @@ fn dnsmasq<'a>(
 fn unbound<'a>(
     pod: &Pod,
     path: &str,
-    answers: impl IntoIterator<Item = (&'a HostName, Addresses)>,
-) -> Workload {
+    answers: impl IntoIterator<Item = (&'a HostName, NameAddresses)>,
+) -> WorkloadProcess {
     let mut text = format!(
         "server:\n  interface: {}\n  access-control: 0.0.0.0/0 allow\n  do-daemonize: no\n  username: \"\"\n  \
          chroot: \"\"\n  directory: \"/run\"\n  pidfile: \"\"\n  use-syslog: no\n  logfile: \"\"\n  num-threads: 1\n  \
@@ -129,8 +129,8 @@ fn unbound<'a>(
             let _ = writeln!(text, "  local-data: \"{host}. 5 IN {kind} {address}\"");
         }
     }
-    Workload {
-        command: Cmd::within(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
+    WorkloadProcess {
+        command: GuestCommand::within(pod.name.as_str(), ["unbound", "-d", "-p", "-c", path]),
         files: vec![(path.to_owned(), text)],
     }
 }

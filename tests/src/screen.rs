@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 /// Writes to the error output, so that the result alone stands on the standard output.
 #[derive(Debug)]
-pub struct Screen {
+pub struct ProgressScreen {
     start: Instant,
     terminal: bool,
     lines: bool,
     status: String,
 }
 
-impl Default for Screen {
+impl Default for ProgressScreen {
     fn default() -> Self {
         Self {
             start: Instant::now(),
@@ -24,7 +24,7 @@ impl Default for Screen {
     }
 }
 
-impl Screen {
+impl ProgressScreen {
     /// Only how things are, and only on a terminal.
     #[must_use]
     pub fn brief() -> Self {
@@ -80,7 +80,7 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for ProgressScreen {
     fn drop(&mut self) {
         if self.terminal && !self.status.is_empty() {
             if self.lines {

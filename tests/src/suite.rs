@@ -17,12 +17,12 @@ use crate::{
     conductor::{self, Options, Report},
     incident::{self, Incident},
     kernel::Kernel,
-    screen::Screen,
+    screen::ProgressScreen,
 };
 
 /// What to run, and where the report goes.
 #[derive(Debug, Clone)]
-pub struct Suite {
+pub struct SuiteOptions {
     /// The folder of the incident files.
     pub folder: PathBuf,
     /// Only incidents whose id begins with one of these; all where empty.
@@ -43,7 +43,7 @@ pub struct Suite {
 
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum SuiteResult {
     /// Everything was as expected.
     AsExpected,
     /// Something was not.
@@ -53,16 +53,16 @@ pub enum Ended {
 }
 
 /// What the workers share; all on one thread.
-struct Work {
+struct WorkerQueue {
     waiting: RefCell<VecDeque<Incident>>,
     reports: RefCell<Vec<Report>>,
     total: usize,
     interrupted: RefCell<bool>,
 }
 
-impl Suite {
+impl SuiteOptions {
     /// Runs everything. All files are read before anything boots.
-    pub async fn run(&self) -> anyhow::Result<Ended> {
+    pub async fn run(&self) -> anyhow::Result<SuiteResult> {
         let mut incidents = self.incidents()?;
         for incident in &mut incidents {
             if let (Some(seconds), incident::Outcome::Quiet { seconds: written }) =
@@ -72,7 +72,7 @@ impl Suite {
             }
         }
         let start = Instant::now();
-        let work = Work {
+        let work = WorkerQueue {
             total: incidents.len(),
             waiting: RefCell::new(incidents.into()),
             reports: RefCell::default(),
@@ -100,11 +100,11 @@ impl Suite {
             ))
         ));
         Ok(if *work.interrupted.borrow() {
-            Ended::Interrupted
+            SuiteResult::Interrupted
         } else if good == reports.len() {
-            Ended::AsExpected
+            SuiteResult::AsExpected
         } else {
-            Ended::NotAsExpected
+            SuiteResult::NotAsExpected
         })
     }
 
@@ -125,7 +125,7 @@ impl Suite {
         Ok(all)
     }
 
-    async fn worker(&self, work: &Work) -> anyhow::Result<()> {
+    async fn worker(&self, work: &WorkerQueue) -> anyhow::Result<()> {
         loop {
             let next = work.waiting.borrow_mut().pop_front();
             let Some(incident) = next else { return Ok(()) };
@@ -146,9 +146,9 @@ impl Suite {
                 alerts: self.alerts,
             };
             let screen = if self.jobs > 1 {
-                Screen::silent()
+                ProgressScreen::silent()
             } else {
-                Screen::brief()
+                ProgressScreen::brief()
             };
             let report = match conductor::report(incident.clone(), options, screen).await {
                 Ok(Some(report)) => report,

@@ -31,12 +31,12 @@ const SYSTEM: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 /// Some programs are missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lab needs {}; {INSTALL}", missing.join(", "))]
-pub struct Missing {
+pub struct MissingPrograms {
     missing: Vec<&'static str>,
 }
 
 /// Fails unless everything is there that a lab on this kernel needs.
-pub fn check(kernel: Kernel) -> Result<(), Missing> {
+pub fn check(kernel: Kernel) -> Result<(), MissingPrograms> {
     let more: &[&str] = match kernel {
         Kernel::Uml => &WITH_UML,
         Kernel::Host => &ON_HOST,
@@ -46,7 +46,7 @@ pub fn check(kernel: Kernel) -> Result<(), Missing> {
     if missing.is_empty() {
         Ok(())
     } else {
-        Err(Missing { missing })
+        Err(MissingPrograms { missing })
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_in_one_line_with_the_way_to_install_it() {
-        let line = Missing {
+        let line = MissingPrograms {
             missing: vec!["linux.uml", "dnsmasq"],
         }
         .to_string();

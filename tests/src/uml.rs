@@ -13,7 +13,7 @@ pub use xstate::InvalidSetting;
 use crate::{
     cluster::addresses,
     kernel,
-    machine::{self, Machine},
+    machine::{self, RunningMachine},
     run_dir::RunDir,
 };
 
@@ -26,7 +26,7 @@ const MODULES: &str = "dummy veth bridge br_netfilter ip_vs ip_vs_rr nf_conntrac
     xt_addrtype xt_length sch_netem ip6table_nat ip6table_filter ip6table_mangle ip6t_REJECT";
 
 /// Starts it. Inside, `program guest` connects to `control` on the host and names the run.
-pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow::Result<Machine> {
+pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow::Result<RunningMachine> {
     let init = run.file("init.sh");
     machine::script(&init, &init_script(program, control, run.id()))?;
     let slirp = run.file("slirp.sh");
@@ -61,7 +61,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
     if let Some(libraries) = xstate::preload(program, run)? {
         command.env("LD_PRELOAD", libraries);
     }
-    Machine::start(command, run.file("uml.log")).context("starting linux.uml")
+    RunningMachine::start(command, run.file("uml.log")).context("starting linux.uml")
 }
 
 /// Adds to the way in which it ended why it did not boot, if that is known.

@@ -36,9 +36,9 @@ const MOST: usize = 512;
 
 /// Ends when dropped, with its connections.
 #[derive(Debug)]
-pub struct Uplink(JoinHandle<()>);
+pub struct OutsideProxy(JoinHandle<()>);
 
-impl Uplink {
+impl OutsideProxy {
     /// Opens the way out of the network namespace of a process.
     pub fn open(of: Pid) -> anyhow::Result<Self> {
         let listener = thread::spawn(move || listen_inside(of))
@@ -50,7 +50,7 @@ impl Uplink {
     }
 }
 
-impl Drop for Uplink {
+impl Drop for OutsideProxy {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, fmt::Write, net::Ipv4Addr, path::Path};
 use parallax_model::HostName;
 
 use crate::{
-    cluster::{Cluster, Node, Outside, Pod, Service, addresses},
-    command::Cmd,
-    incident::{Server, ServicePort, Software},
+    cluster::{Cluster, Node, OutsideClient, Pod, Service, addresses},
+    command::GuestCommand,
+    incident::{ServerSoftware, ServerSpec, ServicePort},
 };
 
 /// A certificate and its key for every host of the lab, in the run's folder.
@@ -18,9 +18,9 @@ pub const AUTHORITY: &str = "ca.pem";
 
 /// A process and the files it reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Workload {
+pub struct WorkloadProcess {
     /// What is started.
-    pub command: Cmd,
+    pub command: GuestCommand,
     /// Files to be written before, with their paths.
     pub files: Vec<(String, String)>,
 }
@@ -41,31 +41,31 @@ pub fn outside_resolv_conf() -> String {
 
 /// A pod behind a Service.
 #[must_use]
-pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod) -> Workload {
+pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod) -> WorkloadProcess {
     if let Some(solver) = cluster.solver(&service.key) {
-        return Workload {
-            command: Cmd::within(pod.name.as_str(), &solver.argv),
+        return WorkloadProcess {
+            command: GuestCommand::within(pod.name.as_str(), &solver.argv),
             files: Vec::new(),
         };
     }
     let server = service.server_of(&pod.name);
     let hosts = cluster.served_hosts(service, server);
     match server.software {
-        Software::Lab => Workload {
+        ServerSoftware::Lab => WorkloadProcess {
             command: origin(lab, cluster, pod, &service.ports, server, &hosts),
             files: Vec::new(),
         },
-        Software::Nginx => {
+        ServerSoftware::Nginx => {
             let path = format!("/run/nginx-{}.conf", pod.name);
-            Workload {
-                command: Cmd::within(pod.name.as_str(), ["nginx", "-e", "stderr", "-c", &path]),
+            WorkloadProcess {
+                command: GuestCommand::within(pod.name.as_str(), ["nginx", "-e", "stderr", "-c", &path]),
                 files: vec![(path, nginx_conf(folder, cluster, service, pod, &hosts))],
             }
         }
-        Software::Haproxy => {
+        ServerSoftware::Haproxy => {
             let path = format!("/run/haproxy-{}.conf", pod.name);
-            Workload {
-                command: Cmd::within(pod.name.as_str(), ["haproxy", "-db", "-f", &path]),
+            WorkloadProcess {
+                command: GuestCommand::within(pod.name.as_str(), ["haproxy", "-db", "-f", &path]),
                 files: vec![(path, haproxy_conf(folder, pod, &service.ports, server, &hosts))],
             }
         }
@@ -87,9 +87,9 @@ fn origin(
     cluster: &Cluster,
     pod: &Pod,
     ports: &[ServicePort],
-    server: &Server,
+    server: &ServerSpec,
     hosts: &[&HostName],
-) -> Cmd {
+) -> GuestCommand {
     let mut argv = vec![lab.to_owned(), "origin".to_owned()];
     for (port, _) in listens(ports) {
         argv.extend(["--listen".to_owned(), format!("{}:{port}", pod.address)]);
@@ -111,7 +111,7 @@ fn origin(
     for host in hosts {
         argv.extend(["--host".to_owned(), host.to_string()]);
     }
-    Cmd::within(pod.name.as_str(), argv)
+    GuestCommand::within(pod.name.as_str(), argv)
 }
 
 fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, hosts: &[&HostName]) -> String {
@@ -222,7 +222,7 @@ fn haproxy_conf(
     folder: &Path,
     pod: &Pod,
     ports: &[ServicePort],
-    server: &Server,
+    server: &ServerSpec,
     hosts: &[&HostName],
 ) -> String {
     let mut text =
@@ -279,20 +279,20 @@ pub struct ProberSettings {
 
 /// The prober of a node.
 #[must_use]
-pub fn prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> Workload {
+pub fn prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> WorkloadProcess {
     let echo = format!("{}:{}", node.prober.address, addresses::ECHO_PORT);
     let pod = node.prober.name.as_str();
     let conf = format!("/run/resolv-{}.conf", node.name);
     let vantage = format!("{}/pod", node.name);
-    Workload {
-        command: Cmd::within(pod, settings.words(&vantage, pod, &echo, &conf)),
+    WorkloadProcess {
+        command: GuestCommand::within(pod, settings.words(&vantage, pod, &echo, &conf)),
         files: vec![(conf, resolv_conf(cluster.resolver_address(&node.name)))],
     }
 }
 
 /// The prober on a node's host network. It sees the devices of the node only where `/sys` is the node's own.
 #[must_use]
-pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> Workload {
+pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> WorkloadProcess {
     let echo = format!("{}:{}", addresses::underlay(node.number), addresses::ECHO_PORT);
     let conf = format!("/run/resolv-host-{}.conf", node.name);
     let vantage = format!("{}/host", node.name);
@@ -306,21 +306,21 @@ pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) ->
         "sh",
     ];
     let argv = argv.into_iter().map(str::to_owned).chain(words);
-    Workload {
-        command: Cmd::within(node.name.as_str(), argv),
+    WorkloadProcess {
+        command: GuestCommand::within(node.name.as_str(), argv),
         files: vec![(conf, resolv_conf(cluster.resolver_address(&node.name)))],
     }
 }
 
 /// The prober of a client outside.
 #[must_use]
-pub fn outside_prober(settings: &ProberSettings, outside: &Outside) -> Workload {
+pub fn outside_prober(settings: &ProberSettings, outside: &OutsideClient) -> WorkloadProcess {
     let name = outside.name.as_str();
     let echo = format!("127.0.0.1:{}", addresses::ECHO_PORT);
     let conf = format!("/run/resolv-outside-{name}.conf");
     let words = settings.words(&outside.vantage.to_string(), name, &echo, &conf);
-    Workload {
-        command: Cmd::within(name, words),
+    WorkloadProcess {
+        command: GuestCommand::within(name, words),
         files: vec![(conf, outside_resolv_conf())],
     }
 }
@@ -352,8 +352,8 @@ impl ProberSettings {
 
 /// An ordinary client in a namespace; reads what to ask, writes what it saw.
 #[must_use]
-pub fn client(lab: &str, namespace: &str) -> Cmd {
-    Cmd::within(namespace, [lab, "client"])
+pub fn client(lab: &str, namespace: &str) -> GuestCommand {
+    GuestCommand::within(namespace, [lab, "client"])
 }
 
 #[cfg(test)]
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
     use crate::incident::load;
 
-    fn of(id: &str) -> (Cluster, Workload) {
+    fn of(id: &str) -> (Cluster, WorkloadProcess) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
         let cluster = Cluster::derive(&load(&folder, id).unwrap()).unwrap();
         let (service, pod) = cluster.workloads().next().unwrap();

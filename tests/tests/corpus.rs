@@ -7,38 +7,38 @@ use parallax_diagnosis::replay::Replay;
 use parallax_lab::corpus::{
     self,
     ask::read,
-    draw::{Fault, Plan},
-    kinds::Failure,
-    region::{Client, Kind, Region, Scope, Way},
+    draw::{DrawnFault, Plan},
+    kinds::DrawnFailure,
+    region::{ProbeApproach, ProbeClient, Region, RegionShape, Scope},
     report,
     rng::Rng,
-    score::{self, Closing, TrialScore},
-    sets::{Form, SETS, Set},
-    simulate::{self, Run},
-    tally::{self, Tally},
-    truth::{self, FaultTruth, Named, TrialTruth},
-    world::{Channels, Epoch, Facts, Pod, World},
+    score::{self, FindingClosure, TrialScore},
+    sets::{OutputForm, SETS, TrialSet},
+    simulate::{self, SimulatedTrial},
+    tally::{self, SetTally},
+    truth::{self, FaultTruth, NamedRegion, TrialTruth},
+    world::{EndpointEpoch, Pod, ProbeChannels, SimulatedCluster, StaticFacts},
 };
 
-const EVERYTHING: Channels = Channels {
+const EVERYTHING: ProbeChannels = ProbeChannels {
     dns: true,
     direct: true,
     mesh: true,
     proxied: false,
 };
-const VIP_ONLY: Channels = Channels {
+const VIP_ONLY: ProbeChannels = ProbeChannels {
     dns: false,
     direct: false,
     mesh: false,
     proxied: false,
 };
-const NO_MESH: Channels = Channels {
+const NO_MESH: ProbeChannels = ProbeChannels {
     dns: false,
     direct: true,
     mesh: false,
     proxied: false,
 };
-const NO_DIRECT: Channels = Channels {
+const NO_DIRECT: ProbeChannels = ProbeChannels {
     dns: true,
     direct: false,
     mesh: true,
@@ -46,9 +46,9 @@ const NO_DIRECT: Channels = Channels {
 };
 
 /// Nodes in zones a, b, c, a, …; one endpoint on each of the nodes named.
-fn world(nodes: usize, endpoints_on: &[usize], channels: Channels) -> World {
-    World {
-        zones: (0..nodes).map(|node| node % World::ZONES).collect(),
+fn world(nodes: usize, endpoints_on: &[usize], channels: ProbeChannels) -> SimulatedCluster {
+    SimulatedCluster {
+        zones: (0..nodes).map(|node| node % SimulatedCluster::ZONES).collect(),
         probers: vec![true; nodes],
         pods: endpoints_on
             .iter()
@@ -60,7 +60,7 @@ fn world(nodes: usize, endpoints_on: &[usize], channels: Channels) -> World {
                 prober: false,
             })
             .collect(),
-        epochs: vec![Epoch {
+        epochs: vec![EndpointEpoch {
             from: 0,
             endpoints: vec![(0..endpoints_on.len()).collect()],
         }],
@@ -69,7 +69,7 @@ fn world(nodes: usize, endpoints_on: &[usize], channels: Channels) -> World {
         names: vec!["shop.example.test".to_owned(), "control.example.test".to_owned()],
         channels,
         identifies: false,
-        facts: Facts {
+        facts: StaticFacts {
             service_type: "LoadBalancer",
             external: "Cluster",
             internal: "Cluster",
@@ -80,19 +80,19 @@ fn world(nodes: usize, endpoints_on: &[usize], channels: Channels) -> World {
     }
 }
 
-fn dead(region: Region) -> Fault {
-    Fault {
+fn dead(region: Region) -> DrawnFault {
+    DrawnFault {
         region,
         scope: Scope { front: 0, host: None },
         theta1: 1.0,
         start: 0,
         end: None,
-        mix: vec![(Failure::Timeout, 1.0)],
+        mix: vec![(DrawnFailure::Timeout, 1.0)],
     }
 }
 
 /// Twelve rounds of a world in which only the faults fail.
-fn run(world: World, faults: Vec<Fault>) -> Run {
+fn run(world: SimulatedCluster, faults: Vec<DrawnFault>) -> SimulatedTrial {
     let plan = Plan {
         world,
         faults,
@@ -100,11 +100,11 @@ fn run(world: World, faults: Vec<Fault>) -> Run {
         theta0: 0.0,
         stall: 0.0,
     };
-    simulate::run(plan, Form::Stream, &mut Rng::of(&[1]))
+    simulate::run(plan, OutputForm::Stream, &mut Rng::of(&[1]))
 }
 
 /// What no observed cell separates from the first fault.
-fn equivalent(world: World, faults: Vec<Fault>) -> Vec<String> {
+fn equivalent(world: SimulatedCluster, faults: Vec<DrawnFault>) -> Vec<String> {
     let truth = truth::of(&run(world, faults), "by hand", 0);
     truth.faults[0]
         .equivalent
@@ -204,10 +204,10 @@ fn another_hard_fault_hides_what_it_breaks() {
 #[test]
 fn only_paths_in_the_region_fail_where_the_background_is_silent() {
     for set in ["hard-12", "mixed", "dns", "many-hosts", "self-echo"] {
-        let set = Set {
+        let set = TrialSet {
             theta0: &[0.0],
             stalls: &[0.0],
-            ..*Set::named(set).unwrap()
+            ..*TrialSet::named(set).unwrap()
         };
         for number in 0..20 {
             let mut rng = Rng::of(&[5, number]);
@@ -216,7 +216,7 @@ fn only_paths_in_the_region_fail_where_the_background_is_silent() {
             for shot in run
                 .shots
                 .iter()
-                .filter(|shot| shot.failure.is_some() && shot.path.way != Way::Proxied)
+                .filter(|shot| shot.failure.is_some() && shot.path.way != ProbeApproach::Proxied)
             {
                 let blamed = run
                     .plan
@@ -232,13 +232,13 @@ fn only_paths_in_the_region_fail_where_the_background_is_silent() {
 #[test]
 fn a_name_that_does_not_resolve_ends_the_round_of_the_virtual_address() {
     let run = run(world(4, &[0, 1], EVERYTHING), vec![dead(Region::DnsClient(2))]);
-    let user: BTreeSet<Client> = run
+    let user: BTreeSet<ProbeClient> = run
         .shots
         .iter()
-        .filter(|shot| shot.path.way == Way::Vip)
+        .filter(|shot| shot.path.way == ProbeApproach::Vip)
         .map(|shot| shot.path.client)
         .collect();
-    assert_eq!(user, [0, 1, 3].map(Client::Node).into());
+    assert_eq!(user, [0, 1, 3].map(ProbeClient::Node).into());
 }
 
 #[test]
@@ -267,11 +267,11 @@ fn a_fault_met_twice_is_not_observable_and_says_why() {
 
 // ---- the judge ------------------------------------------------------------------------------------------------------
 
-fn region(name: &str, members: &[&str]) -> Named {
+fn region(name: &str, members: &[&str]) -> NamedRegion {
     (name.to_owned(), members.iter().map(ToString::to_string).collect())
 }
 
-fn injected(cause: &str, members: &[&str], equivalent: &[Named]) -> FaultTruth {
+fn injected(cause: &str, members: &[&str], equivalent: &[NamedRegion]) -> FaultTruth {
     FaultTruth {
         cause: cause.to_owned(),
         members: region(cause, members).1,
@@ -303,7 +303,7 @@ fn judged(truth: &TrialTruth, lines: &[&str]) -> TrialScore {
     score::score(truth, &verdicts.get(&0).cloned().unwrap_or_default())
 }
 
-fn verdict(t: f64, name: &str, members: &[&str], class: &[Named]) -> String {
+fn verdict(t: f64, name: &str, members: &[&str], class: &[NamedRegion]) -> String {
     serde_json::json!({"type": "verdict", "trial": 0, "t": t, "region": name, "members": members,
         "probability": 0.95, "class": class, "causes": ["F5"], "closed_t": null})
     .to_string()
@@ -374,7 +374,7 @@ fn a_second_finding_beside_the_right_one_is_counted_as_wrong() {
 
 #[test]
 fn any_verdict_on_a_healthy_trial_is_a_false_alarm() {
-    let mut tally = Tally::default();
+    let mut tally = SetTally::default();
     tally.add(&judged(&trial(vec![]), &[&verdict(20.0, "vip", &[], &[])]));
     tally.add(&judged(
         &trial(vec![]),
@@ -392,7 +392,7 @@ fn what_the_engine_leans_to_without_a_verdict_counts_as_its_first_guess_only() {
     )]);
     let end = r#"{"type":"trial","trial":0,"verdicts":0,"likeliest":[{"region":"client","members":["n1"],
         "probability":0.8,"class":[["client",["n1"]],["pair",["n1","n2"]]]}]}"#;
-    let mut tally = Tally::default();
+    let mut tally = SetTally::default();
     tally.add(&judged(&truth, &[&end.replace('\n', "")]));
     let (top, found) = (tally.all.top, tally.all.recalled);
     assert_eq!((top.hits, top.of, found.hits), (1, 1, 0));
@@ -425,16 +425,19 @@ fn a_finding_closes_after_its_fault_or_too_early() {
             .replace(":20.0", &format!(":{t}"))
     };
     let closing = |lines: &[&str]| judged(&truth, lines).faults[0].closing;
-    assert_eq!(closing(&[&open]), Some(Closing::Never));
-    assert_eq!(closing(&[&open, &closed(95.0)]), Some(Closing::After(35.0)));
-    assert_eq!(closing(&[&open, &closed(40.0)]), Some(Closing::TooEarly));
+    assert_eq!(closing(&[&open]), Some(FindingClosure::Never));
+    assert_eq!(
+        closing(&[&open, &closed(95.0)]),
+        Some(FindingClosure::After(35.0))
+    );
+    assert_eq!(closing(&[&open, &closed(40.0)]), Some(FindingClosure::TooEarly));
 }
 
 #[test]
 fn what_nobody_could_see_is_counted_apart() {
     let mut fault = injected("pair", &["n1", "n2"], &[]);
     fault.observable = false;
-    let mut tally = Tally::default();
+    let mut tally = SetTally::default();
     tally.add(&judged(&trial(vec![fault]), &[]));
     assert_eq!((tally.all.observable, tally.all.unobservable.of), (0, 1));
     assert_eq!(tally.all.recalled.of, 0);
@@ -469,10 +472,12 @@ fn replay(lines: &[String]) -> Vec<String> {
     read(&mut Replay::default(), lines)
 }
 
-fn tally_of(set: &str, trials: usize) -> Tally {
-    report::run(Set::named(set).unwrap(), 1, trials, &|| Box::<Replay>::default())
-        .unwrap()
-        .tally
+fn tally_of(set: &str, trials: usize) -> SetTally {
+    report::run(TrialSet::named(set).unwrap(), 1, trials, &|| {
+        Box::<Replay>::default()
+    })
+    .unwrap()
+    .tally
 }
 
 #[test]
@@ -499,17 +504,17 @@ fn hard_faults_are_named_right_and_nothing_else_is() {
 
 #[test]
 fn asking_finds_pairs_that_the_schedule_alone_hardly_meets_and_costs_a_tenth_at_most() {
-    let set = Set {
-        kinds: &[Kind::Pair],
-        ..*Set::named("wide-30-ask").unwrap()
+    let set = TrialSet {
+        kinds: &[RegionShape::Pair],
+        ..*TrialSet::named("wide-30-ask").unwrap()
     };
-    let found = |set: &Set| {
+    let found = |set: &TrialSet| {
         let done = report::run(set, 1, 6, &|| Box::<Replay>::default()).unwrap();
         let all = &done.tally.all;
         (all.recalled.hits + all.unobservable.hits, done)
     };
     let (with, done) = found(&set);
-    let (without, _) = found(&Set { asking: false, ..set });
+    let (without, _) = found(&TrialSet { asking: false, ..set });
     assert!(
         with > without && with >= 5,
         "{with} found with asking, {without} without"
@@ -526,7 +531,7 @@ fn asking_finds_pairs_that_the_schedule_alone_hardly_meets_and_costs_a_tenth_at_
 
 #[test]
 fn the_schedule_is_the_same_whether_asks_are_answered_or_not() {
-    let set = Set::named("wide-30-ask").unwrap();
+    let set = TrialSet::named("wide-30-ask").unwrap();
     let (truth, _) = corpus::answered(set, 1, 3, &mut Replay::default());
     let alone = corpus::trial(set, 1, 3).truth;
     assert!(truth.asked > 0);

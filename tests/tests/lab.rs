@@ -12,11 +12,11 @@ mod support;
 use std::path::Path;
 
 use parallax_lab::{
-    client::{Answer, Ask},
-    incident::{self, Fault, Incident, Op},
+    client::{ClientAnswer, ClientRequest},
+    incident::{self, FaultOperation, Incident, TimedFault},
     kernel::Kernel,
     lab::Lab,
-    packets::Seen,
+    packets::PacketResult,
 };
 
 use support::{Cleanup, boot, kernel, lab, lab_binary, lab_with, skipped, this_machine, turn};
@@ -32,7 +32,7 @@ async fn assert_seen(lab: &mut Lab, faulty: bool) {
     let wrong: Vec<String> = seen
         .iter()
         .filter(|s| !s.as_expected())
-        .map(Seen::to_string)
+        .map(PacketResult::to_string)
         .collect();
     assert!(!seen.is_empty());
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -53,13 +53,13 @@ async fn i1_is_answered_everywhere_at_first_and_refused_by_the_own_node_after_th
 async fn a_refused_client_sends_one_syn_and_its_own_node_answers_that_the_port_is_unreachable() {
     lab(incident("i1"), async |lab| {
         lab.fault(0).await.unwrap();
-        let ask = Ask::Http {
+        let ask = ClientRequest::Http {
             to: "203.0.113.10:80".parse().unwrap(),
             host: "shop.example.test".into(),
         };
         let vip = "203.0.113.10".parse().unwrap();
         let (answer, packets) = lab.capture(&"n3".parse().unwrap(), vip, ask).await.unwrap();
-        assert_eq!(answer, Answer::Refused);
+        assert_eq!(answer, ClientAnswer::Refused);
         let [syn, icmp] = packets.as_slice() else {
             panic!("expected two packets: {packets:#?}")
         };
@@ -83,8 +83,13 @@ async fn the_services_can_be_left_to_a_program_that_makes_them_work_before_anybo
     let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/hook.sh");
     let mut incident = incident("i1");
     // What the hook does not do: it binds no address that could answer a ping.
-    let by_address = |looks: &mut Vec<incident::Look>| {
-        looks.retain(|look| matches!(look.to, incident::Way::Vip | incident::Way::ClusterIp));
+    let by_address = |looks: &mut Vec<incident::PacketLine>| {
+        looks.retain(|look| {
+            matches!(
+                look.to,
+                incident::ServiceApproach::Vip | incident::ServiceApproach::ClusterIp
+            )
+        });
     };
     by_address(&mut incident.expected.packets.healthy);
     lab_with(incident, Some(&hook), async |lab| {
@@ -94,7 +99,7 @@ async fn the_services_can_be_left_to_a_program_that_makes_them_work_before_anybo
             assert_eq!(seen.len(), 8, "from four nodes to two addresses");
             for seen in &seen {
                 let pod = Some(expected.to_owned());
-                assert_eq!(seen.answer, Answer::Http { status: 200, pod }, "{seen}");
+                assert_eq!(seen.answer, ClientAnswer::Http { status: 200, pod }, "{seen}");
             }
             if expected == "ingress-1" {
                 lab.fault(0).await.unwrap();
@@ -109,8 +114,8 @@ async fn a_current_kube_proxy_does_not_refuse() {
     let mut incident = incident("i1");
     incident.dataplane = incident::Dataplane::Ipvs;
     for look in &mut incident.expected.packets.faulty {
-        if look.sees == incident::Sight::Refused {
-            look.sees = incident::Sight::Answered;
+        if look.sees == incident::ClientSight::Refused {
+            look.sees = incident::ClientSight::Answered;
         }
     }
     lab(incident, async |lab| {
@@ -148,11 +153,11 @@ async fn nor_do_two_on_this_machines_kernel() {
 }
 
 /// A fault that runs a command on a node, which fails the test when it fails.
-fn check_on(node: &str, run: String) -> Fault {
-    Fault {
+fn check_on(node: &str, run: String) -> TimedFault {
+    TimedFault {
         name: "a look from the node".to_owned(),
         after_rounds: 0,
-        ops: vec![Op::Command {
+        ops: vec![FaultOperation::Command {
             namespace: node.to_owned(),
             run,
         }],
@@ -181,7 +186,7 @@ async fn nftables_mode_serves_pods_whatever_the_policy_by_a_table_of_its_own_on_
 async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serves_its_pods() {
     let mut incident = incident("quiet-nftables");
     incident.dataplane = incident::Dataplane::NftablesOld;
-    let ask = Ask::Http {
+    let ask = ClientRequest::Http {
         to: "203.0.113.10:80".parse().unwrap(),
         host: "shop.example.test".into(),
     };
@@ -210,7 +215,7 @@ async fn connections_go_to_a_node_that_is_cut_off_until_the_node_controller_take
         let mut unanswered = false;
         for _ in 0..20 {
             let seen = lab.look(&looks).await.unwrap();
-            unanswered = seen.iter().any(|seen| seen.answer == Answer::TimedOut);
+            unanswered = seen.iter().any(|seen| seen.answer == ClientAnswer::TimedOut);
             if unanswered {
                 break;
             }
@@ -239,7 +244,7 @@ async fn a_pod_is_connected_to_from_when_it_is_ready_and_serves_through_its_grac
             lab.fault(fault).await.unwrap();
             for _ in 0..3 {
                 for seen in lab.look(std::slice::from_ref(&app)).await.unwrap() {
-                    let by = |pod: &str| Answer::Http {
+                    let by = |pod: &str| ClientAnswer::Http {
                         status: 200,
                         pod: Some(pod.to_owned()),
                     };
@@ -257,7 +262,7 @@ async fn a_pod_is_connected_to_from_when_it_is_ready_and_serves_through_its_grac
 }
 
 /// Whether the resolver of the cluster says that a name exists, asked for its A record.
-fn resolves(namespace: &str, name: &str, wanted: bool) -> Fault {
+fn resolves(namespace: &str, name: &str, wanted: bool) -> TimedFault {
     let labels: Vec<String> = name
         .split('.')
         .map(|label| format!("\\x{:02x}{label}", label.len()))

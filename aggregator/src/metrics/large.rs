@@ -7,7 +7,7 @@ use parallax_diagnosis::view::{CellState, View};
 use parallax_model::Placement;
 
 use super::{
-    Booked,
+    ObservationResult,
     tests::{Scene, scene},
 };
 use crate::fixtures;
@@ -51,7 +51,7 @@ fn large() -> Scene {
                 let line = format!(
                     r#"{{"seq":1,"t_us":1,"target":"{name}","channel":"{channel}","result":{result},{times}}}"#
                 );
-                scene.observe(&line, Booked::Counted { placement });
+                scene.observe(&line, ObservationResult::Counted { placement });
             }
         }
     }

@@ -27,7 +27,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use parallax_diagnosis::{Booked, topology::Topology};
+use parallax_diagnosis::{ObservationResult, topology::Topology};
 use parallax_model::{Channel, Observation, Outcome, PhaseTimes, Recorded, TargetId};
 use prometheus_client::{
     encoding::{EncodeLabelSet, prometheus_protobuf, text},
@@ -322,7 +322,7 @@ impl Metrics {
     }
 
     /// Counts one observation and what the engine made of it.
-    pub(crate) fn observed(&self, recorded: &Recorded, booked: Booked, topology: &Topology) {
+    pub(crate) fn observed(&self, recorded: &Recorded, booked: ObservationResult, topology: &Topology) {
         let Observation {
             target,
             channel,
@@ -333,14 +333,17 @@ impl Metrics {
             ..
         } = &recorded.observation;
         let (line, placement) = match booked {
-            Booked::Counted { placement } => ("counted", Some(placement)),
-            Booked::Late => ("late", None),
-            Booked::OwnFault => ("own_fault", None),
-            Booked::Unknown => ("unknown", None),
-            Booked::Implausible => ("implausible", None),
+            ObservationResult::Counted { placement } => ("counted", Some(placement)),
+            ObservationResult::Late => ("late", None),
+            ObservationResult::OwnFault => ("own_fault", None),
+            ObservationResult::Unknown => ("unknown", None),
+            ObservationResult::Implausible => ("implausible", None),
         };
         self.lines.get_or_create(&ResultLabel { result: line }).inc();
-        if matches!(booked, Booked::Unknown | Booked::Implausible) {
+        if matches!(
+            booked,
+            ObservationResult::Unknown | ObservationResult::Implausible
+        ) {
             return;
         }
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
@@ -375,8 +378,8 @@ impl Metrics {
     }
 
     /// Counts one observation that a former life of ours, or another aggregator, has counted by its target already.
-    pub(crate) fn observed_again(&self, booked: Booked) {
-        let result = if matches!(booked, Booked::Late) {
+    pub(crate) fn observed_again(&self, booked: ObservationResult) {
+        let result = if matches!(booked, ObservationResult::Late) {
             "late"
         } else {
             "again"

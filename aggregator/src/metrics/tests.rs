@@ -88,7 +88,7 @@ impl Scene {
         self.forecasts.send_replace(Arc::new(foreseen()));
     }
 
-    pub(super) fn observe(&self, line: &str, booked: Booked) {
+    pub(super) fn observe(&self, line: &str, booked: ObservationResult) {
         let recorded = Recorded {
             vantage: "n1/pod".parse().unwrap(),
             incarnation: "life".parse().unwrap(),
@@ -98,7 +98,7 @@ impl Scene {
     }
 }
 
-pub(super) const COUNTED: Booked = Booked::Counted {
+pub(super) const COUNTED: ObservationResult = ObservationResult::Counted {
     placement: Placement::NoLocal,
 };
 
@@ -202,8 +202,8 @@ fn probes_are_counted_by_placement_and_result_and_timed_where_they_succeed_on_th
     scene.observe(OK, COUNTED);
     scene.observe(REFUSED, COUNTED);
     scene.observe(DIRECT, COUNTED);
-    scene.observe(STRANGER, Booked::Unknown);
-    scene.observe(OK, Booked::Late);
+    scene.observe(STRANGER, ObservationResult::Unknown);
+    scene.observe(OK, ObservationResult::Late);
     let text = scene.text();
     for line in [
         r#"parallax_probes_total{target="http://a.example.test/",channel="vip",placement="no-local",result="ok"} 1"#,

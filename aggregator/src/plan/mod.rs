@@ -17,7 +17,7 @@ use axum::{
 use futures_util::{Stream, stream};
 use parallax_diagnosis::{
     plan::{PlanConfig, diff, with_asks},
-    requests::Ask,
+    requests::ProbeRequest,
     topology::Topology,
 };
 use parallax_model::{
@@ -46,7 +46,7 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 /// What the diagnosis asks for beyond the base plan.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    pub(crate) asks: Arc<[Ask]>,
+    pub(crate) asks: Arc<[ProbeRequest]>,
     /// Counts the changes; part of a plan's revision.
     pub(crate) number: u64,
 }
@@ -63,9 +63,10 @@ impl Default for Asked {
 impl Asked {
     /// Takes the asks of the last judged round; whether they are other probes than before. One that is asked again
     /// changes no plan.
-    pub(crate) fn renew(&mut self, asks: &[Ask]) -> bool {
-        let same =
-            |(old, new): (&Ask, &Ask)| old.vantage == new.vantage && old.id == new.id && old.to == new.to;
+    pub(crate) fn renew(&mut self, asks: &[ProbeRequest]) -> bool {
+        let same = |(old, new): (&ProbeRequest, &ProbeRequest)| {
+            old.vantage == new.vantage && old.id == new.id && old.to == new.to
+        };
         if self.asks.len() == asks.len() && self.asks.iter().zip(asks).all(same) {
             return false;
         }
@@ -131,7 +132,7 @@ struct Current {
     revision: PlanRevision,
     topology: Arc<Topology>,
     config: PlanConfig,
-    asks: Arc<[Ask]>,
+    asks: Arc<[ProbeRequest]>,
 }
 
 /// One reader's plan.

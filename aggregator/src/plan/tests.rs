@@ -47,7 +47,7 @@ fn feed() -> (
 }
 
 /// As the engine asks: the host once more with a PROXY header.
-fn proxied() -> Ask {
+fn proxied() -> ProbeRequest {
     serde_json::from_value(serde_json::json!({
         "id": "ask|proxied|a", "subject": {"type": "front", "name": "203.0.113.10:80"}, "vantage": "vpc:bastion",
         "channel": "proxied", "target": "http://a.example.test/", "to": {"front": "203.0.113.10:80"},
@@ -83,7 +83,7 @@ async fn what_is_asked_for_is_one_line_more_and_one_line_when_it_is_over() {
         panic!("one upsert, got {lines:?}")
     };
     assert_eq!((revision.n, assignment.id.as_str()), (1, "ask|proxied|a"));
-    let again = Ask {
+    let again = ProbeRequest {
         since: parallax_model::EventTime(5_000_000),
         ..proxied()
     };

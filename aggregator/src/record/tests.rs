@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use parallax_diagnosis::{
     Engine,
     replay::Replay,
-    text::{self, Style},
+    text::{self, ColorMode},
     topology::TopologySpec,
     verdict::IncidentState,
     view::View,
@@ -249,7 +249,7 @@ fn replayed(files: &[PathBuf], now: EventTime) -> (View, Vec<Value>) {
 fn bytes(view: &View) -> String {
     let mut text = serde_json::to_string(view).unwrap();
     for incident in &view.incidents {
-        text.push_str(&text::incident(incident, view.at, Style::Plain));
+        text.push_str(&text::incident(incident, view.at, ColorMode::Plain));
     }
     text
 }

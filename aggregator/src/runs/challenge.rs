@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use parallax_diagnosis::topology::{PlacedTarget, PublishedSpec, Topology};
 use parallax_model::{
-    Assignment, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, Dial, ExpectedStatus, Micros,
-    ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
+    Assignment, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, DialAddress, ExpectedStatus,
+    Micros, ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
 };
 
 use super::{NoRun, api::ChallengeAsk, scope::Forbidden};
@@ -205,7 +205,7 @@ pub(super) fn planned(
             }
             Assignment {
                 probe: ProbeSpec::Challenge(probe.clone()),
-                dial: Dial::Resolve,
+                dial: DialAddress::Resolve,
                 ..assignment
             }
         })

@@ -12,8 +12,8 @@ use std::{
 
 use parallax_diagnosis::{topology::Topology, view::View};
 use parallax_model::{
-    Assignment, AssignmentId, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, Dial, HostName,
-    Micros, ProbeSpec, Recorded, RunId, TargetId, Vantage, dns::NamesProbe,
+    Assignment, AssignmentId, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, DialAddress,
+    HostName, Micros, ProbeSpec, Recorded, RunId, TargetId, Vantage, dns::NamesProbe,
 };
 use tokio::sync::Notify;
 
@@ -217,7 +217,7 @@ impl Desk {
                         target: TargetId::new(format!("http://{host}/")).ok()?,
                         channel: *channel,
                         probe: probe.clone().within(&scope),
-                        dial: Dial::Resolve,
+                        dial: DialAddress::Resolve,
                         entry: None,
                         peer: None,
                         interval: INTERVAL,

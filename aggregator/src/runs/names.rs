@@ -10,8 +10,8 @@ use std::{
 
 use parallax_diagnosis::{plan::PlanConfig, topology::Topology};
 use parallax_model::{
-    Assignment, AssignmentId, Channel, Dial, HostName, Micros, Network, ProbeSpec, Reach, RunId, Scope,
-    Target, TargetId, TargetSpec, Vantage,
+    Assignment, AssignmentId, Channel, DialAddress, HostName, Micros, Network, ProbeSpec, Reach, RunId,
+    Scope, Target, TargetId, TargetSpec, Vantage,
     dns::{NameSight, NamesProbe},
 };
 
@@ -185,7 +185,7 @@ pub(super) fn parts(
             target: target.clone(),
             channel: Channel::Dns,
             probe: ProbeSpec::Names(probe.clone()).within(scope),
-            dial: Dial::Resolve,
+            dial: DialAddress::Resolve,
             entry: None,
             peer: None,
             interval: config.interval,

@@ -488,7 +488,7 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
             probe["scope"]["refuse"][0], "10.96.0.1/32",
             "the rule travels along"
         );
-        assert_eq!(assignment.dial, parallax_model::Dial::Resolve);
+        assert_eq!(assignment.dial, parallax_model::DialAddress::Resolve);
     }
     let direct: Vec<_> = told
         .iter()

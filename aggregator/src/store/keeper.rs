@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use parallax_diagnosis::{
-    Booked,
+    ObservationResult,
     topology::Topology,
     verdict::{Incident, IncidentState, RegionRef, Subject},
     view::View,
@@ -101,12 +101,12 @@ impl Keeper {
     }
 
     /// After `engine.observe(recorded)`. Late ones belong to history all the same.
-    pub(crate) fn observed(&mut self, recorded: &Recorded, booked: Booked, topology: &Topology) {
+    pub(crate) fn observed(&mut self, recorded: &Recorded, booked: ObservationResult, topology: &Topology) {
         let seen = &recorded.observation;
         let placement = match booked {
-            Booked::Unknown | Booked::Implausible => return,
-            Booked::Counted { placement } => placement,
-            Booked::Late | Booked::OwnFault => {
+            ObservationResult::Unknown | ObservationResult::Implausible => return,
+            ObservationResult::Counted { placement } => placement,
+            ObservationResult::Late | ObservationResult::OwnFault => {
                 topology.placement(&recorded.vantage, seen.front.as_ref(), seen.entry.as_ref())
             }
         };

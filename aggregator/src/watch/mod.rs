@@ -176,7 +176,7 @@ impl TopologyState {
 
 #[cfg(test)]
 mod tests {
-    use parallax_diagnosis::topology::{NodeFacts, NodeSpec, Readiness, TopologySpec};
+    use parallax_diagnosis::topology::{NodeFacts, NodeReadiness, NodeSpec, TopologySpec};
 
     use super::*;
 
@@ -186,7 +186,7 @@ mod tests {
             zone: None,
             addresses: Vec::new(),
             prober: None,
-            readiness: Readiness::default(),
+            readiness: NodeReadiness::default(),
             cordoned: false,
             facts: NodeFacts::default(),
         });

@@ -16,7 +16,7 @@ pub(crate) mod vantage;
 
 use std::io::{IsTerminal, Write as _};
 
-use parallax_diagnosis::text::Style;
+use parallax_diagnosis::text::ColorMode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -32,10 +32,14 @@ pub(crate) fn called_as_plugin() -> bool {
 }
 
 /// Colour where a person looks, unless they asked for none (`NO_COLOR`).
-fn style() -> Style {
+fn style() -> ColorMode {
     let plain =
         !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    if plain { Style::Plain } else { Style::Coloured }
+    if plain {
+        ColorMode::Plain
+    } else {
+        ColorMode::Coloured
+    }
 }
 
 /// Prints a whole text; a reader that has seen enough (`| head`) is no failure.

@@ -11,11 +11,11 @@ use crate::exit::Failure;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: NotifyCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum NotifyCommand {
     /// Send one message, marked as a test, to each receiver under `notify` in the configuration; one line each.
     ///
     /// Exit code 0: all took it. 1: some did not. 2: the configuration is wrong, or names nobody. 3: it could not be tried.
@@ -30,7 +30,7 @@ struct TestArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let What::Test(args) = &args.what;
+    let NotifyCommand::Test(args) = &args.what;
     let config = Config::load(&args.config).map_err(Failure::usage)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

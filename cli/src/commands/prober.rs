@@ -6,7 +6,9 @@ use std::{
 };
 
 use parallax_model::{PodName, Vantage};
-use parallax_prober::{Agent, AgentConfig, AgentError, AggregatorRoots, Role, SPOOL_CAPACITY, Token};
+use parallax_prober::{
+    Agent, AgentConfig, AgentError, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY,
+};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use url::Url;
 
@@ -112,7 +114,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// A token that cannot be read now is a mistake of the configuration; later it is read anew for each request.
-fn token_file(path: PathBuf) -> Result<Token, Failure> {
+fn token_file(path: PathBuf) -> Result<ProberCredential, Failure> {
     let text = std::fs::read_to_string(&path)
         .map_err(|e| Failure::Usage(format!("read the token file {}: {e}", path.display())))?;
     let token = text.trim();
@@ -122,7 +124,7 @@ fn token_file(path: PathBuf) -> Result<Token, Failure> {
             "{path}: expected one line of printable ASCII, the token"
         )));
     }
-    Ok(Token::File(path))
+    Ok(ProberCredential::File(path))
 }
 
 /// What can be wrong with the files is said now; that one is not there yet is no mistake.

@@ -6,12 +6,12 @@ use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use parallax_aggregator::{Aggregator, Config};
 use parallax_diagnosis::{
-    text::{self, Style},
+    text::{self, ColorMode},
     verdict::IncidentState,
     view::View,
 };
 use parallax_model::{Network, NodeName, PodName, Vantage};
-use parallax_prober::{Agent, AgentConfig, AggregatorRoots, Role, SPOOL_CAPACITY, Token};
+use parallax_prober::{Agent, AgentConfig, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -70,7 +70,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let token = config
         .token
         .as_ref()
-        .map(|token| Token::Fixed(token.reveal().to_owned()));
+        .map(|token| ProberCredential::Fixed(token.reveal().to_owned()));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -97,7 +97,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         };
         println!("page and API at {url}");
         let prober = ProberThread::start(agent, stop.clone());
-        let printer = Printer {
+        let printer = StatusPrinter {
             views,
             style: style(),
             quiet: args.quiet,
@@ -137,13 +137,13 @@ impl ProberThread {
     }
 }
 
-struct Printer {
+struct StatusPrinter {
     views: watch::Receiver<Arc<View>>,
-    style: Style,
+    style: ColorMode,
     quiet: bool,
 }
 
-impl Printer {
+impl StatusPrinter {
     /// Prints whenever what a person would read has changed.
     async fn run(mut self, stop: CancellationToken) {
         let mut shown = String::new();
@@ -169,7 +169,7 @@ impl Printer {
 }
 
 /// Only what changes when something happens; ages would change all the time.
-fn screen(view: &View, style: Style) -> String {
+fn screen(view: &View, style: ColorMode) -> String {
     let mut text = format!(
         "{}\n{}",
         text::summary(view, style),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Unwritable, yaml};
+use crate::{SerializationError, yaml};
 
 /// One rule of Alertmanager's `inhibit_rules`.
 #[derive(Debug, Clone, Serialize)]
@@ -14,7 +14,7 @@ pub struct Inhibition {
 }
 
 #[derive(Serialize)]
-struct File {
+struct InhibitionFile {
     inhibit_rules: Vec<Inhibition>,
 }
 
@@ -76,7 +76,7 @@ pub fn all() -> Vec<Inhibition> {
 }
 
 /// The section of Alertmanager's configuration.
-pub fn file() -> Result<String, Unwritable> {
-    let file = File { inhibit_rules: all() };
+pub fn file() -> Result<String, SerializationError> {
+    let file = InhibitionFile { inhibit_rules: all() };
     Ok(format!("{HEAD}{}", yaml(&file)?))
 }

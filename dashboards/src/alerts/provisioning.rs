@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use serde_saphyr::LitString;
 
 use super::{Alert, all, rules::annotations};
-use crate::{Unwritable, yaml};
+use crate::{SerializationError, yaml};
 
 /// How the data source is called where nothing else is said; replaced by whoever provisions.
 pub const DATA_SOURCE: &str = "prometheus";
@@ -19,28 +19,28 @@ const HEAD: &str = "\
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct File {
+struct ProvisioningFile {
     api_version: u8,
-    groups: Vec<Group>,
+    groups: Vec<ProvisioningGroup>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Group {
+struct ProvisioningGroup {
     org_id: u8,
     name: &'static str,
     folder: &'static str,
     interval: &'static str,
-    rules: Vec<Rule>,
+    rules: Vec<ProvisioningRule>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Rule {
+struct ProvisioningRule {
     uid: String,
     title: &'static str,
     condition: &'static str,
-    data: (Query, Query, Threshold),
+    data: (ProvisioningQuery, ProvisioningQuery, Threshold),
     // No series is what all being well looks like.
     no_data_state: &'static str,
     exec_err_state: &'static str,
@@ -53,16 +53,16 @@ struct Rule {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Query {
+struct ProvisioningQuery {
     ref_id: &'static str,
     relative_time_range: Value,
     datasource_uid: &'static str,
-    model: Asked,
+    model: QueryModel,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct QueryModel {
     expr: LitString,
     instant: bool,
     interval_ms: u32,
@@ -78,15 +78,15 @@ struct Threshold {
     model: Value,
 }
 
-impl Rule {
+impl ProvisioningRule {
     fn of(alert: &Alert) -> Self {
         Self {
             uid: uid(alert),
             title: alert.name,
             condition: "FIRES",
             data: (
-                Query::instant("VALUE", &alert.expression),
-                Query::instant("SERIES", &presence(&alert.expression)),
+                ProvisioningQuery::instant("VALUE", &alert.expression),
+                ProvisioningQuery::instant("SERIES", &presence(&alert.expression)),
                 Threshold {
                     ref_id: "FIRES",
                     // Grafana's own calculator.
@@ -117,13 +117,13 @@ impl Rule {
     }
 }
 
-impl Query {
+impl ProvisioningQuery {
     fn instant(name: &'static str, expression: &str) -> Self {
         Self {
             ref_id: name,
             relative_time_range: json!({"from": 600, "to": 0}),
             datasource_uid: DATA_SOURCE,
-            model: Asked {
+            model: QueryModel {
                 expr: LitString(format!("{expression}\n")),
                 instant: true,
                 interval_ms: 1_000,
@@ -158,15 +158,15 @@ fn in_grafana(text: &str) -> String {
 }
 
 /// A file for `provisioning/alerting`.
-pub fn file() -> Result<String, Unwritable> {
-    let file = File {
+pub fn file() -> Result<String, SerializationError> {
+    let file = ProvisioningFile {
         api_version: 1,
-        groups: vec![Group {
+        groups: vec![ProvisioningGroup {
             org_id: 1,
             name: "parallax",
             folder: "Parallax",
             interval: "30s",
-            rules: all().iter().map(Rule::of).collect(),
+            rules: all().iter().map(ProvisioningRule::of).collect(),
         }],
     };
     Ok(format!("{HEAD}{}", yaml(&file)?))

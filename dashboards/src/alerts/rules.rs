@@ -6,21 +6,21 @@ use serde::Serialize;
 use serde_saphyr::LitString;
 
 use super::{Alert, all, targets::NEVER_WORKED};
-use crate::{Unwritable, yaml};
+use crate::{SerializationError, yaml};
 
 #[derive(Debug, Serialize)]
-struct Groups {
-    groups: Vec<Group>,
+struct RuleGroups {
+    groups: Vec<RuleGroup>,
 }
 
 #[derive(Debug, Serialize)]
-struct Group {
+struct RuleGroup {
     name: &'static str,
-    rules: Vec<Rule>,
+    rules: Vec<AlertRule>,
 }
 
 #[derive(Debug, Serialize)]
-struct Rule {
+struct AlertRule {
     alert: &'static str,
     expr: LitString,
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
@@ -36,12 +36,12 @@ struct Rule {
 pub struct PrometheusRule {
     api_version: &'static str,
     kind: &'static str,
-    metadata: Metadata,
-    spec: Groups,
+    metadata: RuleMetadata,
+    spec: RuleGroups,
 }
 
 #[derive(Debug, Serialize)]
-struct Metadata {
+struct RuleMetadata {
     labels: BTreeMap<String, String>,
     name: &'static str,
     namespace: String,
@@ -57,7 +57,7 @@ impl PrometheusRule {
         Self {
             api_version: "monitoring.coreos.com/v1",
             kind: "PrometheusRule",
-            metadata: Metadata {
+            metadata: RuleMetadata {
                 labels,
                 name: "parallax",
                 namespace: namespace.to_owned(),
@@ -76,22 +76,22 @@ const HEAD: &str = "\
 /// Minutes after which a target that has never worked raises an alert, unless an installation chooses another time.
 pub const NEVER_WORKED_MINUTES: u32 = 30;
 
-fn groups(never_worked_minutes: u32) -> Groups {
+fn groups(never_worked_minutes: u32) -> RuleGroups {
     let mut alerts = all();
     alerts.retain(|alert| never_worked_minutes > 0 || alert.name != NEVER_WORKED);
     for alert in alerts.iter_mut().filter(|alert| alert.name == NEVER_WORKED) {
         alert.lasting = never_worked_minutes * 60;
     }
-    let rules = alerts.iter().map(Rule::of).collect();
-    Groups {
-        groups: vec![Group {
+    let rules = alerts.iter().map(AlertRule::of).collect();
+    RuleGroups {
+        groups: vec![RuleGroup {
             name: "parallax",
             rules,
         }],
     }
 }
 
-impl Rule {
+impl AlertRule {
     fn of(alert: &Alert) -> Self {
         Self {
             alert: alert.name,
@@ -119,12 +119,12 @@ pub(super) fn annotations(alert: &Alert) -> BTreeMap<&'static str, String> {
 }
 
 /// A file for `rule_files`.
-pub fn plain() -> Result<String, Unwritable> {
+pub fn plain() -> Result<String, SerializationError> {
     Ok(format!("{HEAD}{}", yaml(&groups(NEVER_WORKED_MINUTES))?))
 }
 
 /// The object for the operator, beside the installation with its defaults.
-pub fn object() -> Result<String, Unwritable> {
+pub fn object() -> Result<String, SerializationError> {
     let object = PrometheusRule::new("parallax", &BTreeMap::new(), NEVER_WORKED_MINUTES);
     Ok(format!("{HEAD}{}", yaml(&object)?))
 }

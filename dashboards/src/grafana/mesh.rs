@@ -1,6 +1,6 @@
 //! The mesh: who looks, who is silent, whose prober is short of something. Lists end after twenty, whatever the number of nodes.
 
-use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number, table};
+use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
 
 #[expect(
@@ -22,41 +22,41 @@ pub(super) fn dashboard() -> Dashboard {
         panels: vec![
             number(
                 "Vantages that report",
-                (Unit::Count, Colour::Never),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::Never),
+                ExpectedResult::Level,
                 format!("max {}", speaking("parallax_vantages{state=\"reporting\"}")),
             ),
             number(
                 "Vantages that do not",
-                (Unit::Count, Colour::AboveZero),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::AboveZero),
+                ExpectedResult::Level,
                 format!("sum {}", speaking("parallax_vantages{state!=\"reporting\"}")),
             ),
             number(
                 "Nodes without a prober",
-                (Unit::Count, Colour::AboveZero),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::AboveZero),
+                ExpectedResult::Level,
                 format!("max {}", speaking("parallax_nodes{prober=\"no\"}")),
             ),
             number(
                 "$vantage was last heard of",
-                (Unit::Seconds, Colour::FromAMinute),
-                Shows::Level,
+                (Unit::Seconds, ThresholdColor::FromAMinute),
+                ExpectedResult::Level,
                 format!("max {}", speaking("parallax_vantage_silent_seconds{vantage=\"$vantage\"}")),
             ),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Vantages by state",
                 (Unit::Count, "{{state}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 once("max", "state", "parallax_vantages"),
             )
             .sized(8, 8),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Probes between nodes by result",
                 (Unit::PerSecond, "{{result}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 once(
                     "sum",
                     "result",
@@ -68,7 +68,7 @@ pub(super) fn dashboard() -> Dashboard {
             table(
                 "Nodes that others reach worst, twenty",
                 Unit::Share,
-                Shows::Elsewhere,
+                ExpectedResult::Elsewhere,
                 format!(
                     "topk(20, {} / {} > 0)",
                     once(
@@ -84,7 +84,7 @@ pub(super) fn dashboard() -> Dashboard {
             table(
                 "The longest silent vantages, twenty",
                 Unit::Seconds,
-                Shows::Level,
+                ExpectedResult::Level,
                 format!(
                     "topk(20, {})",
                     once("max", "vantage", "parallax_vantage_silent_seconds")
@@ -94,35 +94,35 @@ pub(super) fn dashboard() -> Dashboard {
             table(
                 "Probers longest without a plan, twenty",
                 Unit::Seconds,
-                Shows::Difference,
+                ExpectedResult::Difference,
                 "topk(20, max by (job, instance) (parallax_prober_plan_age_seconds))".to_owned(),
             )
             .sized(8, 8),
             table(
                 "Probers that start latest (95th percentile), twenty",
                 Unit::Seconds,
-                Shows::Level,
+                ExpectedResult::Level,
                 "topk(20, histogram_quantile(0.95, sum by (job, instance, le) (rate(parallax_prober_late_seconds_bucket[$__rate_interval]))))".to_owned(),
             )
             .sized(8, 8),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Probes that were not made, by kind",
                 (Unit::PerSecond, "{{kind}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 "sum by (kind) (rate(parallax_prober_probes_total{result=\"not_asked\"}[$__rate_interval]))".to_owned(),
             )
             .about("The prober's own fault: too late, over budget, no free port. Never held against a target."),
             drawn(
-                Look::Lines,
+                PanelStyle::Lines,
                 "Observations that wait for an aggregator, and that were given up",
                 (Unit::Count, "waiting"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 "sum(parallax_prober_spool_reports)".to_owned(),
             )
             .and(
                 "given up",
-                Shows::Level,
+                ExpectedResult::Level,
                 "sum(increase(parallax_prober_spool_dropped_total[$__rate_interval]))".to_owned(),
             ),
         ],

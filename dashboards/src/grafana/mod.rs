@@ -9,7 +9,7 @@ mod target;
 
 use serde_json::Value;
 
-use crate::Unwritable;
+use crate::SerializationError;
 
 /// A dashboard.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub struct Panel {
     /// How to read it.
     pub description: &'static str,
     /// How it shows it.
-    pub look: Look,
+    pub look: PanelStyle,
     /// Columns and lines.
     pub size: (u8, u8),
     /// What the numbers are.
@@ -62,9 +62,9 @@ pub struct Panel {
 
 /// How a panel shows what it shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum PanelStyle {
     /// One number, coloured from a value on that is worth a look (`true`), or never.
-    Number(Colour),
+    Number(ThresholdColor),
     /// Lines over time.
     Lines,
     /// Areas over time, one above the other.
@@ -75,7 +75,7 @@ pub enum Look {
 
 /// When a number is worth a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colour {
+pub enum ThresholdColor {
     /// It is only told.
     Never,
     /// As soon as there is one.
@@ -109,12 +109,12 @@ pub struct Query {
     /// What a line is called.
     pub legend: &'static str,
     /// What the test of all expressions holds it to.
-    pub shows: Shows,
+    pub shows: ExpectedResult,
 }
 
 /// What a query must answer with, before and after the fault of the recording that tests play.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shows {
+pub enum ExpectedResult {
     /// Something, and something else afterwards.
     Difference,
     /// Something, both times.
@@ -145,10 +145,10 @@ impl Dashboard {
     }
 
     /// As Grafana imports it.
-    pub fn json(&self) -> Result<String, Unwritable> {
+    pub fn json(&self) -> Result<String, SerializationError> {
         serde_json::to_string_pretty(&self.model())
             .map(|text| text + "\n")
-            .map_err(|error| Unwritable(error.to_string()))
+            .map_err(|error| SerializationError(error.to_string()))
     }
 
     /// The same, to look into.
@@ -158,11 +158,16 @@ impl Dashboard {
     }
 }
 
-fn number(title: &'static str, (unit, colour): (Unit, Colour), shows: Shows, expression: String) -> Panel {
+fn number(
+    title: &'static str,
+    (unit, colour): (Unit, ThresholdColor),
+    shows: ExpectedResult,
+    expression: String,
+) -> Panel {
     Panel {
         title,
         description: "",
-        look: Look::Number(colour),
+        look: PanelStyle::Number(colour),
         size: (4, 4),
         unit,
         queries: vec![Query {
@@ -174,10 +179,10 @@ fn number(title: &'static str, (unit, colour): (Unit, Colour), shows: Shows, exp
 }
 
 fn drawn(
-    look: Look,
+    look: PanelStyle,
     title: &'static str,
     (unit, legend): (Unit, &'static str),
-    shows: Shows,
+    shows: ExpectedResult,
     expression: String,
 ) -> Panel {
     Panel {
@@ -194,11 +199,11 @@ fn drawn(
     }
 }
 
-fn table(title: &'static str, unit: Unit, shows: Shows, expression: String) -> Panel {
+fn table(title: &'static str, unit: Unit, shows: ExpectedResult, expression: String) -> Panel {
     Panel {
         title,
         description: "",
-        look: Look::Table,
+        look: PanelStyle::Table,
         size: (12, 8),
         unit,
         queries: vec![Query {
@@ -220,7 +225,7 @@ impl Panel {
         self
     }
 
-    fn and(mut self, legend: &'static str, shows: Shows, expression: String) -> Self {
+    fn and(mut self, legend: &'static str, shows: ExpectedResult, expression: String) -> Self {
         self.queries.push(Query {
             expression,
             legend,

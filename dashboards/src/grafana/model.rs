@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{COLUMNS, Colour, Dashboard, Look, Panel, Unit, Variable};
+use super::{COLUMNS, Dashboard, Panel, PanelStyle, ThresholdColor, Unit, Variable};
 
 /// Version of the schema.
 const SCHEMA: u8 = 39;
@@ -133,8 +133,8 @@ fn laid_out(panels: &[Panel]) -> Vec<Value> {
 }
 
 fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
-    let table = panel.look == Look::Table;
-    let instant = matches!(panel.look, Look::Table | Look::Number(_));
+    let table = panel.look == PanelStyle::Table;
+    let instant = matches!(panel.look, PanelStyle::Table | PanelStyle::Number(_));
     let targets: Vec<Value> = ('A'..)
         .zip(&panel.queries)
         .map(|(name, query)| {
@@ -169,11 +169,11 @@ fn panel(panel: &Panel, id: u16, place: &Value) -> Value {
     model
 }
 
-const fn kind(look: Look) -> &'static str {
+const fn kind(look: PanelStyle) -> &'static str {
     match look {
-        Look::Number(_) => "stat",
-        Look::Lines | Look::Areas => "timeseries",
-        Look::Table => "table",
+        PanelStyle::Number(_) => "stat",
+        PanelStyle::Lines | PanelStyle::Areas => "timeseries",
+        PanelStyle::Table => "table",
     }
 }
 
@@ -191,20 +191,24 @@ fn defaults(panel: &Panel) -> Value {
         "thresholds": {"mode": "absolute", "steps": [{"color": "text", "value": null}]},
     });
     match panel.look {
-        Look::Number(colour) => {
+        PanelStyle::Number(colour) => {
             defaults["color"] = json!({"mode": "thresholds"});
             let steps = match colour {
-                Colour::Never => json!([{"color": "text", "value": null}]),
-                Colour::AboveZero => json!([{"color": "green", "value": null}, {"color": "red", "value": 1}]),
-                Colour::BelowOne => json!([{"color": "red", "value": null}, {"color": "green", "value": 1}]),
-                Colour::FromAMinute => {
+                ThresholdColor::Never => json!([{"color": "text", "value": null}]),
+                ThresholdColor::AboveZero => {
+                    json!([{"color": "green", "value": null}, {"color": "red", "value": 1}])
+                }
+                ThresholdColor::BelowOne => {
+                    json!([{"color": "red", "value": null}, {"color": "green", "value": 1}])
+                }
+                ThresholdColor::FromAMinute => {
                     json!([{"color": "green", "value": null}, {"color": "red", "value": 60}])
                 }
             };
             defaults["thresholds"]["steps"] = steps;
         }
-        Look::Lines | Look::Areas => {
-            let stacked = panel.look == Look::Areas;
+        PanelStyle::Lines | PanelStyle::Areas => {
+            let stacked = panel.look == PanelStyle::Areas;
             defaults["min"] = json!(0);
             defaults["custom"] = json!({
                 "drawStyle": "line",
@@ -218,7 +222,7 @@ fn defaults(panel: &Panel) -> Value {
                 defaults["max"] = json!(1);
             }
         }
-        Look::Table => {
+        PanelStyle::Table => {
             defaults["custom"] =
                 json!({"align": "auto", "cellOptions": {"type": "auto"}, "filterable": true});
         }
@@ -226,9 +230,9 @@ fn defaults(panel: &Panel) -> Value {
     defaults
 }
 
-fn options(look: Look) -> Value {
+fn options(look: PanelStyle) -> Value {
     match look {
-        Look::Number(_) => json!({
+        PanelStyle::Number(_) => json!({
             "colorMode": "value",
             "graphMode": "none",
             "justifyMode": "auto",
@@ -236,11 +240,11 @@ fn options(look: Look) -> Value {
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": false},
             "textMode": "auto",
         }),
-        Look::Lines | Look::Areas => json!({
+        PanelStyle::Lines | PanelStyle::Areas => json!({
             "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": true},
             "tooltip": {"mode": "multi", "sort": "desc"},
         }),
-        Look::Table => json!({"cellHeight": "sm", "showHeader": true}),
+        PanelStyle::Table => json!({"cellHeight": "sm", "showHeader": true}),
     }
 }
 

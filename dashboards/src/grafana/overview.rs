@@ -1,6 +1,6 @@
 //! Is all well, and if not, what is it?
 
-use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number, table};
+use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
 
 #[expect(
@@ -26,74 +26,74 @@ pub(super) fn dashboard() -> Dashboard {
         panels: vec![
             number(
                 "Open incidents",
-                (Unit::Count, Colour::AboveZero),
-                Shows::Difference,
+                (Unit::Count, ThresholdColor::AboveZero),
+                ExpectedResult::Difference,
                 format!("count({}) or vector(0)", once("max", "incident", "parallax_incident")),
             ),
             number(
                 "Looked into, no cause yet",
-                (Unit::Count, Colour::Never),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::Never),
+                ExpectedResult::Level,
                 format!("max {}", speaking("parallax_investigating")),
             ),
             number(
                 "Targets fine from everywhere",
-                (Unit::Share, Colour::BelowOne),
-                Shows::Difference,
+                (Unit::Share, ThresholdColor::BelowOne),
+                ExpectedResult::Difference,
                 fine,
             )
             .about("Those that every vantage that asks for them reaches. What nobody has seen is not fine."),
-            number("Vantages that report", (Unit::Share, Colour::BelowOne), Shows::Level, reporting),
+            number("Vantages that report", (Unit::Share, ThresholdColor::BelowOne), ExpectedResult::Level, reporting),
             number(
                 "Hazards",
-                (Unit::Count, Colour::AboveZero),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::AboveZero),
+                ExpectedResult::Level,
                 format!("count({}) or vector(0)", speaking("parallax_hazard")),
             )
             .about("What configuration lets fail though nobody does yet."),
             number(
                 "Age of the evidence",
-                (Unit::Seconds, Colour::FromAMinute),
-                Shows::Level,
+                (Unit::Seconds, ThresholdColor::FromAMinute),
+                ExpectedResult::Level,
                 format!("max {}", speaking("parallax_evidence_age_seconds")),
             ),
             table(
                 "Open incidents",
                 Unit::Count,
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once("max", "incident, cause, severity, subject, handling", "parallax_incident"),
             )
             .sized(24, 6)
             .about("The id leads to the page: the sentence, its evidence, what was ruled out and what to do."),
             drawn(
-                Look::Lines,
+                PanelStyle::Lines,
                 "Reachable, by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once("avg", "placement", "parallax_target_reachable_ratio"),
             )
             .about("Averaged over all targets. One placement that falls while the others stay says where to look."),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Open incidents by cause",
                 (Unit::Count, "{{cause}} {{severity}}"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once("max", "cause, severity", "parallax_incident_open"),
             ),
             table(
                 "Targets that not everybody reaches, the worst twenty",
                 Unit::Share,
-                Shows::Difference,
+                ExpectedResult::Difference,
                 format!(
                     "bottomk(20, {} < 1)",
                     once("min", "target, placement", "parallax_target_reachable_ratio")
                 ),
             ),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Failures by kind",
                 (Unit::PerSecond, "{{result}}"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once(
                     "sum",
                     "result",
@@ -103,13 +103,13 @@ pub(super) fn dashboard() -> Dashboard {
             table(
                 "Hazards",
                 Unit::Count,
-                Shows::Elsewhere,
+                ExpectedResult::Elsewhere,
                 once("max", "hazard, subject, severity", "parallax_hazard"),
             ),
             table(
                 "Findings besides incidents",
                 Unit::Count,
-                Shows::Elsewhere,
+                ExpectedResult::Elsewhere,
                 format!("{} > 0", once("max", "finding, catalogue, severity", "parallax_finding")),
             ),
         ],

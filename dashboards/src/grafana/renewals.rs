@@ -1,6 +1,6 @@
 //! Would the certificates be renewed, and what do preflights and other runs come to?
 
-use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number, table};
+use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
 
 pub(super) fn dashboard() -> Dashboard {
@@ -19,48 +19,48 @@ pub(super) fn dashboard() -> Dashboard {
         panels: vec![
             number(
                 "Would fail",
-                (Unit::Count, Colour::AboveZero),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::AboveZero),
+                ExpectedResult::Level,
                 format!("count({}) or vector(0)", foreseen("would_fail")),
             )
             .about("Names whose renewal would fail for a cause that is certain."),
             number(
                 "Cannot be told",
-                (Unit::Count, Colour::Never),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::Never),
+                ExpectedResult::Level,
                 format!("count({}) or vector(0)", foreseen("unknown")),
             )
             .about("Unknown is not fine: `parallax forecasts` says what is open."),
             number(
                 "Would pass",
-                (Unit::Count, Colour::Never),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::Never),
+                ExpectedResult::Level,
                 format!("count({}) or vector(0)", foreseen("would_pass")),
             )
             .about("As far as it can be known without a token."),
             number(
                 "Certificates",
-                (Unit::Count, Colour::Never),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::Never),
+                ExpectedResult::Level,
                 format!("count({ends})"),
             ),
             number(
                 "Next renewal in",
-                (Unit::Seconds, Colour::Never),
-                Shows::Level,
+                (Unit::Seconds, ThresholdColor::Never),
+                ExpectedResult::Level,
                 format!("min({renewal}) - time()"),
             )
             .about("Below zero: it is overdue."),
             number(
                 "Next end in",
-                (Unit::Seconds, Colour::Never),
-                Shows::Level,
+                (Unit::Seconds, ThresholdColor::Never),
+                ExpectedResult::Level,
                 format!("min({ends}) - time()"),
             ),
             table(
                 "Renewals that would fail",
                 Unit::Count,
-                Shows::Level,
+                ExpectedResult::Level,
                 foreseen("would_fail"),
             )
             .sized(24, 6)
@@ -68,34 +68,34 @@ pub(super) fn dashboard() -> Dashboard {
             table(
                 "The next twenty renewals",
                 Unit::Seconds,
-                Shows::Level,
+                ExpectedResult::Level,
                 format!("bottomk(20, {renewal} - time())"),
             ),
             table(
                 "Of which nothing is certain, at most twenty",
                 Unit::Count,
-                Shows::Level,
+                ExpectedResult::Level,
                 format!("topk(20, {})", foreseen("unknown")),
             ),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Forecasts",
                 (Unit::Count, "{{forecast}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 format!("count by (forecast) {}", speaking("parallax_renewal_forecast")),
             ),
             drawn(
-                Look::Lines,
+                PanelStyle::Lines,
                 "Time left, the ten that end first",
                 (Unit::Seconds, "{{namespace}}/{{certificate}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 format!("bottomk(10, {ends} - time())"),
             ),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Runs and preflights by what they came to",
                 (Unit::PerSecond, "{{result}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 "sum by (result) (rate(parallax_runs_total[$__rate_interval]))".to_owned(),
             )
             .about("A preflight of a name is two runs or three, and one more of the name itself. Looks of the forecast are none."),

@@ -1,6 +1,6 @@
 //! One target: who reaches it, who does not, how long it takes.
 
-use super::{Colour, Dashboard, Look, Shows, Unit, Variable, drawn, number, table};
+use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
 
 #[expect(
@@ -33,14 +33,14 @@ pub(super) fn dashboard() -> Dashboard {
         panels: vec![
             number(
                 "Reachable where it is worst",
-                (Unit::Share, Colour::BelowOne),
-                Shows::Difference,
+                (Unit::Share, ThresholdColor::BelowOne),
+                ExpectedResult::Difference,
                 format!("min {}", speaking(&of("parallax_target_reachable_ratio"))),
             ),
             number(
                 "Vantages that fail always or now and then",
-                (Unit::Count, Colour::AboveZero),
-                Shows::Difference,
+                (Unit::Count, ThresholdColor::AboveZero),
+                ExpectedResult::Difference,
                 format!(
                     "sum {}",
                     speaking("parallax_target_vantages{target=\"$target\",state=~\"failing|flaky\"}")
@@ -48,8 +48,8 @@ pub(super) fn dashboard() -> Dashboard {
             ),
             number(
                 "Vantages that know nothing fresh",
-                (Unit::Count, Colour::AboveZero),
-                Shows::Level,
+                (Unit::Count, ThresholdColor::AboveZero),
+                ExpectedResult::Level,
                 format!(
                     "sum {}",
                     speaking("parallax_target_vantages{target=\"$target\",state=\"unknown\"}")
@@ -58,7 +58,7 @@ pub(super) fn dashboard() -> Dashboard {
             table(
                 "What explains it",
                 Unit::Share,
-                Shows::Difference,
+                ExpectedResult::Difference,
                 format!(
                     "{} * on (target) group_left (incident) topk by (target) (1, {})",
                     once("max", "target, cause", &of("parallax_verdict_probability")),
@@ -68,39 +68,39 @@ pub(super) fn dashboard() -> Dashboard {
             .sized(12, 4)
             .about("Causes with their probability; the incident's id leads to the page."),
             drawn(
-                Look::Lines,
+                PanelStyle::Lines,
                 "Reachable, by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once("min", "placement", &of("parallax_target_reachable_ratio")),
             ),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Vantages by what they see",
                 (Unit::Count, "{{state}}"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once("max", "state", &of("parallax_target_vantages")),
             ),
             drawn(
-                Look::Lines,
+                PanelStyle::Lines,
                 "Median of each phase",
                 (Unit::Seconds, "{{phase}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 phases("0.5"),
             )
             .about("Of successful probes that go the way a user would."),
             drawn(
-                Look::Lines,
+                PanelStyle::Lines,
                 "95th percentile of each phase",
                 (Unit::Seconds, "{{phase}}"),
-                Shows::Level,
+                ExpectedResult::Level,
                 phases("0.95"),
             ),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Probes by result, the way a user would go",
                 (Unit::PerSecond, "{{result}} {{placement}}"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once(
                     "sum",
                     "result, placement",
@@ -108,10 +108,10 @@ pub(super) fn dashboard() -> Dashboard {
                 ),
             ),
             drawn(
-                Look::Areas,
+                PanelStyle::Areas,
                 "Failures by channel",
                 (Unit::PerSecond, "{{channel}} {{result}}"),
-                Shows::Difference,
+                ExpectedResult::Difference,
                 once(
                     "sum",
                     "channel, result",

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use parallax_dashboards::grafana::{Shows, dashboards};
+use parallax_dashboards::grafana::{ExpectedResult, dashboards};
 
 use crate::{monitoring::Monitoring, tool};
 
@@ -31,9 +31,9 @@ pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, b
                 let before = monitoring.series(&expression, Some(healthy)).await.unwrap();
                 let after = monitoring.series(&expression, Some(broken)).await.unwrap();
                 let good = match query.shows {
-                    Shows::Difference => !after.is_empty() && before != after,
-                    Shows::Level => !before.is_empty() && !after.is_empty(),
-                    Shows::Cluster | Shows::Elsewhere => true,
+                    ExpectedResult::Difference => !after.is_empty() && before != after,
+                    ExpectedResult::Level => !before.is_empty() && !after.is_empty(),
+                    ExpectedResult::Cluster | ExpectedResult::Elsewhere => true,
                 };
                 if !good {
                     let (title, panel) = (dashboard.title, panel.title);

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use parallax_control_plane::Process;
+use parallax_control_plane::RunningProgram;
 use serde_json::Value;
 
 use crate::{
@@ -30,7 +30,7 @@ fn binary() -> PathBuf {
 
 /// The aggregator that is told the recording.
 pub(crate) struct Told {
-    process: Process,
+    process: RunningProgram,
     arguments: Vec<String>,
     folder: PathBuf,
     pub(crate) address: SocketAddr,
@@ -65,7 +65,7 @@ impl Told {
             .chain([record.to_str().unwrap()])
             .map(str::to_owned)
             .collect();
-        let process = Process::start(
+        let process = RunningProgram::start(
             folder,
             "told",
             &binary(),
@@ -99,7 +99,7 @@ impl Told {
     /// Starts it again under its address, without its recording.
     pub(crate) async fn start_again(&mut self, client: &reqwest::Client) {
         let arguments = self.arguments.iter().take(3).map(String::as_str);
-        self.process = Process::start(&self.folder, "told-again", &binary(), arguments, &[]).unwrap();
+        self.process = RunningProgram::start(&self.folder, "told-again", &binary(), arguments, &[]).unwrap();
         self.answers(client).await;
     }
 
@@ -125,8 +125,8 @@ impl Told {
 
 /// A prober, and the aggregator that it works for until that is stopped.
 pub(crate) struct Probing {
-    aggregator: Process,
-    _prober: Process,
+    aggregator: RunningProgram,
+    _prober: RunningProgram,
     /// Where the prober serves its metrics.
     pub(crate) prober: SocketAddr,
 }
@@ -141,7 +141,7 @@ impl Probing {
         );
         fs::write(&config, text).unwrap();
         let arguments = ["aggregator", "--config", config.to_str().unwrap()];
-        let aggregator = Process::start(folder, "probing", &binary(), arguments, &[]).unwrap();
+        let aggregator = RunningProgram::start(folder, "probing", &binary(), arguments, &[]).unwrap();
         let url = format!("http://{listen}");
         until("the aggregator of the prober answers", async || {
             get(client, &format!("{url}/v1/state")).await.map(drop)
@@ -159,7 +159,7 @@ impl Probing {
             "--echo-listen",
             &echo,
         ];
-        let process = Process::start(folder, "prober", &binary(), arguments, &[]).unwrap();
+        let process = RunningProgram::start(folder, "prober", &binary(), arguments, &[]).unwrap();
         Self {
             aggregator,
             _prober: process,

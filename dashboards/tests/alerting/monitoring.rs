@@ -13,7 +13,7 @@ use axum::{
     http::header::CONTENT_TYPE,
     routing::{get as get_route, post},
 };
-use parallax_control_plane::Process;
+use parallax_control_plane::RunningProgram;
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -86,7 +86,7 @@ impl Receiver {
 }
 
 /// An Alertmanager that inhibits as committed and tells the receiver: where it listens, and its process.
-pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, Process) {
+pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, RunningProgram) {
     let alertmanager = free();
     let inhibit = fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
     let routing = format!(
@@ -102,7 +102,7 @@ pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, P
         &listen,
         "--cluster.listen-address=",
     ];
-    let alerting = Process::start(
+    let alerting = RunningProgram::start(
         folder,
         "alertmanager",
         &tool("prometheus-alertmanager"),
@@ -141,7 +141,7 @@ pub(crate) struct Monitoring {
     client: reqwest::Client,
     prometheus: SocketAddr,
     alertmanager: SocketAddr,
-    _processes: [Process; 2],
+    _processes: [RunningProgram; 2],
     _recorded: tokio_util::sync::DropGuard,
 }
 
@@ -197,7 +197,8 @@ impl Monitoring {
             "--storage.tsdb.path=prometheus",
             &listen,
         ];
-        let scraping = Process::start(folder, "prometheus", &tool("prometheus"), arguments, &[]).unwrap();
+        let scraping =
+            RunningProgram::start(folder, "prometheus", &tool("prometheus"), arguments, &[]).unwrap();
         let monitoring = Self {
             client: client.clone(),
             prometheus,

@@ -2,8 +2,8 @@
 
 use parallax_model::FailureKind;
 
-use super::{Cause, Claim, Situation, Wording, remedy};
-use crate::{inference::profiles::Profile, regions::RegionKind};
+use super::{Cause, CauseContext, Claim, Wording, remedy};
+use crate::{inference::profiles::KindProfile, regions::RegionKind};
 
 const REGIONS: &[RegionKind] = &[
     RegionKind::Target,
@@ -21,7 +21,7 @@ const INCOMPLETE: &[FailureKind] = &[FailureKind::CertificateChainIncomplete];
 const NOT_TLS: &[FailureKind] = &[FailureKind::NotTls];
 
 /// A handshake fails every time, in one way.
-const PROFILE: Profile = [0.1, 0.1, 0.1, 0.1, 0.1, 8.0, 0.1, 0.1, 0.1, 0.1];
+const PROFILE: KindProfile = [0.1, 0.1, 0.1, 0.1, 0.1, 8.0, 0.1, 0.1, 0.1, 0.1];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
@@ -184,12 +184,12 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// Failures of some kinds among all, and nothing where there are none: these causes have a sign of their own.
-fn share(s: &Situation<'_>, kinds: &[FailureKind]) -> f64 {
+fn share(s: &CauseContext<'_>, kinds: &[FailureKind]) -> f64 {
     s.kind_share(|kind, _| kinds.contains(kind))
 }
 
 /// What shows the certificates that the server sends.
-fn look(s: &Situation<'_>) -> Option<String> {
+fn look(s: &CauseContext<'_>) -> Option<String> {
     let (host, port) = s.tls_server()?;
     Some(format!(
         "openssl s_client -connect {} -servername {host} -showcerts </dev/null",

@@ -7,8 +7,8 @@
 use parallax_model::{Channel, FailureKind, KindClass};
 
 use super::{
-    Situation,
-    table::{Part, Reach, RowKey},
+    CauseContext,
+    table::{PredictedFailure, RowKey, TablePart},
 };
 use crate::{
     evidence::cells::is_through_front,
@@ -97,13 +97,13 @@ pub(crate) enum Claim {
 
 impl Claim {
     /// Whether it is so.
-    pub(crate) fn holds(self, s: &Situation<'_>) -> bool {
+    pub(crate) fn holds(self, s: &CauseContext<'_>) -> bool {
         // Rows of slow probes count those that were slow, not those that failed.
         self.is_published(s).unwrap_or_else(|| !s.slow && self.is_seen(s))
     }
 
     /// Of what the cluster publishes and of the failures; nothing of the table.
-    fn is_published(self, s: &Situation<'_>) -> Option<bool> {
+    fn is_published(self, s: &CauseContext<'_>) -> Option<bool> {
         let lacks = |service: Option<&Service>| service.is_some_and(|service| service.usable().is_empty());
         let member = |wanted: fn(EndpointCondition) -> bool| {
             let endpoints = s.service.map_or(&[][..], |service| service.endpoints.as_slice());
@@ -127,10 +127,10 @@ impl Claim {
         })
     }
 
-    fn is_seen(self, s: &Situation<'_>) -> bool {
+    fn is_seen(self, s: &CauseContext<'_>) -> bool {
         let sum = |meant: &dyn Fn(&RowKey) -> bool| s.table.sum(meant);
-        let own = |key: &RowKey| key.part == Part::Own;
-        let sure = |key: &RowKey| own(key) && key.reach == Reach::Sure;
+        let own = |key: &RowKey| key.part == TablePart::Own;
+        let sure = |key: &RowKey| own(key) && key.reach == PredictedFailure::Sure;
         let address =
             |key: &RowKey| own(key) && is_through_front(key.channel) && key.channel != Channel::Proxied;
         let direct = |key: &RowKey| own(key) && key.channel == Channel::Direct;
@@ -147,7 +147,9 @@ impl Claim {
                 Channel::ALL.iter().filter(failing).count() > 1
             }
             Self::EveryClient => s.clients.asked > 1 && s.clients.failing == s.clients.asked,
-            Self::AddressFails => sum(&|key: &RowKey| address(key) && key.reach == Reach::Sure).all_fail(),
+            Self::AddressFails => {
+                sum(&|key: &RowKey| address(key) && key.reach == PredictedFailure::Sure).all_fail()
+            }
             Self::EndpointsPass => sum(&direct).pass(),
             Self::EndpointsFail => sum(&direct).all_fail(),
             Self::EndpointsPassFromMember => {
@@ -169,14 +171,15 @@ impl Claim {
             Self::WithinNodePasses => sum(&|key: &RowKey| own(key) && key.within == Some(true)).pass(),
             Self::BetweenNodesPasses => sum(&|key: &RowKey| own(key) && key.within == Some(false)).pass(),
             Self::AddressPassesElsewhere | Self::AddressPassesInside => {
-                sum(&|key: &RowKey| address(key) && key.reach == Reach::Outside).pass()
+                sum(&|key: &RowKey| address(key) && key.reach == PredictedFailure::Outside).pass()
             }
             Self::ByAddressPasses => {
                 let by_address = |key: &RowKey| key.channel != Channel::Dns && key.from_member == Some(true);
                 sum(&by_address).pass()
             }
             Self::OtherNamesPass => {
-                sum(&|key: &RowKey| key.channel == Channel::Dns && key.reach == Reach::Outside).pass()
+                sum(&|key: &RowKey| key.channel == Channel::Dns && key.reach == PredictedFailure::Outside)
+                    .pass()
             }
             Self::Mostly(class) => s.share(&[class]) > 0.5,
             Self::Answered => s.share(&[KindClass::Http4xx, KindClass::Http5xx]) > 0.5,
@@ -209,15 +212,15 @@ pub(crate) struct Clause {
 /// Clauses of one sentence, each said only where what it claims holds.
 #[derive(Debug)]
 pub(crate) struct Wording<'s, 'a> {
-    situation: &'s Situation<'a>,
+    situation: &'s CauseContext<'a>,
     clauses: Vec<Clause>,
 }
 
 /// A way to say something, and what it claims.
-pub(crate) type Way<'t> = (&'t [Claim], String);
+pub(crate) type ClaimedText<'t> = (&'t [Claim], String);
 
 impl<'s, 'a> Wording<'s, 'a> {
-    pub(crate) const fn of(situation: &'s Situation<'a>) -> Self {
+    pub(crate) const fn of(situation: &'s CauseContext<'a>) -> Self {
         Self {
             situation,
             clauses: Vec::new(),
@@ -241,8 +244,8 @@ impl<'s, 'a> Wording<'s, 'a> {
     }
 
     /// Says the first of several ways whose claims all hold.
-    pub(crate) fn say_first<'t>(mut self, ways: impl IntoIterator<Item = Way<'t>>) -> Self {
-        let holds = |(claims, _): &Way<'_>| claims.iter().all(|claim| claim.holds(self.situation));
+    pub(crate) fn say_first<'t>(mut self, ways: impl IntoIterator<Item = ClaimedText<'t>>) -> Self {
+        let holds = |(claims, _): &ClaimedText<'_>| claims.iter().all(|claim| claim.holds(self.situation));
         if let Some((claims, text)) = ways.into_iter().find(holds) {
             self.clauses.push(Clause {
                 text,

@@ -5,10 +5,10 @@ use serde_json::json;
 use super::*;
 use crate::{
     catalogue::{
-        self, Clients, Controller,
-        table::{Table, TableRow},
+        self, ControllerPresence, CrossingClients,
+        table::{ContingencyTable, TableRow},
     },
-    inference::profiles::Profile,
+    inference::profiles::KindProfile,
     regions::RegionKind,
     topology::{Topology, TopologySpec},
 };
@@ -32,13 +32,17 @@ fn flag() -> impl Strategy<Value = Option<bool>> {
 
 /// A row as the engine makes them: with at least one probe, and no more failures than probes.
 fn row() -> impl Strategy<Value = TableRow> {
-    let reach = prop::sample::select(vec![Reach::Sure, Reach::Perhaps, Reach::Outside]);
+    let reach = prop::sample::select(vec![
+        PredictedFailure::Sure,
+        PredictedFailure::Perhaps,
+        PredictedFailure::Outside,
+    ]);
     let placement = prop::option::of(prop::sample::select(vec![
         Placement::NoLocal,
         Placement::SameNode,
     ]));
     let channel = prop::sample::select(Channel::ALL.to_vec());
-    let part = prop::sample::select(vec![Part::Own, Part::Everywhere]);
+    let part = prop::sample::select(vec![TablePart::Own, TablePart::Everywhere]);
     let members = (flag(), flag(), flag());
     (part, channel, reach, placement, members, 1_u64..40, 0_u64..40).prop_map(
         |(part, channel, reach, placement, (from_member, to_member, within), probes, failures)| TableRow {
@@ -73,10 +77,10 @@ fn kind() -> impl Strategy<Value = (FailureKind, Option<u16>)> {
 }
 
 /// Words, and what of the rows has to be there for them. Read off the rows anew, not by way of the claims.
-fn backed(sentence: &str, s: &Situation<'_>) -> Result<(), String> {
+fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
     let own = |meant: &dyn Fn(&RowKey) -> bool| {
         let rows = s.table.rows.iter();
-        let rows = rows.filter(|row| row.key.part == Part::Own && meant(&row.key));
+        let rows = rows.filter(|row| row.key.part == TablePart::Own && meant(&row.key));
         rows.fold((0, 0), |(probes, failures), row| {
             (probes + row.probes, failures + row.failures)
         })
@@ -95,10 +99,13 @@ fn backed(sentence: &str, s: &Situation<'_>) -> Result<(), String> {
         ),
         ("the pods are ready", usable),
         ("it is ready all the same", usable),
-        ("the controller answers", s.controller == Controller::There),
+        (
+            "the controller answers",
+            s.controller == ControllerPresence::There,
+        ),
         (
             "the controller does not get through",
-            s.controller == Controller::There,
+            s.controller == ControllerPresence::There,
         ),
         ("has no usable endpoint", !usable),
         (
@@ -138,7 +145,7 @@ proptest! {
         failures in prop::collection::vec((kind(), 1_u32..20), 1..4),
         ready in any::<[bool; 2]>(),
         with_service in any::<bool>(),
-        routed in prop::sample::select(vec![Controller::There, Controller::Not, Controller::Unknown]),
+        routed in prop::sample::select(vec![ControllerPresence::There, ControllerPresence::Not, ControllerPresence::Unknown]),
         (asked, failing) in (1_usize..4, 1_usize..4),
         kubernetes in any::<bool>(),
     ) {
@@ -152,15 +159,15 @@ proptest! {
                     RegionKind::DnsName => vec!["shop.example.test".to_owned()],
                     _ => vec!["n1".to_owned()],
                 };
-                let mut situation = Situation {
+                let mut situation = CauseContext {
                     region: *region,
                     service,
                     controller: routed,
                     members,
-                    kinds: Profile::default(),
-                    table: Table { rows: rows.clone() },
-                    clients: Clients { asked, failing: failing.min(asked) },
-                    ..Situation::of(&topology)
+                    kinds: KindProfile::default(),
+                    table: ContingencyTable { rows: rows.clone() },
+                    clients: CrossingClients { asked, failing: failing.min(asked) },
+                    ..CauseContext::of(&topology)
                 };
                 for ((kind, status), count) in &failures {
                     situation.kinds[crate::ids::class_position(kind.class(*status))] += f64::from(*count);

@@ -2,7 +2,7 @@
 
 use parallax_model::KindClass;
 
-use super::{Cause, Claim, Withdrawal, Wording, remedy};
+use super::{Cause, Claim, EndpointWithdrawal, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, wording::listed};
 
 const REGIONS: &[RegionKind] = &[
@@ -115,7 +115,7 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// "nodes n1 and n2 are marked `NotReady`, so Kubernetes withdrew the endpoints of Service shop/web".
-fn withdrawn(withdrawal: &Withdrawal<'_>) -> String {
+fn withdrawn(withdrawal: &EndpointWithdrawal<'_>) -> String {
     let names: Vec<String> = withdrawal.nodes.iter().map(ToString::to_string).collect();
     let nodes = match (names.as_slice(), withdrawal.lasts) {
         ([one], true) => format!("node {one} is"),

@@ -1,6 +1,6 @@
 //! Names that do not resolve.
 
-use super::{Cause, Claim, Situation, Wording, remedy};
+use super::{Cause, CauseContext, Claim, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind};
 
 pub(crate) const CAUSES: &[Cause] = &[
@@ -166,6 +166,6 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// The race has signs of its own, and a resolver that is away, hung or filtered has others.
-fn is_race(s: &Situation<'_>) -> bool {
+fn is_race(s: &CauseContext<'_>) -> bool {
     Claim::OneOfTwoLost.holds(s) && !Claim::LostOverTcp.holds(s) && !Claim::NoResolver.holds(s)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Cause, Situation, all, not_observable::NOT_OBSERVABLE};
+use super::{Cause, CauseContext, all, not_observable::NOT_OBSERVABLE};
 use crate::{
     findings::{FindingKind, HazardKind},
     topology::Topology,
@@ -22,9 +22,9 @@ id names a variant or a part of it.
 /// The whole page.
 pub(super) fn document() -> String {
     let topology = Topology::default();
-    let situation = Situation {
+    let situation = CauseContext {
         members: vec!["NODE".to_owned(), "NODE".to_owned()],
-        ..Situation::of(&topology)
+        ..CauseContext::of(&topology)
     };
     let mut out = HEAD.to_owned();
     out.push_str("## Causes of failing probes\n\n| id | cause | fails together (region) |\n|---|---|---|\n");

@@ -1,6 +1,6 @@
 //! Within a node, or to oneself: the mirror image of policy `Local`.
 
-use super::{Cause, Clause, Situation, Wording, remedy};
+use super::{Cause, CauseContext, Clause, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, topology::ProxyMode, verdict::Remedy};
 
 const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode];
@@ -102,7 +102,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-fn mechanism(s: &Situation<'_>) -> Vec<Clause> {
+fn mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
     let policy = match (s.service, s.is_local()) {
         (None, _) => "",
         (Some(_), true) => " (externalTrafficPolicy: Local)",
@@ -115,7 +115,7 @@ fn mechanism(s: &Situation<'_>) -> Vec<Clause> {
         .clauses()
 }
 
-fn avoid(s: &Situation<'_>) -> Vec<Remedy> {
+fn avoid(s: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
             "call the Service by its cluster name from inside, or rewrite the public name to it in CoreDNS",
@@ -138,7 +138,7 @@ fn avoid(s: &Situation<'_>) -> Vec<Remedy> {
     ]
 }
 
-fn hairpin(_: &Situation<'_>) -> Vec<Remedy> {
+fn hairpin(_: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
             "set hairpinMode: true in the CNI configuration",

@@ -24,11 +24,11 @@ mod vip;
 use parallax_model::{Front, Probability, ServiceKey};
 
 use crate::{
-    ids::World,
+    ids::NameRegistry,
     inference::{
         likelihood::lse,
-        prior::{About, PriorFact},
-        profiles::{Profile, dm},
+        prior::{FactScope, PriorFact},
+        profiles::{KindProfile, dm},
     },
     regions::RegionKind,
     topology::{Endpoint, EndpointCondition, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
@@ -37,8 +37,10 @@ use crate::{
 
 pub(crate) use claim::{Claim, Clause, Wording, is_redirect, joined};
 pub(crate) use control_plane::WITHDRAWN;
-pub(crate) use situation::{Clients, Controller, Failures, Situation, Withdrawal};
-pub(crate) use table::Table;
+pub(crate) use situation::{
+    CauseContext, ControllerPresence, CrossingClients, EndpointWithdrawal, FailureCounts,
+};
+pub(crate) use table::ContingencyTable;
 
 /// One cause.
 #[derive(Debug)]
@@ -48,12 +50,12 @@ pub(crate) struct Cause {
     pub(crate) title: &'static str,
     /// The regions it breaks.
     pub(crate) regions: &'static [RegionKind],
-    pub(crate) profile: fn(&Situation<'_>) -> Profile,
+    pub(crate) profile: fn(&CauseContext<'_>) -> KindProfile,
     /// How much likelier the facts of this cluster make it than its neighbours in the region; zero rules it out.
-    pub(crate) likelier: fn(&Situation<'_>) -> f64,
+    pub(crate) likelier: fn(&CauseContext<'_>) -> f64,
     /// The mechanism in clauses, to stand behind who is hit and how.
-    pub(crate) mechanism: fn(&Situation<'_>) -> Vec<Clause>,
-    pub(crate) remedies: fn(&Situation<'_>) -> Vec<Remedy>,
+    pub(crate) mechanism: fn(&CauseContext<'_>) -> Vec<Clause>,
+    pub(crate) remedies: fn(&CauseContext<'_>) -> Vec<Remedy>,
 }
 
 /// All causes.
@@ -76,18 +78,18 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
 }
 
 /// Looks for a fact that moves one cause against the others of its region.
-type Look = fn(&Situation<'_>) -> Option<Fact>;
+type FactRule = fn(&CauseContext<'_>) -> Option<Fact>;
 
 /// What is looked for, by the cause that it moves.
-const FACTS: &[(&str, Look)] = &[("F13", target::policies)];
+const FACTS: &[(&str, FactRule)] = &[("F13", target::policies)];
 
-fn facts_of<'a>(cause: &'a Cause, situation: &'a Situation<'_>) -> impl Iterator<Item = Fact> + 'a {
+fn facts_of<'a>(cause: &'a Cause, situation: &'a CauseContext<'_>) -> impl Iterator<Item = Fact> + 'a {
     let own = FACTS.iter().filter(|(id, _)| *id == cause.id);
     own.filter_map(|(_, look)| look(situation))
 }
 
 /// What moved causes against their neighbours, to be logged beside what moved the region itself.
-pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> Vec<Fact> {
+pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> Vec<Fact> {
     ranked
         .iter()
         .map(|(cause, _)| *cause)
@@ -99,7 +101,7 @@ pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> Vec<
 /// its share. Those below one in a hundred are left out.
 pub(crate) fn rank_class(
     regions: &[(RegionKind, f64)],
-    situation: &Situation<'_>,
+    situation: &CauseContext<'_>,
 ) -> Vec<(&'static Cause, f64)> {
     let mut sums: Vec<(&Cause, f64)> = Vec::new();
     for (region, weight) in regions {
@@ -117,7 +119,7 @@ pub(crate) fn rank_class(
 
 /// The causes of a region, likeliest first, with their share of its probability. Those below one in a hundred are left
 /// out.
-pub(crate) fn rank(region: RegionKind, situation: &Situation<'_>) -> Vec<(&'static Cause, f64)> {
+pub(crate) fn rank(region: RegionKind, situation: &CauseContext<'_>) -> Vec<(&'static Cause, f64)> {
     let of_control_plane = |id: &str| all().any(|c| c.id == id && (c.likelier)(situation) > 0.0);
     let outranked = ["P11", "P12"].into_iter().any(of_control_plane);
     let mut scored: Vec<(&Cause, f64)> = all()
@@ -155,7 +157,7 @@ pub(crate) fn named(ranked: &[(&Cause, f64)]) -> Vec<NamedCause> {
 }
 
 /// The likeliest cause's ways out, then those of the others that say something new.
-pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &Situation<'_>) -> Vec<Remedy> {
+pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> Vec<Remedy> {
     let mut remedies: Vec<Remedy> = Vec::new();
     for (cause, _) in ranked.iter().take(3) {
         for remedy in (cause.remedies)(situation) {
@@ -176,7 +178,7 @@ pub(crate) const DELAYING: &[&str] = &["F6", "F15", "F16", "F22", "F27", "F28"];
 pub(crate) fn facts(
     topology: &Topology,
     (front, service): (Option<&Front>, Option<&ServiceKey>),
-    world: &World,
+    world: &NameRegistry,
     foreign_proxy: bool,
 ) -> Vec<PriorFact> {
     let mut facts = node_facts::everywhere(topology, world);
@@ -205,7 +207,7 @@ pub(crate) fn facts(
             },
         });
     };
-    let nolocal = About::Kind(RegionKind::NoLocal);
+    let nolocal = FactScope::Kind(RegionKind::NoLocal);
     let key = &service.key;
     let mode = topology.proxy_mode();
     match info.kind {
@@ -271,12 +273,12 @@ pub(crate) fn facts(
 }
 
 /// Endpoints that the EndpointSlice does not offer.
-fn unready(service: &Service, world: &World) -> Vec<PriorFact> {
+fn unready(service: &Service, world: &NameRegistry) -> Vec<PriorFact> {
     let unready = service.endpoints.iter();
     let unready = unready.filter(|endpoint| endpoint.condition == EndpointCondition::Unready);
     let fact = |endpoint: &Endpoint| {
         Some(PriorFact {
-            about: About::Pod(world.pods.get(&endpoint.pod)?),
+            about: FactScope::Pod(world.pods.get(&endpoint.pod)?),
             fact: Fact {
                 text: format!("the EndpointSlice says that {} is not ready", endpoint.pod),
                 multiplier: 10.0,

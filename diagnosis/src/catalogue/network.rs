@@ -2,7 +2,7 @@
 
 use parallax_model::{FailureKind, KindClass};
 
-use super::{Cause, Claim, Clause, Situation, Wording, remedy};
+use super::{Cause, CauseContext, Claim, Clause, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
 
 /// What a path that loses large packets looks like: the connection stands, and no answer follows.
@@ -81,7 +81,7 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// What gets lost, and on which paths.
-fn lost(s: &Situation<'_>) -> Vec<Clause> {
+fn lost(s: &CauseContext<'_>) -> Vec<Clause> {
     let [from, to] = s.members.as_slice() else {
         return Wording::of(s)
             .say_first([
@@ -111,7 +111,7 @@ fn lost(s: &Situation<'_>) -> Vec<Clause> {
         .clauses()
 }
 
-fn remedies(_: &Situation<'_>) -> Vec<Remedy> {
+fn remedies(_: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
             "check tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and routes between these nodes",

@@ -2,7 +2,7 @@
 
 use parallax_model::KindClass;
 
-use super::{Cause, Clause, Situation, Wording, remedy};
+use super::{Cause, CauseContext, Clause, Wording, remedy};
 use crate::{
     inference::profiles,
     regions::RegionKind,
@@ -150,7 +150,7 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// What policy Local does here, or what looks like it where the Service does not say so.
-fn policy(s: &Situation<'_>, does: &str) -> Vec<Clause> {
+fn policy(s: &CauseContext<'_>, does: &str) -> Vec<Clause> {
     let said = match (s.service, s.is_local()) {
         (_, true) => format!("externalTrafficPolicy: Local{does}"),
         (None, false) => format!("as under externalTrafficPolicy: Local{does}"),
@@ -164,7 +164,7 @@ fn policy(s: &Situation<'_>, does: &str) -> Vec<Clause> {
     Wording::of(s).say(said).clauses()
 }
 
-fn balancer(s: &Situation<'_>) -> f64 {
+fn balancer(s: &CauseContext<'_>) -> f64 {
     if s.is_cluster_ip() {
         0.0
     } else if s.is_local() {
@@ -175,7 +175,7 @@ fn balancer(s: &Situation<'_>) -> f64 {
 }
 
 /// The mode is a prior, never proof: what the API publishes may be out of date on one node.
-fn mode(s: &Situation<'_>, wanted: ProxyMode) -> f64 {
+fn mode(s: &CauseContext<'_>, wanted: ProxyMode) -> f64 {
     match s.mode() {
         ProxyMode::Unknown => 0.25,
         mode if mode == wanted => 1.0,
@@ -189,10 +189,10 @@ pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> 
         .fronts()
         .values()
         .find(|info| info.service == service.key && matches!(info.kind, FrontKind::LoadBalancer(_)));
-    remedies(&Situation {
+    remedies(&CauseContext {
         info,
         service: Some(service),
-        ..Situation::of(topology)
+        ..CauseContext::of(topology)
     })
 }
 
@@ -206,7 +206,7 @@ fn name_the_pods() -> Remedy {
     .not_when("clients come from outside those addresses, such as a virtual machine in the same network")
 }
 
-fn remedies(s: &Situation<'_>) -> Vec<Remedy> {
+fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
     let mut all = vec![
         remedy(
             "set externalTrafficPolicy: Cluster",
@@ -256,7 +256,7 @@ fn remedies(s: &Situation<'_>) -> Vec<Remedy> {
     all
 }
 
-fn daemon_set(s: &Situation<'_>) -> Remedy {
+fn daemon_set(s: &CauseContext<'_>) -> Remedy {
     let nodes = s.topology.nodes().len();
     let pods = s.service.map_or(0, |service| service.usable().len());
     let more = nodes.saturating_sub(s.service.map_or(0, |service| {

@@ -1,6 +1,6 @@
 //! One node deviates: as a client, as a destination, or in its Service rules.
 
-use super::{Cause, Claim, Situation, Wording, remedy};
+use super::{Cause, CauseContext, Claim, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
 
 pub(crate) const CAUSES: &[Cause] = &[
@@ -151,7 +151,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-fn node_out(s: &Situation<'_>) -> Vec<Remedy> {
+fn node_out(s: &CauseContext<'_>) -> Vec<Remedy> {
     let node = s.node_words();
     vec![
         remedy(

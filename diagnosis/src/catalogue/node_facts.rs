@@ -3,10 +3,10 @@
 
 use parallax_model::NodeName;
 
-use super::Situation;
+use super::CauseContext;
 use crate::{
-    ids::World,
-    inference::prior::{About, PriorFact},
+    ids::NameRegistry,
+    inference::prior::{FactScope, PriorFact},
     regions::RegionKind,
     topology::{
         FrontInfo, FrontKind, IpMode, Node, NodeFacts, ProxyMode, Service, Topology, TrafficPolicy,
@@ -19,7 +19,7 @@ use crate::{
 pub(crate) const FULL_PERCENT: u8 = 95;
 
 /// What is known of nodes whatever is asked for.
-pub(super) fn everywhere(topology: &Topology, world: &World) -> Vec<PriorFact> {
+pub(super) fn everywhere(topology: &Topology, world: &NameRegistry) -> Vec<PriorFact> {
     let mut facts = Vec::new();
     for node in topology.nodes().values() {
         let Some(ix) = world.nodes.get(&node.name) else {
@@ -28,19 +28,19 @@ pub(super) fn everywhere(topology: &Topology, world: &World) -> Vec<PriorFact> {
         let name = &node.name;
         if let Some(percent) = node.facts.conntrack_percent.filter(|p| *p >= FULL_PERCENT) {
             let text = format!("the conntrack table of {name} is {percent} % full");
-            facts.push(fact(About::Node(RegionKind::Client, ix), 5.0, text.clone()));
-            facts.push(fact(About::Node(RegionKind::Bnode, ix), 3.0, text));
+            facts.push(fact(FactScope::Node(RegionKind::Client, ix), 5.0, text.clone()));
+            facts.push(fact(FactScope::Node(RegionKind::Bnode, ix), 3.0, text));
         }
         if node.facts.proxy_healthy == Some(false) {
             let text = format!("kube-proxy of {name} says that it is not healthy");
-            facts.push(fact(About::Node(RegionKind::ClientVip, ix), 5.0, text));
+            facts.push(fact(FactScope::Node(RegionKind::ClientVip, ix), 5.0, text));
         }
     }
     let strict = nodes_with(topology, |facts| facts.strict_rp_filter == Some(true));
     if !strict.is_empty() {
         let text = format!("rp_filter is strict on {}", some(&strict));
         for kind in [RegionKind::Same, RegionKind::SameVip] {
-            facts.push(fact(About::Kind(kind), 2.0, text.clone()));
+            facts.push(fact(FactScope::Kind(kind), 2.0, text.clone()));
         }
     }
     facts
@@ -52,7 +52,7 @@ pub(super) fn of_front(
     info: &FrontInfo,
     service: &Service,
     address: std::net::IpAddr,
-    world: &World,
+    world: &NameRegistry,
 ) -> Vec<PriorFact> {
     let mut facts = Vec::new();
     for (node, known, published) in stale(topology, service) {
@@ -61,7 +61,7 @@ pub(super) fn of_front(
                 "kube-proxy of {} knows {known} of its endpoints of Service {}, the EndpointSlices have {published}",
                 node.name, service.key
             );
-            facts.push(fact(About::Node(RegionKind::ClientVip, ix), 10.0, text));
+            facts.push(fact(FactScope::Node(RegionKind::ClientVip, ix), 10.0, text));
         }
     }
     facts.extend(hairpin(topology, service));
@@ -70,7 +70,7 @@ pub(super) fn of_front(
     };
     let (bound, unbound) = bound(topology, address);
     if service.external_traffic_policy == TrafficPolicy::Local && !(bound.is_empty() && unbound.is_empty()) {
-        let about = About::Kind(RegionKind::NoLocal);
+        let about = FactScope::Kind(RegionKind::NoLocal);
         facts.push(if bound.is_empty() {
             let text = format!(
                 "{address} is not on kube-ipvs0 of {}: traffic leaves the node",
@@ -89,7 +89,7 @@ pub(super) fn of_front(
             some(&dropping)
         );
         for kind in [RegionKind::OutsideAll, RegionKind::OutsideFrontNode] {
-            facts.push(fact(About::Kind(kind), 4.0, text.clone()));
+            facts.push(fact(FactScope::Kind(kind), 4.0, text.clone()));
         }
     }
     facts
@@ -111,7 +111,7 @@ fn hairpin(topology: &Topology, service: &Service) -> Vec<PriorFact> {
         (false, true) => (0.2, "hairpin mode is on where its endpoints run".to_owned()),
         (false, false) => (3.0, format!("hairpin mode is off on {}", some(&off))),
     };
-    vec![fact(About::Kind(RegionKind::SelfVip), multiplier, text)]
+    vec![fact(FactScope::Kind(RegionKind::SelfVip), multiplier, text)]
 }
 
 /// Nodes that are known to have a balancer's address on `kube-ipvs0`, and those known not to.
@@ -137,7 +137,7 @@ fn some(nodes: &[&NodeName]) -> String {
     crate::wording::listed(&names)
 }
 
-const fn fact(about: About, multiplier: f64, text: String) -> PriorFact {
+const fn fact(about: FactScope, multiplier: f64, text: String) -> PriorFact {
     PriorFact {
         about,
         fact: Fact {
@@ -150,7 +150,7 @@ const fn fact(about: About, multiplier: f64, text: String) -> PriorFact {
 
 // === what tells the causes of one region apart ===
 
-impl Situation<'_> {
+impl CauseContext<'_> {
     /// Facts of the node that the region is about.
     fn member_facts(&self) -> Option<&NodeFacts> {
         let name = NodeName::new(self.members.first()?.as_str()).ok()?;

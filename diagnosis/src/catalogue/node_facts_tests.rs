@@ -28,7 +28,7 @@ fn topology(mode: &str, n1: &Value, n2: &Value) -> Topology {
 
 /// Facts that move a region of n2 (or of a kind) at the balancer's front: multiplier and words.
 fn moved(topology: &Topology, region: impl Fn(NodeIx) -> Region) -> Vec<(f64, String)> {
-    let mut world = World::default();
+    let mut world = NameRegistry::default();
     for node in topology.nodes().keys() {
         world.nodes.intern(node);
     }
@@ -47,11 +47,11 @@ fn factors(moved: &[(f64, String)]) -> Vec<f64> {
 
 fn ranked(topology: &Topology, region: RegionKind, members: &[&str]) -> Vec<(&'static str, f64)> {
     let (_, info) = topology.fronts().iter().next().unwrap();
-    let situation = Situation {
+    let situation = CauseContext {
         info: Some(info),
         service: topology.service(&info.service),
         members: members.iter().map(|m| (*m).to_owned()).collect(),
-        ..Situation::of(topology)
+        ..CauseContext::of(topology)
     };
     rank(region, &situation)
         .into_iter()

@@ -1,25 +1,25 @@
 //! What a mesh cannot observe, declared instead of passed over: a pass says nothing of these.
 
-use super::{Situation, all};
+use super::{CauseContext, all};
 use crate::{
-    regions::{RegionKind, paths::Scene},
+    regions::{RegionKind, paths::SubjectPaths},
     verdict::NotExcluded,
 };
 
 /// A cause of the catalogue that no probe of the mesh can show.
 #[derive(Debug)]
-pub(crate) struct Unseen {
+pub(crate) struct UnobservableCause {
     /// Id in the catalogue; a letter behind it names the part that is meant.
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
     /// What would be needed to see it.
     pub(crate) needed: &'static str,
-    when: When,
+    when: Relevance,
 }
 
 /// When there is reason to speak of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+enum Relevance {
     /// While fewer vantages than this report from outside.
     Outside(usize),
     /// Always.
@@ -27,30 +27,30 @@ enum When {
 }
 
 /// All of them.
-pub(crate) const NOT_OBSERVABLE: &[Unseen] = &[
-    Unseen {
+pub(crate) const NOT_OBSERVABLE: &[UnobservableCause] = &[
+    UnobservableCause {
         id: "F13a",
         title: "NetworkPolicy that keeps another namespace from the front",
         needed: "a prober with that namespace's labels, or an evaluation of its policies",
-        when: When::Always,
+        when: Relevance::Always,
     },
-    Unseen {
+    UnobservableCause {
         id: "F30",
         title: "egress proxy in the environment of cert-manager",
         needed: "the environment of the cert-manager Deployment (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)",
-        when: When::Always,
+        when: Relevance::Always,
     },
-    Unseen {
+    UnobservableCause {
         id: "F31",
         title: "CDN, firewall or geo-block that filters by where a client comes from",
         needed: "vantages on the internet in at least two networks, asking as the CA's user agent does",
-        when: When::Outside(2),
+        when: Relevance::Outside(2),
     },
-    Unseen {
+    UnobservableCause {
         id: "F32",
         title: "ingress on host ports behind a node's own public address",
         needed: "the nodes' public addresses as fronts, with which pod holds which host port",
-        when: When::Always,
+        when: Relevance::Always,
     },
 ];
 
@@ -70,7 +70,7 @@ pub(crate) fn only_outside() -> impl Iterator<Item = NotExcluded> {
         })
 }
 
-fn declared(unseen: &Unseen) -> NotExcluded {
+fn declared(unseen: &UnobservableCause) -> NotExcluded {
     NotExcluded {
         id: unseen.id.to_owned(),
         title: unseen.title.to_owned(),
@@ -83,14 +83,18 @@ pub(crate) fn with_outside_vantages(outside: usize) -> impl Iterator<Item = NotE
     NOT_OBSERVABLE
         .iter()
         .filter(move |unseen| match unseen.when {
-            When::Outside(least) => outside < least,
-            When::Always => true,
+            Relevance::Outside(least) => outside < least,
+            Relevance::Always => true,
         })
         .map(declared)
 }
 
 /// What a verdict's own evidence cannot exclude besides.
-pub(crate) fn by_verdict(region: RegionKind, situation: &Situation<'_>, scene: &Scene) -> Vec<NotExcluded> {
+pub(crate) fn by_verdict(
+    region: RegionKind,
+    situation: &CauseContext<'_>,
+    scene: &SubjectPaths,
+) -> Vec<NotExcluded> {
     let outside = scene.nodes.clients.values().filter(|node| node.is_none()).count();
     let mut all = Vec::new();
     if outside == 0 && situation.is_balancer() {

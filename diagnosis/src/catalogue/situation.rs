@@ -7,10 +7,10 @@ use std::{
 
 use parallax_model::{FailureKind, KindClass, NodeName, ServiceKey, Target};
 
-use super::Table;
+use super::ContingencyTable;
 use crate::{
     evidence::resolvers::ResolverView,
-    inference::profiles::Profile,
+    inference::profiles::KindProfile,
     regions::RegionKind,
     topology::{
         EndpointCondition, FrontInfo, FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy,
@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Failures by kind and status, as whole probes.
-pub(crate) type Failures = BTreeMap<(FailureKind, Option<u16>), f64>;
+pub(crate) type FailureCounts = BTreeMap<(FailureKind, Option<u16>), f64>;
 
 /// Whether a controller stands between the address and the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Controller {
+pub(crate) enum ControllerPresence {
     /// It does: the host is a route of it.
     There,
     /// The address or name is the Service's own.
@@ -33,7 +33,7 @@ pub(crate) enum Controller {
     Unknown,
 }
 
-impl Controller {
+impl ControllerPresence {
     pub(crate) const fn is_there(self) -> bool {
         matches!(self, Self::There)
     }
@@ -41,14 +41,14 @@ impl Controller {
 
 /// Clients whose probes may cross the region, by node or vantage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Clients {
+pub(crate) struct CrossingClients {
     pub(crate) asked: usize,
     pub(crate) failing: usize,
 }
 
 /// Endpoints that Kubernetes withdrew from nodes that were not ready when probes failed.
 #[derive(Debug, Clone)]
-pub(crate) struct Withdrawal<'a> {
+pub(crate) struct EndpointWithdrawal<'a> {
     /// Of those that are judged.
     pub(crate) service: &'a Service,
     pub(crate) nodes: &'a BTreeSet<NodeName>,
@@ -62,35 +62,35 @@ pub(crate) struct Withdrawal<'a> {
 
 /// What a cause, its facts and its remedies are decided on.
 #[derive(Debug, Clone)]
-pub(crate) struct Situation<'a> {
+pub(crate) struct CauseContext<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) region: RegionKind,
     pub(crate) info: Option<&'a FrontInfo>,
     pub(crate) service: Option<&'a Service>,
     /// The Service whose pods answer in the end, where the one above only passes on to them.
     pub(crate) origin: Option<&'a Service>,
-    pub(crate) controller: Controller,
+    pub(crate) controller: ControllerPresence,
     /// The one target that is judged, or the only one that the subject concerns.
     pub(crate) target: Option<&'a Target>,
     pub(crate) resolver: ResolverView<'a>,
     /// A Service of these that Kubernetes took its endpoints from, as nodes were not ready.
-    pub(crate) withdrawal: Option<Withdrawal<'a>>,
+    pub(crate) withdrawal: Option<EndpointWithdrawal<'a>>,
     /// Members of the named region, as printed.
     pub(crate) members: Vec<String>,
     /// Failures inside the region by class, as whole probes.
-    pub(crate) kinds: Profile,
+    pub(crate) kinds: KindProfile,
     /// The same by kind.
-    pub(crate) failures: Failures,
+    pub(crate) failures: FailureCounts,
     /// What people read beside the sentence.
-    pub(crate) table: Table,
-    pub(crate) clients: Clients,
+    pub(crate) table: ContingencyTable,
+    pub(crate) clients: CrossingClients,
     /// Successes are judged by how long they take.
     pub(crate) slow: bool,
     /// The failing clients' own nodes are seen to answer for the address.
     pub(crate) own_node_answers: bool,
 }
 
-impl<'a> Situation<'a> {
+impl<'a> CauseContext<'a> {
     /// Nothing is known but the topology.
     pub(crate) fn of(topology: &'a Topology) -> Self {
         Self {
@@ -99,15 +99,15 @@ impl<'a> Situation<'a> {
             info: None,
             service: None,
             origin: None,
-            controller: Controller::Unknown,
+            controller: ControllerPresence::Unknown,
             target: None,
             resolver: ResolverView::default(),
             withdrawal: None,
             members: Vec::new(),
-            kinds: Profile::default(),
-            failures: Failures::new(),
-            table: Table::default(),
-            clients: Clients::default(),
+            kinds: KindProfile::default(),
+            failures: FailureCounts::new(),
+            table: ContingencyTable::default(),
+            clients: CrossingClients::default(),
             slow: false,
             own_node_answers: false,
         }

@@ -2,11 +2,11 @@
 
 use parallax_model::{Channel, Front, Placement};
 
-use crate::regions::share::Alpha;
+use crate::regions::share::PathShare;
 
 /// Whether the named region predicts failure of a row's probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reach {
+pub(crate) enum PredictedFailure {
     /// Every path of these probes crosses the region.
     Sure,
     /// Which path they took is not known, and some of those they may have taken cross it.
@@ -15,8 +15,8 @@ pub(crate) enum Reach {
     Outside,
 }
 
-impl From<Alpha> for Reach {
-    fn from(share: Alpha) -> Self {
+impl From<PathShare> for PredictedFailure {
+    fn from(share: PathShare) -> Self {
         if share.is_zero() {
             Self::Outside
         } else if share.is_sure() {
@@ -29,7 +29,7 @@ impl From<Alpha> for Reach {
 
 /// Which cells a part of the table is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum TablePart {
     /// The subject's own, with its controls.
     Own,
     /// Those of another front of the same Service.
@@ -41,9 +41,9 @@ pub(crate) enum Part {
 /// What makes a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowKey {
-    pub(crate) part: Part,
+    pub(crate) part: TablePart,
     pub(crate) channel: Channel,
-    pub(crate) reach: Reach,
+    pub(crate) reach: PredictedFailure,
     pub(crate) placement: Option<Placement>,
     /// Whether they start at the node that the region is about; absent where it is about none, or that says nothing.
     pub(crate) from_member: Option<bool>,
@@ -64,18 +64,18 @@ pub(crate) struct TableRow {
 
 /// All rows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Table {
+pub(crate) struct ContingencyTable {
     pub(crate) rows: Vec<TableRow>,
 }
 
 /// Probes and failures of some rows together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Sum {
+pub(crate) struct ProbeSum {
     pub(crate) probes: u64,
     pub(crate) failures: u64,
 }
 
-impl Sum {
+impl ProbeSum {
     /// There are such probes, and every one of them failed.
     pub(crate) const fn all_fail(self) -> bool {
         self.probes > 0 && self.failures >= self.probes
@@ -92,11 +92,11 @@ impl Sum {
     }
 }
 
-impl Table {
+impl ContingencyTable {
     /// The sum of the rows that are meant.
-    pub(crate) fn sum(&self, meant: impl Fn(&RowKey) -> bool) -> Sum {
+    pub(crate) fn sum(&self, meant: impl Fn(&RowKey) -> bool) -> ProbeSum {
         let rows = self.rows.iter().filter(|row| meant(&row.key));
-        rows.fold(Sum::default(), |sum, row| Sum {
+        rows.fold(ProbeSum::default(), |sum, row| ProbeSum {
             probes: sum.probes + row.probes,
             failures: sum.failures + row.failures,
         })

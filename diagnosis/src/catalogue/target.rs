@@ -2,7 +2,7 @@
 
 use parallax_model::{FailureKind, KindClass};
 
-use super::{Cause, Claim, Clause, Situation, Wording, is_redirect, remedy};
+use super::{Cause, CauseContext, Claim, Clause, Wording, is_redirect, remedy};
 use crate::{
     inference::profiles,
     regions::RegionKind,
@@ -195,7 +195,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         likelier: |s| {
             if is_filtered(s) {
                 2.0
-            } else if s.share(&[KindClass::Http5xx]) > 0.0 && s.controller != super::Controller::Not {
+            } else if s.share(&[KindClass::Http5xx]) > 0.0 && s.controller != super::ControllerPresence::Not {
                 0.4
             } else {
                 0.01
@@ -204,10 +204,12 @@ pub(crate) const CAUSES: &[Cause] = &[
         mechanism: filtered,
         remedies: |s| {
             let command = match guards(s) {
-                Guards::Named(service, _) => {
+                Intermediaries::Named(service, _) => {
                     format!("kubectl -n {} describe networkpolicies", service.key.namespace)
                 }
-                Guards::Unknown | Guards::None(_) => "kubectl get networkpolicies -A".to_owned(),
+                Intermediaries::Unknown | Intermediaries::None(_) => {
+                    "kubectl get networkpolicies -A".to_owned()
+                }
             };
             let (action, cost) = if is_filtered(s) {
                 (
@@ -235,7 +237,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| [0.3, 0.3, 4.0, 0.1, 0.1, 0.5, 0.1, 6.0, 0.1, 0.1],
         likelier: |s| {
             let fits = match s.controller {
-                super::Controller::Not => &[KindClass::Reset][..],
+                super::ControllerPresence::Not => &[KindClass::Reset][..],
                 _ => &[KindClass::Http5xx, KindClass::Reset],
             };
             if s.share(fits) > 0.0 { 0.2 } else { 0.01 }
@@ -289,7 +291,7 @@ pub(crate) const CAUSES: &[Cause] = &[
 ];
 
 /// The Service without an endpoint, what of it there is, and what clients meet instead.
-fn no_endpoint(s: &Situation<'_>) -> Vec<Clause> {
+fn no_endpoint(s: &CauseContext<'_>) -> Vec<Clause> {
     let what_is = |service: &Service| match service.endpoints.len() {
         0 => "none exists".to_owned(),
         1 => "the only one is not ready".to_owned(),
@@ -339,20 +341,20 @@ fn no_endpoint(s: &Situation<'_>) -> Vec<Clause> {
 }
 
 /// Everything that leads to ready pods times out while connecting: packets are dropped, and by more than one of them.
-fn is_filtered(s: &Situation<'_>) -> bool {
+fn is_filtered(s: &CauseContext<'_>) -> bool {
     let silent = s.kind_share(|kind, _| *kind == FailureKind::ConnectTimeout) > 0.9;
     silent && s.pods_are_ready() && !s.controller.is_there()
 }
 
-fn filtered(s: &Situation<'_>) -> Vec<Clause> {
+fn filtered(s: &CauseContext<'_>) -> Vec<Clause> {
     if is_filtered(s) {
         let port = s
             .endpoint_port()
             .map_or_else(String::new, |port| format!(" on port {port}"));
         let service = s.service_words();
         let which = match guards(s) {
-            Guards::Named(_, names) => format!(" (the NetworkPolicy {names} selects the pods)"),
-            Guards::Unknown | Guards::None(_) => String::new(),
+            Intermediaries::Named(_, names) => format!(" (the NetworkPolicy {names} selects the pods)"),
+            Intermediaries::Unknown | Intermediaries::None(_) => String::new(),
         };
         return Wording::of(s)
             .say_first([
@@ -368,8 +370,12 @@ fn filtered(s: &Situation<'_>) -> Vec<Clause> {
             .clauses();
     }
     let which = match guards(s) {
-        Guards::Named(_, names) => format!(": the NetworkPolicy {names} selects them and may not name it"),
-        Guards::Unknown | Guards::None(_) => ", as behind a NetworkPolicy that does not name it".to_owned(),
+        Intermediaries::Named(_, names) => {
+            format!(": the NetworkPolicy {names} selects them and may not name it")
+        }
+        Intermediaries::Unknown | Intermediaries::None(_) => {
+            ", as behind a NetworkPolicy that does not name it".to_owned()
+        }
     };
     Wording::of(s)
         .say_first([
@@ -393,7 +399,7 @@ fn filtered(s: &Situation<'_>) -> Vec<Clause> {
 }
 
 /// What a failure of its kind usually is, where nothing of the pods is known.
-fn reason(s: &Situation<'_>) -> &'static str {
+fn reason(s: &CauseContext<'_>) -> &'static str {
     let Some((kind, status)) = s.main_failure() else {
         return "the workload behind the address fails";
     };
@@ -410,7 +416,7 @@ fn reason(s: &Situation<'_>) -> &'static str {
     }
 }
 
-fn workload(s: &Situation<'_>) -> Vec<Remedy> {
+fn workload(s: &CauseContext<'_>) -> Vec<Remedy> {
     let action = "look at the workload behind it, its latest roll-out first";
     let cost = "rolling back loses what the roll-out brought";
     vec![remedy(action, s.origin.or(s.service).map(pods), cost)]
@@ -433,40 +439,40 @@ fn pods(service: &Service) -> String {
 }
 
 /// What stands before the pods that answer in the end.
-enum Guards<'a> {
+enum Intermediaries<'a> {
     Unknown,
     None(&'a Service),
     /// `namespace/name`, with commas between them.
     Named(&'a Service, String),
 }
 
-fn guards<'a>(s: &Situation<'a>) -> Guards<'a> {
+fn guards<'a>(s: &CauseContext<'a>) -> Intermediaries<'a> {
     let service = s.origin.or(s.service);
     let Some((service, policies)) = service.and_then(|service| Some((service, service.guarded_by.as_ref()?)))
     else {
-        return Guards::Unknown;
+        return Intermediaries::Unknown;
     };
     let names: Vec<String> = policies
         .iter()
         .map(|name| format!("{}/{name}", service.key.namespace))
         .collect();
     if names.is_empty() {
-        Guards::None(service)
+        Intermediaries::None(service)
     } else {
-        Guards::Named(service, names.join(", "))
+        Intermediaries::Named(service, names.join(", "))
     }
 }
 
 /// What is known of the policies before these pods, as it moves F13 among the causes of its region. That there is one is
 /// no proof that it is in the way, and what a provider keeps outside of these objects is not seen.
-pub(super) fn policies(s: &Situation<'_>) -> Option<Fact> {
+pub(super) fn policies(s: &CauseContext<'_>) -> Option<Fact> {
     let (text, multiplier) = match guards(s) {
-        Guards::Unknown => return None,
-        Guards::None(service) => (
+        Intermediaries::Unknown => return None,
+        Intermediaries::None(service) => (
             format!("no NetworkPolicy selects the pods of Service {}", service.key),
             0.2,
         ),
-        Guards::Named(service, names) => (
+        Intermediaries::Named(service, names) => (
             format!(
                 "the NetworkPolicy {names} lets only some in to the pods of Service {}",
                 service.key

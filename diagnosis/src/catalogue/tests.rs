@@ -6,16 +6,19 @@ use super::*;
 use crate::topology::FrontInfo;
 
 /// The mechanism in words.
-fn said(cause: &Cause, situation: &Situation<'_>) -> String {
+fn said(cause: &Cause, situation: &CauseContext<'_>) -> String {
     let clauses = (cause.mechanism)(situation);
     clauses.iter().map(|clause| clause.text.as_str()).collect()
 }
 
 /// The same situation with failures of these kinds and no others.
-fn failing<'a>(situation: &Situation<'a>, failures: &[(FailureKind, Option<u16>, f64)]) -> Situation<'a> {
-    let mut situation = Situation {
-        kinds: Profile::default(),
-        failures: Failures::new(),
+fn failing<'a>(
+    situation: &CauseContext<'a>,
+    failures: &[(FailureKind, Option<u16>, f64)],
+) -> CauseContext<'a> {
+    let mut situation = CauseContext {
+        kinds: KindProfile::default(),
+        failures: FailureCounts::new(),
         ..situation.clone()
     };
     for (kind, status, count) in failures {
@@ -25,15 +28,15 @@ fn failing<'a>(situation: &Situation<'a>, failures: &[(FailureKind, Option<u16>,
     situation
 }
 
-fn likeliest(region: RegionKind, situation: &Situation<'_>) -> &'static str {
+fn likeliest(region: RegionKind, situation: &CauseContext<'_>) -> &'static str {
     rank(region, situation)[0].0.id
 }
 
-fn situation<'a>(topology: &'a Topology, members: &[&str]) -> Situation<'a> {
-    Situation {
+fn situation<'a>(topology: &'a Topology, members: &[&str]) -> CauseContext<'a> {
+    CauseContext {
         members: members.iter().map(|m| (*m).to_owned()).collect(),
         kinds: [1.0; 10],
-        ..Situation::of(topology)
+        ..CauseContext::of(topology)
     }
 }
 
@@ -196,9 +199,9 @@ fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
     let spec: crate::topology::TopologySpec = serde_json::from_value(spec).unwrap();
     let topology = Topology::try_from(spec).unwrap();
     let f26 = all().find(|cause| cause.id == "F26").unwrap();
-    let known = Situation {
+    let known = CauseContext {
         origin: topology.service(&"shop/web".parse().unwrap()),
-        controller: Controller::There,
+        controller: ControllerPresence::There,
         ..situation(&topology, &[])
     };
     for status in [404, 503] {
@@ -274,8 +277,8 @@ fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
 #[test]
 fn a_redirect_is_named_only_where_one_was_seen() {
     let topology = Topology::default();
-    let routed = Situation {
-        controller: Controller::There,
+    let routed = CauseContext {
+        controller: ControllerPresence::There,
         ..situation(&topology, &[])
     };
     let shares = |kind: FailureKind, status: Option<u16>| {
@@ -311,7 +314,7 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
         let topology = guarded(policies);
         let mut situation = situation(&topology, &[]);
         situation.origin = topology.services().values().next();
-        situation.controller = Controller::There;
+        situation.controller = ControllerPresence::There;
         let situation = failing(&situation, &[(FailureKind::Status, Some(503), 20.0)]);
         let share = rank(RegionKind::Target, &situation)
             .into_iter()
@@ -369,7 +372,7 @@ fn ready_pods_that_a_policy_guards_are_kept_from_the_controller_rather_than_brok
         let topology = topology(policies);
         let mut situation = situation(&topology, &[]);
         situation.origin = topology.services().values().next();
-        situation.controller = Controller::There;
+        situation.controller = ControllerPresence::There;
         likeliest(
             RegionKind::Target,
             &failing(&situation, &[(FailureKind::Status, Some(503), errors)]),

@@ -2,7 +2,7 @@
 
 use parallax_model::{FailureKind, KindClass};
 
-use super::{Cause, Claim, Clause, Situation, Wording, remedy};
+use super::{Cause, CauseContext, Claim, Clause, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
 
 const REGIONS: &[RegionKind] = &[RegionKind::Vip, RegionKind::ProtoVip];
@@ -171,7 +171,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
 ];
 
-fn blocked(s: &Situation<'_>) -> Vec<Clause> {
+fn blocked(s: &CauseContext<'_>) -> Vec<Clause> {
     if s.main_status().is_some() || s.share(&[KindClass::Http4xx, KindClass::Http5xx]) > 0.5 {
         let status = s
             .main_status()
@@ -209,7 +209,7 @@ fn blocked(s: &Situation<'_>) -> Vec<Clause> {
         .clauses()
 }
 
-fn short_cut(s: &Situation<'_>) -> Vec<Remedy> {
+fn short_cut(s: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
             "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",

@@ -9,8 +9,8 @@ use parallax_model::{EventTime, Micros, Round};
 use super::Engine;
 use crate::{
     checkpoint::{Checkpoint, FormerAddress, TargetMemory, VERSION},
-    evidence::block::{Block, Of},
-    incident::Restored,
+    evidence::block::{CellBlock, EvidenceKind},
+    incident::RestoredIncident,
     topology::Service,
 };
 
@@ -21,7 +21,7 @@ const PATIENCE: Micros = Micros::from_secs(3600);
 
 /// Where the engine took up what another process left.
 #[derive(Debug)]
-pub(super) struct Resumed {
+pub(super) struct ResumePoint {
     at: EventTime,
     /// The last round that was judged then.
     judged: Option<Round>,
@@ -36,7 +36,7 @@ impl Engine {
             let end = judged.min(now);
             Round(end.round(self.settings.interval).0 - 1)
         });
-        let restored = Restored {
+        let restored = RestoredIncident {
             judged: judged.unwrap_or_else(|| now.round(self.settings.interval)),
             at: now,
         };
@@ -46,7 +46,7 @@ impl Engine {
             incidents: Vec::new(),
             ..checkpoint.clone()
         };
-        self.resumed = Some(Resumed {
+        self.resumed = Some(ResumePoint {
             at: now,
             judged,
             left,
@@ -104,15 +104,18 @@ impl Engine {
             false
         });
         // Addresses outside the cluster are in no topology.
-        let fronts = left.fronts.iter().map(|front| Block::plain(Of::Vip(*front)));
+        let fronts = left
+            .fronts
+            .iter()
+            .map(|front| CellBlock::plain(EvidenceKind::Vip(*front)));
         self.experience.worked.extend(fronts);
         left.endpoints.retain(|(service, port)| {
             let number = world
                 .services
                 .get(service)
                 .filter(|_| topology.service(service).is_some());
-            let of = number.map(|service| Of::Direct(service, *port));
-            self.experience.worked.extend(of.map(Block::plain));
+            let of = number.map(|service| EvidenceKind::Direct(service, *port));
+            self.experience.worked.extend(of.map(CellBlock::plain));
             of.is_none()
         });
         left.names.retain(
@@ -120,7 +123,7 @@ impl Engine {
                 Some(name) => {
                     self.experience.resolved.insert(name);
                     self.experience.negative_until.remove(&name);
-                    self.experience.worked.insert(Block::plain(Of::Dns));
+                    self.experience.worked.insert(CellBlock::plain(EvidenceKind::Dns));
                     false
                 }
                 None => true,
@@ -134,7 +137,9 @@ impl Engine {
             {
                 Some(node) => {
                     self.experience.answered.insert(node);
-                    self.experience.worked.insert(Block::plain(Of::Mesh));
+                    self.experience
+                        .worked
+                        .insert(CellBlock::plain(EvidenceKind::Mesh));
                     false
                 }
                 None => true,
@@ -181,19 +186,19 @@ impl Engine {
         for block in self.experience.worked.iter().filter(|block| !block.slow) {
             match block.of {
                 // Addresses outside the cluster are visited by names that lead there.
-                Of::Vip(front) => {
+                EvidenceKind::Vip(front) => {
                     let visited = || self.matrix.targets_of(&front, world).next().is_some();
                     if topology.service_of(&front).is_some() || visited() {
                         checkpoint.fronts.insert(front);
                     }
                 }
-                Of::Direct(service, port) => {
+                EvidenceKind::Direct(service, port) => {
                     let service = world.services.name(service);
                     if topology.service(service).is_some_and(Service::is_headless) {
                         checkpoint.endpoints.insert((service.clone(), port));
                     }
                 }
-                Of::Dns | Of::Mesh | Of::Target(_) => {}
+                EvidenceKind::Dns | EvidenceKind::Mesh | EvidenceKind::Target(_) => {}
             }
         }
         let names = self

@@ -8,18 +8,18 @@ use super::{Engine, inquiry::Inquiry};
 use crate::{
     catalogue::WITHDRAWN,
     evidence::{
-        block::{Block, Of},
+        block::{CellBlock, EvidenceKind},
         cells::RoundCells,
         resolvers::ResolverView,
         routes::default_front,
     },
-    explanation::{Asked, Desk},
+    explanation::{RequestedProbes, VerdictContext},
     ids::class_position,
     incident::{Event, Report, Scope},
     inference::{
         judgement::{Finding, Judgement},
         prior::PriorFact,
-        unit::Unit,
+        unit::JudgementUnit,
     },
     regions::{Region, share::alpha},
     verdict::{RegionRef, Subject},
@@ -28,7 +28,7 @@ use crate::{
 
 /// What a subject leans to while the evidence does not suffice for a verdict.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Leaning {
+pub(crate) struct TentativeCause {
     /// Everything that cannot be told apart, the likeliest first.
     pub(crate) class: Vec<RegionRef>,
     /// Of the whole class.
@@ -39,7 +39,7 @@ impl Engine {
     /// Turns a judgement into incidents or into an investigation.
     pub(super) fn conclude(
         &mut self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &Judgement,
         inquiry: &Inquiry,
         facts: &[PriorFact],
@@ -137,7 +137,7 @@ impl Engine {
         }
     }
 
-    fn investigate(&mut self, unit: &Unit, judgement: &Judgement, sentence: String, excused: bool) {
+    fn investigate(&mut self, unit: &JudgementUnit, judgement: &Judgement, sentence: String, excused: bool) {
         let failing = judgement.findings.iter().map(|finding| finding.first_failure);
         let since = failing.min().unwrap_or(judgement.case.start);
         let investigation = self
@@ -176,7 +176,7 @@ impl Engine {
     }
 
     /// Whether an open incident says already what a subject leans to: that of a former process, with more evidence.
-    fn is_named(&self, unit: &Unit, judgement: &Judgement) -> bool {
+    fn is_named(&self, unit: &JudgementUnit, judgement: &Judgement) -> bool {
         let posterior = &judgement.posterior;
         let class = posterior.classes.iter().find(|class| !class.unobserved);
         let regions = class.map(|class| posterior.regions_of(class)).unwrap_or_default();
@@ -184,18 +184,18 @@ impl Engine {
     }
 
     /// The heaviest class of all, "nothing is wrong" included.
-    fn leaning(&self, judgement: &Judgement) -> Option<Leaning> {
+    fn leaning(&self, judgement: &Judgement) -> Option<TentativeCause> {
         let posterior = &judgement.posterior;
         let class = posterior.classes.first().filter(|class| !class.unobserved)?;
         let regions = posterior.regions_of(class).into_iter();
-        Some(Leaning {
+        Some(TentativeCause {
             class: regions.map(|region| region.describe(&self.world)).collect(),
             probability: class.mass.min(1.0),
         })
     }
 
     /// What the subjects that fail without a verdict lean to, where that is not "nothing is wrong".
-    pub(crate) fn leanings(&self) -> impl Iterator<Item = &Leaning> {
+    pub(crate) fn leanings(&self) -> impl Iterator<Item = &TentativeCause> {
         let failing = self.judgement.leanings.iter();
         failing
             .filter(|(unit, _)| self.judgement.investigating.contains_key(unit))
@@ -227,64 +227,74 @@ impl Engine {
             .collect()
     }
 
-    pub(super) fn subject_of(unit: &Unit) -> Subject {
+    pub(super) fn subject_of(unit: &JudgementUnit) -> Subject {
         match unit {
-            Unit::Front(front) => Subject::Front(*front),
-            Unit::Endpoints(service, _) => Subject::Service(service.clone()),
-            Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
-            Unit::Dns => Subject::Name("every name".to_owned()),
-            Unit::Mesh => Subject::Network,
-            Unit::Slow(inner) => Self::subject_of(inner),
+            JudgementUnit::Front(front) => Subject::Front(*front),
+            JudgementUnit::Endpoints(service, _) => Subject::Service(service.clone()),
+            JudgementUnit::Target(target) | JudgementUnit::Whole(target) => Subject::Target(target.clone()),
+            JudgementUnit::Dns => Subject::Name("every name".to_owned()),
+            JudgementUnit::Mesh => Subject::Network,
+            JudgementUnit::Slow(inner) => Self::subject_of(inner),
         }
     }
 
-    fn has_worked(&self, unit: &Unit, region: Region) -> bool {
+    fn has_worked(&self, unit: &JudgementUnit, region: Region) -> bool {
         match (unit, region) {
             (_, Region::DnsName(name)) => self.experience.resolved.contains(&name),
             // A prober that joins answers no echo before its first plan.
-            (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => {
+            (JudgementUnit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => {
                 self.experience.answered.contains(&node)
             }
             _ => self.ever_worked(unit),
         }
     }
 
-    pub(super) fn ever_worked(&self, unit: &Unit) -> bool {
+    pub(super) fn ever_worked(&self, unit: &JudgementUnit) -> bool {
         match unit {
-            Unit::Front(front) => {
-                self.experience.worked.contains(&Block::plain(Of::Vip(*front)))
+            JudgementUnit::Front(front) => {
+                self.experience
+                    .worked
+                    .contains(&CellBlock::plain(EvidenceKind::Vip(*front)))
                     || self
                         .targets_of(unit)
                         .iter()
                         .any(|target| self.matrix.ever_ok(target, &self.world))
             }
-            Unit::Endpoints(..) => {
+            JudgementUnit::Endpoints(..) => {
                 let (own, _) = self.blocks_of(unit);
                 own.iter().any(|block| self.experience.worked.contains(block))
             }
-            Unit::Target(target) | Unit::Whole(target) => self.matrix.ever_ok(target, &self.world),
-            Unit::Dns => self.experience.worked.contains(&Block::plain(Of::Dns)),
-            Unit::Mesh => self.experience.worked.contains(&Block::plain(Of::Mesh)),
+            JudgementUnit::Target(target) | JudgementUnit::Whole(target) => {
+                self.matrix.ever_ok(target, &self.world)
+            }
+            JudgementUnit::Dns => self
+                .experience
+                .worked
+                .contains(&CellBlock::plain(EvidenceKind::Dns)),
+            JudgementUnit::Mesh => self
+                .experience
+                .worked
+                .contains(&CellBlock::plain(EvidenceKind::Mesh)),
             // Only successes can be slow.
-            Unit::Slow(_) => true,
+            JudgementUnit::Slow(_) => true,
         }
     }
 
-    fn scope(&self, unit: &Unit, judgement: &Judgement, finding: &Finding) -> Scope {
-        if let Unit::Slow(inner) = unit {
+    fn scope(&self, unit: &JudgementUnit, judgement: &Judgement, finding: &Finding) -> Scope {
+        if let JudgementUnit::Slow(inner) = unit {
             return Scope::Slow(Box::new(self.scope(inner, judgement, finding)));
         }
         if finding.region.is_global() {
             return Scope::Cluster;
         }
         match unit {
-            Unit::Front(front) => self
+            JudgementUnit::Front(front) => self
                 .cluster
                 .topology
                 .front(front)
                 .map_or(Scope::Front(*front), |info| Scope::Service(info.service.clone())),
-            Unit::Endpoints(service, _) => Scope::Service(service.clone()),
-            Unit::Target(target) => {
+            JudgementUnit::Endpoints(service, _) => Scope::Service(service.clone()),
+            JudgementUnit::Target(target) => {
                 let placed = self.cluster.topology.targets().get(target);
                 match placed.and_then(|p| p.entry.as_ref()) {
                     // A broken endpoint or front is the same whatever the phase it breaks.
@@ -297,8 +307,8 @@ impl Engine {
                     None => Scope::Target(target.clone()),
                 }
             }
-            Unit::Whole(target) => Scope::Target(target.clone()),
-            Unit::Dns | Unit::Mesh | Unit::Slow(_) => Scope::Cluster,
+            JudgementUnit::Whole(target) => Scope::Target(target.clone()),
+            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Slow(_) => Scope::Cluster,
         }
     }
 
@@ -318,10 +328,10 @@ impl Engine {
     }
 
     /// Everything that a subject's failure keeps people from.
-    pub(super) fn targets_of(&self, unit: &Unit) -> Vec<TargetId> {
+    pub(super) fn targets_of(&self, unit: &JudgementUnit) -> Vec<TargetId> {
         match unit {
-            Unit::Target(target) | Unit::Whole(target) => vec![target.clone()],
-            Unit::Front(front) => {
+            JudgementUnit::Target(target) | JudgementUnit::Whole(target) => vec![target.clone()],
+            JudgementUnit::Front(front) => {
                 let mut targets: BTreeSet<TargetId> =
                     self.matrix.targets_of(front, &self.world).cloned().collect();
                 if let Some(info) = self.cluster.topology.front(front) {
@@ -335,25 +345,25 @@ impl Engine {
                 }
                 targets.into_iter().collect()
             }
-            Unit::Endpoints(service, port) => {
+            JudgementUnit::Endpoints(service, port) => {
                 let hosts = self.cluster.hosts.get(&(service.clone(), *port));
                 hosts.cloned().unwrap_or_default()
             }
-            Unit::Slow(inner) => self.targets_of(inner),
-            Unit::Dns | Unit::Mesh => Vec::new(),
+            JudgementUnit::Slow(inner) => self.targets_of(inner),
+            JudgementUnit::Dns | JudgementUnit::Mesh => Vec::new(),
         }
     }
 
     fn desk<'a>(
         &'a self,
-        unit: &'a Unit,
+        unit: &'a JudgementUnit,
         judgement: &'a Judgement,
         finding: &Finding,
         facts: &[PriorFact],
-    ) -> Desk<'a> {
+    ) -> VerdictContext<'a> {
         let front = self.front_of_unit(unit);
         let start = judgement.case.start;
-        let sum = |block: &Block| {
+        let sum = |block: &CellBlock| {
             let mut cells = RoundCells::new();
             if let Some(ring) = self.evidence.blocks.get(block) {
                 ring.sum_into(start, &mut cells);
@@ -361,21 +371,23 @@ impl Engine {
             cells
         };
         let siblings = match (unit, front.and_then(|f| self.cluster.topology.front(&f))) {
-            (Unit::Front(own), Some(info)) => self
+            (JudgementUnit::Front(own), Some(info)) => self
                 .cluster
                 .topology
                 .fronts()
                 .iter()
                 .filter(|(other, i)| *other != own && i.service == info.service)
-                .map(|(other, _)| (*other, sum(&Block::plain(Of::Vip(*other)))))
+                .map(|(other, _)| (*other, sum(&CellBlock::plain(EvidenceKind::Vip(*other)))))
                 .filter(|(_, cells)| !cells.is_empty())
                 .collect(),
             _ => Vec::new(),
         };
-        let everywhere = (finding.region.is_global() && matches!(unit, Unit::Mesh | Unit::Dns)).then(|| {
+        let everywhere = (finding.region.is_global()
+            && matches!(unit, JudgementUnit::Mesh | JudgementUnit::Dns))
+        .then(|| {
             let mut cells = RoundCells::new();
             for (block, ring) in &self.evidence.blocks {
-                if !block.slow && matches!(block.of, Of::Vip(_) | Of::Direct(..)) {
+                if !block.slow && matches!(block.of, EvidenceKind::Vip(_) | EvidenceKind::Direct(..)) {
                     ring.sum_into(start, &mut cells);
                 }
             }
@@ -396,7 +408,7 @@ impl Engine {
                 .filter_map(|block| self.evidence.pace.step(block.of, finding.failing.iter().copied()))
                 .max_by_key(|step| step.took)
         });
-        Desk {
+        VerdictContext {
             step: step.flatten(),
             topology: &self.cluster.topology,
             world: &self.world,
@@ -406,16 +418,17 @@ impl Engine {
             service: self.service_of_unit(unit),
             withdrawals: &self.cluster.withdrawals,
             resolver: match unit.plain() {
-                Unit::Dns => self
-                    .evidence
-                    .resolvers
-                    .view(&self.cluster.topology, &finding.failing, start),
+                JudgementUnit::Dns => {
+                    self.evidence
+                        .resolvers
+                        .view(&self.cluster.topology, &finding.failing, start)
+                }
                 _ => ResolverView::default(),
             },
             siblings,
             everywhere,
             ttl,
-            asked: Asked::default(),
+            asked: RequestedProbes::default(),
             facts: facts
                 .iter()
                 .filter(|fact| finding.class.iter().any(|region| fact.applies(*region)))

@@ -5,11 +5,11 @@ use parallax_model::{EventTime, Round};
 use super::Engine;
 use crate::{
     evidence::{
-        block::{Block, Of},
-        cells::Ring,
+        block::{CellBlock, EvidenceKind},
+        cells::RoundRing,
     },
-    incident::{Scope, Tracked},
-    inference::unit::Unit,
+    incident::{Scope, TrackedIncident},
+    inference::unit::JudgementUnit,
     regions::Region,
     topology::Topology,
 };
@@ -29,7 +29,7 @@ impl Engine {
         self.incidents = incidents;
     }
 
-    fn departed(&self, tracked: &Tracked, old: &Topology) -> Option<String> {
+    fn departed(&self, tracked: &TrackedIncident, old: &Topology) -> Option<String> {
         let topology = &self.cluster.topology;
         let left = |node| {
             let name = self.world.nodes.name(node);
@@ -40,7 +40,7 @@ impl Engine {
         }
         match tracked.region {
             // The mesh knows a node by its prober.
-            Region::Bnode(node) | Region::BnodeRemote(node) if tracked.is_only(&Unit::Mesh) => {
+            Region::Bnode(node) | Region::BnodeRemote(node) if tracked.is_only(&JudgementUnit::Mesh) => {
                 let name = self.world.nodes.name(node);
                 let asked = topology
                     .nodes()
@@ -78,14 +78,16 @@ impl Engine {
         if scope.is_some() {
             return scope;
         }
-        let gone = |unit: &Unit| match unit.plain() {
-            Unit::Target(target) => !topology.targets().contains_key(target),
-            Unit::Front(front) => {
+        let gone = |unit: &JudgementUnit| match unit.plain() {
+            JudgementUnit::Target(target) => !topology.targets().contains_key(target),
+            JudgementUnit::Front(front) => {
                 let published = old.front(front).is_some() || tracked.published.contains(front);
                 topology.front(front).is_none() && (published || tracked.departed.is_some())
             }
-            Unit::Endpoints(service, _) => topology.service(service).is_none(),
-            Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
+            JudgementUnit::Endpoints(service, _) => topology.service(service).is_none(),
+            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Whole(_) | JudgementUnit::Slow(_) => {
+                false
+            }
         };
         let subject = tracked.subject();
         tracked
@@ -101,9 +103,12 @@ impl Engine {
             let Scope::Front(front) = tracked.scope.plain() else {
                 return None;
             };
-            let visits = self.evidence.blocks.get(&Block::plain(Of::Vip(*front)));
+            let visits = self
+                .evidence
+                .blocks
+                .get(&CellBlock::plain(EvidenceKind::Vip(*front)));
             let last = visits
-                .and_then(Ring::last)
+                .and_then(RoundRing::last)
                 .max(tracked.restored.map(|restored| restored.judged))?;
             let speak = |client| {
                 let vantage = self.world.vantages.name(client);

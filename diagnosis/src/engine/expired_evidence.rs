@@ -9,30 +9,30 @@ use parallax_model::Round;
 
 use super::Engine;
 use crate::{
-    evidence::{block::Block, cells::CellKey},
+    evidence::{block::CellBlock, cells::CellKey},
     inference::{
         judgement::Judgement,
-        recovery::{Crossing, healthy_until},
-        unit::Unit,
+        recovery::{RegionCrossing, healthy_until},
+        unit::JudgementUnit,
     },
     regions::{
         Region,
-        paths::Scene,
-        share::{Alpha, alpha},
+        paths::SubjectPaths,
+        share::{PathShare, alpha},
     },
 };
 
 /// The last round in which each region of a subject proved healthy.
-pub(super) type Healed = BTreeMap<Region, Round>;
+pub(super) type HealthyRounds = BTreeMap<Region, Round>;
 
 impl Engine {
     /// Finds the named regions that proved healthy within the window of a judgement, and remembers until when. Returns
     /// the first round whose evidence still counts for all of them; nothing where the whole window does.
     pub(super) fn void(
         &mut self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &Judgement,
-        (own, controls): (&[Block], &[Block]),
+        (own, controls): (&[CellBlock], &[CellBlock]),
     ) -> Option<Round> {
         let case = &judgement.case;
         let mut latest = None;
@@ -62,14 +62,14 @@ impl Engine {
     /// What crossed a region in each round since one.
     fn crossings(
         &self,
-        own: &[Block],
-        controls: &[Block],
+        own: &[CellBlock],
+        controls: &[CellBlock],
         region: Region,
-        scene: &Scene,
+        scene: &SubjectPaths,
         start: Round,
-    ) -> BTreeMap<Round, Crossing> {
-        let mut shares: BTreeMap<CellKey, Alpha> = BTreeMap::new();
-        let mut rounds: BTreeMap<Round, Crossing> = BTreeMap::new();
+    ) -> BTreeMap<Round, RegionCrossing> {
+        let mut shares: BTreeMap<CellKey, PathShare> = BTreeMap::new();
+        let mut rounds: BTreeMap<Round, RegionCrossing> = BTreeMap::new();
         for block in own.iter().chain(controls) {
             let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;

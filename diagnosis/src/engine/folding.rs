@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Engine;
 use crate::{
     evidence::{
-        block::Block, booking::book, cells::ClosedCells, fold::Fold, ledger::Split, rounds::Waiting, row::Row,
+        block::CellBlock, booking::book, cells::ClosedCells, fold::RoundFold, ledger::OutcomeSplit,
+        rounds::PendingRow, row::Row,
     },
     ids::VantageIx,
 };
@@ -13,7 +14,7 @@ use crate::{
 impl Engine {
     /// Folds what a vantage has no more to say about. What was asked for, or is looked at as a whole, waits for the close.
     pub(super) fn fold_whole(&mut self, vantage: VantageIx) {
-        if self.rules.split == Split::Whole {
+        if self.rules.split == OutcomeSplit::Whole {
             return;
         }
         let plain = |row: &Row| row.assigned && row.whole.is_none();
@@ -29,10 +30,10 @@ impl Engine {
     }
 
     /// Numbers what is new, in the order of the fold.
-    pub(super) fn numbered(&mut self, waiting: Vec<Waiting>) -> Vec<Row> {
+    pub(super) fn numbered(&mut self, waiting: Vec<PendingRow>) -> Vec<Row> {
         let number = |waiting| match waiting {
-            Waiting::Row(row) => Some(row),
-            Waiting::Strange(vantage, recorded) => {
+            PendingRow::Row(row) => Some(row),
+            PendingRow::Strange(vantage, recorded) => {
                 Row::learn(&recorded, vantage, &mut self.world, &self.cluster.routes)
             }
         };
@@ -45,13 +46,13 @@ impl Engine {
         &mut self,
         rows: &[Row],
         asked: &[bool],
-        booked: &BTreeMap<Block, ClosedCells>,
-    ) -> BTreeMap<Block, ClosedCells> {
+        booked: &BTreeMap<CellBlock, ClosedCells>,
+    ) -> BTreeMap<CellBlock, ClosedCells> {
         let of_asked = rows.iter().zip(asked).filter(|(_, asked)| **asked);
         let clients: BTreeSet<VantageIx> = of_asked.map(|(row, _)| row.client).collect();
         let base = rows.iter().zip(asked);
         let base = base.filter(|(row, asked)| !**asked && clients.contains(&row.client));
-        let mut fold = Fold::default();
+        let mut fold = RoundFold::default();
         self.book(base.map(|(row, _)| row), &mut fold);
         let mut base = fold.close();
         let touches = |cells: &ClosedCells| cells.keys().any(|key| clients.contains(&key.client));
@@ -66,9 +67,9 @@ impl Engine {
     }
 
     /// Folds rows of a round; those of one client follow each other.
-    pub(super) fn fold(&mut self, rows: &[Row], fold: &mut Fold) {
+    pub(super) fn fold(&mut self, rows: &[Row], fold: &mut RoundFold) {
         self.book(rows.iter(), fold);
-        if self.rules.split == Split::Phases {
+        if self.rules.split == OutcomeSplit::Phases {
             self.evidence.pace.book(
                 rows,
                 &self.cluster.routes,
@@ -79,7 +80,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut Fold) {
+    pub(super) fn book<'r>(&mut self, rows: impl Iterator<Item = &'r Row>, fold: &mut RoundFold) {
         let (routes, world) = (&self.cluster.routes, &mut self.world);
         book(
             rows,

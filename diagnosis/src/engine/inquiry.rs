@@ -8,21 +8,21 @@ use parallax_model::{AssignmentId, Channel, EventTime, Front, Round, TargetId};
 use super::Engine;
 use crate::{
     evidence::{
-        block::{Block, Of},
-        cells::{CellKey, Counts, Dest, RoundCells},
-        ledger::Split,
+        block::{CellBlock, EvidenceKind},
+        cells::{CellCounts, CellKey, Destination, RoundCells},
+        ledger::OutcomeSplit,
     },
-    explanation::{Asked, separation::Ways},
+    explanation::{RequestedProbes, separation::SeparatingProbes},
     inference::{
         judgement::{FailingCells, Finding, Judgement, judge},
         likelihood::Likelihood,
         prior::PriorFact,
-        unit::Unit,
+        unit::JudgementUnit,
     },
     regions::{Region, share::alpha},
     requests::{
-        ASIDE, Ask, Beliefs, Ground, Plea, Spot, To, Variant, Want, by_kinds, candidates, choose, decided_by,
-        follow_ups, why_not,
+        ASIDE, ExplanationWeights, ProbeCapabilities, ProbeRequest, ProbeRequests, ProbeRoute, ProbeVariant,
+        RequestDestination, WantedProbe, by_kinds, candidates, choose, decided_by, follow_ups, why_not,
     },
 };
 
@@ -36,7 +36,7 @@ const APART: f64 = 0.1;
 /// What asking brought to one judgement.
 #[derive(Debug, Default)]
 pub(super) struct Inquiry {
-    ways: Ways,
+    ways: SeparatingProbes,
     /// What the asked probes alone showed; empty where none answered.
     asked: RoundCells,
     /// The judgement of the same window without them.
@@ -46,14 +46,14 @@ pub(super) struct Inquiry {
 
 impl Inquiry {
     /// What a verdict says of it.
-    pub(super) fn of(&self, engine: &Engine, judgement: &Judgement, finding: &Finding) -> Asked {
+    pub(super) fn of(&self, engine: &Engine, judgement: &Judgement, finding: &Finding) -> RequestedProbes {
         let decided_by = if self.asked.is_empty() {
             None
         } else {
             let without = self.without.as_deref();
             decided_by(judgement, finding, without, &self.asked, &engine.world)
         };
-        Asked {
+        RequestedProbes {
             ways: self.ways.clone(),
             decided_by,
             answers: self.answers.clone(),
@@ -64,19 +64,19 @@ impl Inquiry {
 impl Engine {
     /// Probes that are asked for beyond the plan, until they are answered or given up.
     #[must_use]
-    pub fn asks(&self) -> &[Ask] {
+    pub fn asks(&self) -> &[ProbeRequest] {
         self.asking.asks()
     }
 
     /// What was asked for, or asked again, with the round that was judged last.
-    pub(crate) fn fresh_asks(&self) -> &[Ask] {
+    pub(crate) fn fresh_asks(&self) -> &[ProbeRequest] {
         self.asking.fresh()
     }
 
     /// Finds what is open about a subject and what to ask; looks at what answers decided.
     pub(super) fn inquire(
         &mut self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &Judgement,
         failing: &FailingCells,
         facts: &[PriorFact],
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Questions of a judgement: the regions that are settled, and what is believed to join them.
-    fn questions(judgement: &Judgement, likelihood: &mut Likelihood) -> Vec<Beliefs> {
+    fn questions(judgement: &Judgement, likelihood: &mut Likelihood) -> Vec<ExplanationWeights> {
         let problem = judgement.case.problem();
         let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
         let mut fixed_sets: Vec<Vec<Region>> = judgement
@@ -123,25 +123,31 @@ impl Engine {
                 continue;
             }
             let case = &judgement.case;
-            questions.push(Beliefs::new(&case.data, &case.scene, &given, &fixed, likelihood));
+            questions.push(ExplanationWeights::new(
+                &case.data,
+                &case.scene,
+                &given,
+                &fixed,
+                likelihood,
+            ));
         }
         questions
     }
 
     fn plea(
         &mut self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &Judgement,
         failing: &FailingCells,
         round: Round,
-        ways: &mut Ways,
+        ways: &mut SeparatingProbes,
         likelihood: &mut Likelihood,
-    ) -> Plea {
+    ) -> ProbeRequests {
         let questions = Self::questions(judgement, likelihood);
         let speaking = self.asking.speaking();
         let ground = self.ground(unit, judgement, &speaking, round);
         let scene = &judgement.case.scene;
-        let mut lists: Vec<Vec<Want>> = Vec::new();
+        let mut lists: Vec<Vec<WantedProbe>> = Vec::new();
         let mut possible: Vec<CellKey> = Vec::new();
         for beliefs in &questions {
             let keys = candidates(beliefs, &ground);
@@ -170,7 +176,7 @@ impl Engine {
                 };
                 let asked = wants
                     .iter()
-                    .find(|w| w.variant == Variant::Plain && tells(&w.key));
+                    .find(|w| w.variant == ProbeVariant::Plain && tells(&w.key));
                 let way = match (asked, possible.iter().find(|key| tells(key))) {
                     (Some(want), _) => format!("asked for {}", self.in_words(unit, want)),
                     (None, Some(_)) => continue,
@@ -180,28 +186,28 @@ impl Engine {
                 ways.insert((finding.region, *other), way);
             }
         }
-        Plea {
+        ProbeRequests {
             suspect: judgement.p_healthy < 0.5,
             wants,
         }
     }
 
-    fn in_words(&self, unit: &Unit, want: &Want) -> String {
+    fn in_words(&self, unit: &JudgementUnit, want: &WantedProbe) -> String {
         self.ask_of(unit, want, EventTime(0))
             .map_or_else(|| want.key.channel.to_string(), |(ask, _)| ask.to_string())
     }
 
     fn ground<'a>(
         &'a self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &'a Judgement,
         speaking: &'a BTreeSet<crate::ids::VantageIx>,
         round: Round,
-    ) -> Ground<'a> {
+    ) -> ProbeCapabilities<'a> {
         let front = self.front_of_unit(unit);
         let (own, controls) = self.blocks_of(unit);
         let mut planned = Vec::new();
-        if self.rules.split == Split::Phases {
+        if self.rules.split == OutcomeSplit::Phases {
             // Several probes of one path and round share one vote.
             for block in own.iter().chain(&controls) {
                 let all = self.evidence.blocks.get(block).and_then(|ring| ring.at(round));
@@ -212,12 +218,15 @@ impl Engine {
         }
         let info = front.and_then(|f| self.cluster.topology.front(&f));
         let no_direct = match (unit, info) {
-            (Unit::Front(front), Some(info)) => {
+            (JudgementUnit::Front(front), Some(info)) => {
                 let silent = |direct| {
                     self.evidence.blocks.contains_key(&direct) && !self.experience.worked.contains(&direct)
                 };
                 let forbidden = self.direct_of(info).is_some_and(silent)
-                    && self.experience.worked.contains(&Block::plain(Of::Vip(*front)));
+                    && self
+                        .experience
+                        .worked
+                        .contains(&CellBlock::plain(EvidenceKind::Vip(*front)));
                 forbidden.then_some(
                     "no endpoint ever answered directly: a NetworkPolicy or mutual TLS may forbid it",
                 )
@@ -228,15 +237,15 @@ impl Engine {
             let service = self.cluster.topology.service(&info.service)?;
             service.ports.iter().find(|p| p.port == info.port)?.node_port
         });
-        Ground {
+        ProbeCapabilities {
             world: &self.world,
             scene: &judgement.case.scene,
             cells: &judgement.case.cells,
             speaking,
             planned,
-            front: front.filter(|_| !matches!(unit, Unit::Dns | Unit::Mesh)),
+            front: front.filter(|_| !matches!(unit, JudgementUnit::Dns | JudgementUnit::Mesh)),
             no_direct,
-            names: matches!(unit, Unit::Dns | Unit::Whole(_)),
+            names: matches!(unit, JudgementUnit::Dns | JudgementUnit::Whole(_)),
             node_port: port.is_some(),
             turn: round.0,
         }
@@ -250,23 +259,32 @@ impl Engine {
     }
 
     /// A wish as an ask, with names instead of numbers; nothing where the topology lacks one.
-    fn ask_of(&self, unit: &Unit, want: &Want, at: EventTime) -> Option<(Ask, Spot)> {
+    fn ask_of(
+        &self,
+        unit: &JudgementUnit,
+        want: &WantedProbe,
+        at: EventTime,
+    ) -> Option<(ProbeRequest, ProbeRoute)> {
         let key = &want.key;
         let vantage = self.world.vantages.name(key.client).clone();
         let front = self.front_of_unit(unit);
         let (target, to) = match (key.channel, key.dest) {
-            (Channel::Mesh, Dest::Peer(node)) => {
+            (Channel::Mesh, Destination::Peer(node)) => {
                 let node = self.world.nodes.name(node).clone();
-                (TargetId::new(format!("echo://{node}")).ok()?, To::Peer(node))
+                (
+                    TargetId::new(format!("echo://{node}")).ok()?,
+                    RequestDestination::Peer(node),
+                )
             }
-            (Channel::Dns, Dest::Name(name)) => {
+            (Channel::Dns, Destination::Name(name)) => {
                 let name = self.world.names.name(name).clone();
-                (self.target_named(&name)?, To::Name(name))
+                (self.target_named(&name)?, RequestDestination::Name(name))
             }
-            (Channel::Direct, Dest::Entry(pod)) => {
-                (self.host_of(unit)?, To::Entry(self.world.pods.name(pod).clone()))
-            }
-            (Channel::Vip | Channel::Proxied, _) => (self.host_of(unit)?, To::Front(front?)),
+            (Channel::Direct, Destination::Entry(pod)) => (
+                self.host_of(unit)?,
+                RequestDestination::Entry(self.world.pods.name(pod).clone()),
+            ),
+            (Channel::Vip | Channel::Proxied, _) => (self.host_of(unit)?, RequestDestination::Front(front?)),
             (Channel::NodePort, _) => {
                 let info = self.cluster.topology.front(&front?)?;
                 let service = self.cluster.topology.service(&info.service)?;
@@ -279,14 +297,14 @@ impl Engine {
                     .addresses
                     .first()?;
                 let node_port = Front::tcp(SocketAddr::new(address, port));
-                (self.host_of(unit)?, To::NodePort(node_port))
+                (self.host_of(unit)?, RequestDestination::NodePort(node_port))
             }
             _ => return None,
         };
         let aside = match want.variant {
-            Variant::Plain => String::new(),
-            Variant::Size(bytes) => format!("|{ASIDE}size={bytes}"),
-            Variant::DnsOverTcp => format!("|{ASIDE}tcp"),
+            ProbeVariant::Plain => String::new(),
+            ProbeVariant::Size(bytes) => format!("|{ASIDE}size={bytes}"),
+            ProbeVariant::DnsOverTcp => format!("|{ASIDE}tcp"),
         };
         let (prefix, channel) = (AssignmentId::ASKED, key.channel);
         let describe = |region: Region| region.describe(&self.world);
@@ -296,7 +314,7 @@ impl Engine {
             Some((a, b)) => format!("separates {} from {}", describe(a), describe(b)),
             None => "repeats what failed".to_owned(),
         });
-        let ask = Ask {
+        let ask = ProbeRequest {
             id: AssignmentId::new(format!("{prefix}{channel}|{target}|{to}{aside}")).ok()?,
             subject: Self::subject_of(unit),
             vantage,
@@ -312,13 +330,13 @@ impl Engine {
             bits: libm::round(want.bits * 1e4) / 1e4,
             since: at,
         };
-        Some((ask, Spot::of(key, front)))
+        Some((ask, ProbeRoute::of(key, front)))
     }
 
     /// A host to ask for on a subject's paths: one that enters where the subject's endpoints are, a named one first.
-    fn host_of(&self, unit: &Unit) -> Option<TargetId> {
+    fn host_of(&self, unit: &JudgementUnit) -> Option<TargetId> {
         let info = match unit {
-            Unit::Front(front) => self.cluster.topology.front(front),
+            JudgementUnit::Front(front) => self.cluster.topology.front(front),
             _ => None,
         };
         let mut hosts: Vec<(bool, TargetId)> =
@@ -355,7 +373,7 @@ impl Engine {
     /// Judges the same window once more without the asked probes.
     fn unask(
         &mut self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &Judgement,
         facts: &[PriorFact],
         inquiry: &mut Inquiry,
@@ -368,12 +386,12 @@ impl Engine {
             let base = cells.get(key).cloned().unwrap_or_default();
             if all.seen_n > base.seen_n {
                 let f = all.f.saturating_sub(base.f);
-                let counts = Counts {
+                let counts = CellCounts {
                     n: all.n.saturating_sub(base.n).max(f),
                     f,
                     seen_n: all.seen_n - base.seen_n,
                     seen_f: all.seen_f.saturating_sub(base.seen_f),
-                    ..Counts::default()
+                    ..CellCounts::default()
                 };
                 inquiry.asked.insert(*key, counts);
             }
@@ -389,7 +407,7 @@ impl Engine {
 }
 
 /// The first of each list, then the second of each, without repetition.
-fn in_turn(lists: &[Vec<Want>]) -> Vec<Want> {
+fn in_turn(lists: &[Vec<WantedProbe>]) -> Vec<WantedProbe> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();

@@ -3,7 +3,7 @@
 use parallax_model::{EventTime, Micros};
 
 use super::Engine;
-use crate::{evidence::cells::Ring, requests::Asking, settings::Settings};
+use crate::{evidence::cells::RoundRing, requests::OutstandingRequests, settings::Settings};
 
 impl Engine {
     /// The configuration says something else since `at`; whoever calls has judged what was over by then.
@@ -21,7 +21,7 @@ impl Engine {
             return;
         }
         self.evidence.rounds.divide(self.settings, at);
-        self.evidence.blocks.values_mut().for_each(Ring::clear);
+        self.evidence.blocks.values_mut().for_each(RoundRing::clear);
         self.evidence.folds.clear();
         self.evidence.restarted.clear();
         for state in self.judgement.units.values_mut() {
@@ -32,7 +32,7 @@ impl Engine {
         self.judgement.investigating.clear();
         self.judgement.leanings.clear();
         self.judgement.unexplained.clear();
-        self.asking = Asking::default();
+        self.asking = OutstandingRequests::default();
         self.judgement.beside.clear();
         self.findings.start_over();
         self.matrix.divide(old, self.settings);

@@ -8,24 +8,24 @@ use parallax_model::{Channel, EventTime, Round};
 use super::{Engine, inquiry::Inquiry};
 use crate::{
     evidence::{
-        block::{Block, Of},
-        cells::{CellKey, Dest, MANY_CELLS, Near, RoundCells},
-        ledger::Split,
+        block::{CellBlock, EvidenceKind},
+        cells::{CellKey, Destination, MANY_CELLS, RoundCells, SmallSample},
+        ledger::OutcomeSplit,
     },
     ids::NodeIx,
     inference::{
-        judgement::{Case, FailingCells, Judgement, judge},
-        likelihood::{Grid, Likelihood},
-        look_elsewhere::Doubt,
+        judgement::{FailingCells, Judgement, JudgementInput, judge},
+        likelihood::{Likelihood, RateGrid},
+        look_elsewhere::ResidualDoubt,
         prior::PriorFact,
-        unit::Unit,
+        unit::JudgementUnit,
     },
-    regions::paths::Scene,
+    regions::paths::SubjectPaths,
 };
 
 impl Engine {
     /// Takes the subject's own cells of a round into its sums and into the tests that end its incidents.
-    pub(super) fn step(&mut self, unit: &Unit, round: Round) {
+    pub(super) fn step(&mut self, unit: &JudgementUnit, round: Round) {
         let (own, _) = self.blocks_of(unit);
         let totals = own
             .iter()
@@ -67,10 +67,10 @@ impl Engine {
         }
     }
 
-    pub(super) fn scene(&self, unit: &Unit, cells: &RoundCells) -> Scene {
-        let mut scene = Scene {
+    pub(super) fn scene(&self, unit: &JudgementUnit, cells: &RoundCells) -> SubjectPaths {
+        let mut scene = SubjectPaths {
             nodes: Arc::clone(&self.cluster.nodes),
-            ..Scene::default()
+            ..SubjectPaths::default()
         };
         let front = self.front_of_unit(unit);
         match (front, self.service_of_unit(unit)) {
@@ -85,7 +85,7 @@ impl Engine {
         scene
     }
 
-    pub(super) fn judge_unit(&mut self, unit: &Unit, round: Round, at: EventTime) {
+    pub(super) fn judge_unit(&mut self, unit: &JudgementUnit, round: Round, at: EventTime) {
         let Some(state) = self.judgement.units.get(unit) else {
             return;
         };
@@ -107,7 +107,7 @@ impl Engine {
         let windows = state.streams.windows(floor);
         let background = state.quiet.background();
         let facts = self.facts(unit);
-        let grid = Grid {
+        let grid = RateGrid {
             fine: self.is_blind(&own, &controls, floor),
             background,
         };
@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// Nothing is open about a subject.
-    fn leave(&mut self, unit: &Unit) {
+    fn leave(&mut self, unit: &JudgementUnit) {
         self.judgement.investigating.remove(unit);
         self.judgement.leanings.remove(unit);
         self.judgement.unexplained.remove(unit);
@@ -160,8 +160,8 @@ impl Engine {
     /// Judges a subject on the window that speaks loudest, with evidence from a round on.
     fn judge_windows(
         &mut self,
-        unit: &Unit,
-        (own, controls): (&[Block], &[Block]),
+        unit: &JudgementUnit,
+        (own, controls): (&[CellBlock], &[CellBlock]),
         (windows, floor): (BTreeSet<Round>, Round),
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
@@ -178,41 +178,44 @@ impl Engine {
 
     /// How many addresses of nodes anybody went to: none of the others is a question that is asked.
     pub(super) fn machines_met(&self) -> usize {
-        let met = |block: &&Block| {
+        let met = |block: &&CellBlock| {
             !block.slow
-                && matches!(block.of, Of::Vip(front) if self.cluster.topology.machine(&front).is_some())
+                && matches!(block.of, EvidenceKind::Vip(front) if self.cluster.topology.machine(&front).is_some())
         };
         self.evidence.blocks.keys().filter(met).count()
     }
 
     /// Fronts and targets are judged each on its own.
-    pub(crate) fn doubt(&self, unit: &Unit) -> Doubt {
+    pub(crate) fn doubt(&self, unit: &JudgementUnit) -> ResidualDoubt {
         match (self.rules.split, unit.plain()) {
-            (Split::Phases, Unit::Front(_) | Unit::Endpoints(..) | Unit::Target(_)) => {
+            (
+                OutcomeSplit::Phases,
+                JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_),
+            ) => {
                 let fronts = self.cluster.topology.fronts().len() + self.evidence.met;
-                Doubt::among(fronts + self.cluster.topology.targets().len())
+                ResidualDoubt::among(fronts + self.cluster.topology.targets().len())
             }
-            _ => Doubt::among(1),
+            _ => ResidualDoubt::among(1),
         }
     }
 
     /// Nothing in the evidence says which endpoint a probe reached.
-    fn is_blind(&self, own: &[Block], controls: &[Block], floor: Round) -> bool {
+    fn is_blind(&self, own: &[CellBlock], controls: &[CellBlock], floor: Round) -> bool {
         let mut rings = own
             .iter()
             .chain(controls)
             .filter_map(|block| self.evidence.blocks.get(block));
         !rings.any(|ring| {
             let mut keys = ring.since(floor).flat_map(|(_, cells)| cells.keys());
-            keys.any(|key| matches!(key.dest, Dest::Entry(_) | Dest::Peer(_)))
+            keys.any(|key| matches!(key.dest, Destination::Entry(_) | Destination::Peer(_)))
         })
     }
 
     /// The cells of a subject since a round; `unasked` leaves out what was asked for beyond the plan.
     pub(super) fn cells_since(
         &self,
-        own: &[Block],
-        controls: &[Block],
+        own: &[CellBlock],
+        controls: &[CellBlock],
         start: Round,
         unasked: bool,
     ) -> RoundCells {
@@ -229,7 +232,14 @@ impl Engine {
         cells
     }
 
-    fn sum(&self, blocks: &[Block], start: Round, unasked: bool, sums: &mut RoundCells, near: Option<&Near>) {
+    fn sum(
+        &self,
+        blocks: &[CellBlock],
+        start: Round,
+        unasked: bool,
+        sums: &mut RoundCells,
+        near: Option<&SmallSample>,
+    ) {
         for block in blocks {
             let Some(ring) = self.evidence.blocks.get(block) else {
                 continue;
@@ -246,7 +256,7 @@ impl Engine {
     }
 
     /// The clients on, and the way to, every node at which one of the cells starts or ends.
-    fn near(&self, cells: &RoundCells) -> Near {
+    fn near(&self, cells: &RoundCells) -> SmallSample {
         let ends = |key: &CellKey| {
             [
                 self.cluster.nodes.of_client(key.client),
@@ -255,31 +265,31 @@ impl Engine {
         };
         let nodes: BTreeSet<NodeIx> = cells.keys().flat_map(ends).flatten().collect();
         let clients = self.cluster.nodes.clients.iter();
-        Near {
+        SmallSample {
             clients: clients
                 .filter(|(_, node)| node.is_some_and(|node| nodes.contains(&node)))
                 .map(|(client, _)| client)
                 .collect(),
-            dests: nodes.into_iter().map(Dest::Peer).collect(),
+            dests: nodes.into_iter().map(Destination::Peer).collect(),
         }
     }
 
     /// A window of a subject's cells as a case to judge.
     pub(super) fn case(
         &mut self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         start: Round,
         cells: RoundCells,
         facts: &[PriorFact],
         likelihood: &mut Likelihood,
-    ) -> Case {
+    ) -> JudgementInput {
         let scene = self.scene(unit, &cells);
         let channels: BTreeSet<Channel> = cells.keys().map(|key| key.channel).collect();
         let kinds = unit.kinds(&scene, &channels);
-        let case = Case::new(start, cells, scene, &self.world, &kinds, facts);
+        let case = JudgementInput::new(start, cells, scene, &self.world, &kinds, facts);
         if matches!(
             unit.plain(),
-            Unit::Front(_) | Unit::Endpoints(..) | Unit::Target(_)
+            JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) | JudgementUnit::Target(_)
         ) {
             case.with_pool(self.pool(unit, start), likelihood)
         } else {
@@ -289,8 +299,8 @@ impl Engine {
 
     pub(super) fn failing_cells(
         &self,
-        own: &[Block],
-        controls: &[Block],
+        own: &[CellBlock],
+        controls: &[CellBlock],
         floor: Round,
         unasked: bool,
     ) -> (BTreeSet<Round>, FailingCells) {

@@ -19,7 +19,7 @@ mod topology_change;
 mod unreadable_cluster;
 mod usual_answers;
 
-pub(crate) use conclusion::Leaning;
+pub(crate) use conclusion::TentativeCause;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,24 +29,24 @@ use std::{
 use parallax_model::{Channel, EventTime, Outcome, Placement, Recorded, Round, Vantage};
 
 use self::{
-    checkpoint::Resumed,
-    state::{Attendance, ClusterState, EvidenceState, Experience, HazardState, JudgementState},
+    checkpoint::ResumePoint,
+    state::{ClusterState, EvidenceState, HazardState, JudgementState, ProberPresence, TargetExperience},
 };
 use crate::{
     evidence::{
-        block::{Block, Of},
-        cells::{ClosedCells, Dest},
-        ledger::Split,
-        rounds::{Refused, Rounds},
+        block::{CellBlock, EvidenceKind},
+        cells::{ClosedCells, Destination},
+        ledger::OutcomeSplit,
+        rounds::{OpenRounds, RefusalReason},
         routes::{Routes, front_of},
         row::Row,
     },
-    findings::{Facts, Findings, hazards},
-    ids::{VantageIx, World},
-    incident::{Event, Incidents, known_at},
-    matrix::{Matrix, Place, by_mesh},
-    regions::paths::Nodes,
-    requests::{Asking, is_aside},
+    findings::{Findings, ObservedFacts, hazards},
+    ids::{NameRegistry, VantageIx},
+    incident::{Event, IncidentLog, known_at},
+    matrix::{CellPosition, Matrix, by_mesh},
+    regions::paths::MeshNodes,
+    requests::{OutstandingRequests, is_aside},
     settings::Settings,
     topology::Topology,
     view::{Counters, View},
@@ -54,7 +54,7 @@ use crate::{
 
 /// What became of one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Booked {
+pub enum ObservationResult {
     /// It will be judged with its round.
     Counted {
         /// Where client and entry sit.
@@ -72,9 +72,9 @@ pub enum Booked {
 
 /// How a stream is judged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rules {
+pub(crate) struct JudgementRules {
     /// How a probe's outcome is shared among subjects.
-    pub(crate) split: Split,
+    pub(crate) split: OutcomeSplit,
     /// What never worked opens no incident.
     pub(crate) must_have_worked: bool,
     /// The Service implementation is known and is not kube-proxy.
@@ -83,10 +83,10 @@ pub(crate) struct Rules {
     pub(crate) affinity: bool,
 }
 
-impl Default for Rules {
+impl Default for JudgementRules {
     fn default() -> Self {
         Self {
-            split: Split::Phases,
+            split: OutcomeSplit::Phases,
             must_have_worked: true,
             foreign_proxy: false,
             affinity: false,
@@ -98,53 +98,53 @@ impl Default for Rules {
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
-    rules: Rules,
+    rules: JudgementRules,
     /// Numbers for names.
-    world: World,
+    world: NameRegistry,
     cluster: ClusterState,
     evidence: EvidenceState,
-    experience: Experience,
-    attendance: Attendance,
+    experience: TargetExperience,
+    attendance: ProberPresence,
     judgement: JudgementState,
-    incidents: Incidents,
-    asking: Asking,
+    incidents: IncidentLog,
+    asking: OutstandingRequests,
     matrix: Matrix,
     findings: Findings,
     hazards: HazardState,
     counters: Counters,
     /// Where it took up what another process left.
-    resumed: Option<Resumed>,
+    resumed: Option<ResumePoint>,
 }
 
 impl Engine {
     /// An engine that knows nothing yet.
     #[must_use]
     pub fn new(settings: Settings, topology: Arc<Topology>) -> Self {
-        Self::with_rules(settings, topology, Rules::default())
+        Self::with_rules(settings, topology, JudgementRules::default())
     }
 
     /// An engine for a run that somebody asked for: what never worked is named too.
     #[must_use]
     pub fn on_demand(settings: Settings, topology: Arc<Topology>) -> Self {
-        let rules = Rules {
+        let rules = JudgementRules {
             must_have_worked: false,
-            ..Rules::default()
+            ..JudgementRules::default()
         };
         Self::with_rules(settings, topology, rules)
     }
 
-    pub(crate) fn with_rules(settings: Settings, topology: Arc<Topology>, rules: Rules) -> Self {
+    pub(crate) fn with_rules(settings: Settings, topology: Arc<Topology>, rules: JudgementRules) -> Self {
         let mut engine = Self {
             settings,
             rules,
-            world: World::default(),
+            world: NameRegistry::default(),
             cluster: ClusterState::new(topology),
             evidence: EvidenceState::new(settings),
-            experience: Experience::default(),
-            attendance: Attendance::default(),
+            experience: TargetExperience::default(),
+            attendance: ProberPresence::default(),
             judgement: JudgementState::new(),
-            incidents: Incidents::default(),
-            asking: Asking::default(),
+            incidents: IncidentLog::default(),
+            asking: OutstandingRequests::default(),
             matrix: Matrix::default(),
             findings: Findings::default(),
             hazards: HazardState::default(),
@@ -162,7 +162,7 @@ impl Engine {
     /// Numbers the topology's names in their own order, before any observation does.
     fn learn_names(&mut self) {
         let topology = Arc::clone(&self.cluster.topology);
-        self.cluster.nodes = Arc::new(Nodes::new(&topology, &mut self.world, &self.cluster.known));
+        self.cluster.nodes = Arc::new(MeshNodes::new(&topology, &mut self.world, &self.cluster.known));
         self.cluster.routes = Routes::new(&topology, &mut self.world);
         self.cluster.prior_facts.clear();
         self.cluster.hosts.clear();
@@ -181,13 +181,13 @@ impl Engine {
     fn look_ahead(&mut self, now: EventTime, new_topology: bool) {
         let pulse = self.matrix.pulse(now, self.settings);
         let mut facts = if new_topology || pulse != self.hazards.pulse {
-            Facts::of(
+            ObservedFacts::of(
                 &self.cluster.topology,
                 &self.world,
                 self.matrix.seen(now, self.settings),
             )
         } else {
-            Facts {
+            ObservedFacts {
                 published: BTreeMap::new(),
                 ..self.hazards.facts.clone()
             }
@@ -201,48 +201,48 @@ impl Engine {
     }
 
     /// Books one observation into its round.
-    pub fn observe(&mut self, recorded: &Recorded) -> Booked {
+    pub fn observe(&mut self, recorded: &Recorded) -> ObservationResult {
         self.observe_as(recorded).0
     }
 
     /// The same, and the observation as it is judged where that is not what its prober saw: what our own parts caused was
     /// never asked, and an answer unlike all before is a failure.
-    pub fn observe_as(&mut self, recorded: &Recorded) -> (Booked, Option<Recorded>) {
+    pub fn observe_as(&mut self, recorded: &Recorded) -> (ObservationResult, Option<Recorded>) {
         let otherwise = if self.own_doing(recorded) {
             Some(presence::unasked(recorded))
         } else {
             self.unlike_before(recorded)
         };
         let booked = self.take(otherwise.as_ref().unwrap_or(recorded));
-        if matches!(booked, Booked::Counted { .. }) {
+        if matches!(booked, ObservationResult::Counted { .. }) {
             self.note_answer(recorded);
         }
         (booked, otherwise)
     }
 
-    fn take(&mut self, recorded: &Recorded) -> Booked {
+    fn take(&mut self, recorded: &Recorded) -> ObservationResult {
         let observation = &recorded.observation;
         let known_target = observation.channel == Channel::Mesh
             || self.cluster.topology.targets().contains_key(&observation.target)
             || self.cluster.topology.is_apart(&observation.target);
         if !known_target || !is_known(&self.cluster.known, &self.cluster.topology, &recorded.vantage) {
             self.counters.unknown += 1;
-            return Booked::Unknown;
+            return ObservationResult::Unknown;
         }
         // Known vantages are numbered with the topology, others as soon as they speak.
         let vantage = self.world.vantages.intern(&recorded.vantage);
         let (world, routes) = (&self.world, &self.cluster.routes);
         let row = || Row::of(recorded, vantage, world, routes);
         match self.evidence.rounds.put(vantage, recorded, row) {
-            Err(Refused::Implausible) => {
+            Err(RefusalReason::Implausible) => {
                 self.counters.implausible += 1;
-                return Booked::Implausible;
+                return ObservationResult::Implausible;
             }
-            Err(Refused::Late) => {
+            Err(RefusalReason::Late) => {
                 self.counters.late += 1;
-                return Booked::Late;
+                return ObservationResult::Late;
             }
-            Err(Refused::Duplicate) => return Booked::Late,
+            Err(RefusalReason::Duplicate) => return ObservationResult::Late,
             Ok(()) => {}
         }
         if !self.cluster.known.contains(&recorded.vantage) {
@@ -264,7 +264,7 @@ impl Engine {
             .former
             .placement(&self.cluster.topology, asked, observation.at);
         if !beside {
-            let place = Place {
+            let place = CellPosition {
                 vantage,
                 target: self.world.targets.get(&observation.target),
                 front,
@@ -280,10 +280,10 @@ impl Engine {
         }
         if matches!(observation.outcome, Outcome::NotAsked { .. }) {
             self.counters.own_faults += 1;
-            return Booked::OwnFault;
+            return ObservationResult::OwnFault;
         }
         self.counters.counted += 1;
-        Booked::Counted { placement }
+        ObservationResult::Counted { placement }
     }
 
     /// A vantage says that everything it started before `complete` has been observed: the round may close early once
@@ -386,30 +386,30 @@ impl Engine {
         self.incidents.events()
     }
 
-    fn note_successes(&mut self, block: &Block, cells: &ClosedCells, end: EventTime) {
+    fn note_successes(&mut self, block: &CellBlock, cells: &ClosedCells, end: EventTime) {
         if cells.values().any(|c| c.n > c.f) {
             self.experience.worked.insert(*block);
         }
         let succeeded = cells.iter().filter(|(_, counts)| counts.n > counts.f);
         let dests = succeeded.map(|(key, _)| key.dest);
         match block.of {
-            Of::Mesh => self
+            EvidenceKind::Mesh => self
                 .experience
                 .answered
                 .extend(dests.filter_map(|dest| match dest {
-                    Dest::Peer(node) => Some(node),
+                    Destination::Peer(node) => Some(node),
                     _ => None,
                 })),
-            Of::Dns => {
+            EvidenceKind::Dns => {
                 for dest in dests {
-                    if let Dest::Name(name) = dest
+                    if let Destination::Name(name) = dest
                         && self.experience.resolved.insert(name)
                     {
                         self.note_first_answer(name, end);
                     }
                 }
             }
-            Of::Vip(_) | Of::Direct(..) | Of::Target(_) => {}
+            EvidenceKind::Vip(_) | EvidenceKind::Direct(..) | EvidenceKind::Target(_) => {}
         }
     }
 
@@ -443,7 +443,7 @@ impl Engine {
                 && clients
                     .iter()
                     .all(|c| silent.contains(self.world.vantages.name(*c)));
-            (all_silent || now - end > Rounds::patience(self.settings))
+            (all_silent || now - end > OpenRounds::patience(self.settings))
                 .then(|| " (no fresh evidence: the vantages that saw it are silent)".to_owned())
         });
         let not_excluded = by_mesh(&self.cluster.topology, &vantages);

@@ -6,14 +6,14 @@ use parallax_model::NodeName;
 use super::Engine;
 use crate::{
     evidence::{
-        block::Of,
-        cells::{Counts, Dest, RoundCells},
+        block::EvidenceKind,
+        cells::{CellCounts, Destination, RoundCells},
         weights::probes,
     },
     ids::NodeIx,
     inference::{
         judgement::{Finding, Judgement},
-        unit::Unit,
+        unit::JudgementUnit,
     },
     regions::{Region, share::alpha},
 };
@@ -29,12 +29,12 @@ const SUREST: f64 = 0.99;
 
 /// Probes into one node, as people read them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Tally {
+struct NodeProbeCounts {
     passed: f64,
     failed: f64,
 }
 
-impl Tally {
+impl NodeProbeCounts {
     fn rate(self) -> Option<f64> {
         let all = self.passed + self.failed;
         (all > 0.0).then(|| self.failed / all)
@@ -54,7 +54,7 @@ impl Engine {
     /// direct connections to the pods there that are no probers, since the first failure: they would fail as often.
     pub(super) fn only_its_prober(
         &self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &Judgement,
         finding: &Finding,
     ) -> Option<&NodeName> {
@@ -65,16 +65,18 @@ impl Engine {
     }
 
     /// Direct connections of the other nodes to pods of a node that are no probers.
-    fn direct_into(&self, node: NodeIx, finding: &Finding, judgement: &Judgement) -> Tally {
+    fn direct_into(&self, node: NodeIx, finding: &Finding, judgement: &Judgement) -> NodeProbeCounts {
         let nodes = &judgement.case.scene.nodes;
         let mut cells = RoundCells::new();
         for (block, ring) in &self.evidence.blocks {
-            if !block.slow && matches!(block.of, Of::Direct(..)) {
+            if !block.slow && matches!(block.of, EvidenceKind::Direct(..)) {
                 ring.sum_into(finding.first_failure, &mut cells);
             }
         }
         let there = cells.iter().filter(|(key, _)| {
-            let Dest::Entry(pod) = key.dest else { return false };
+            let Destination::Entry(pod) = key.dest else {
+                return false;
+            };
             nodes.pods.get(&pod) == Some(&node)
                 && nodes.prober_pods.get(&pod).is_none()
                 && nodes.clients.get(&key.client).copied().flatten() != Some(node)
@@ -84,15 +86,15 @@ impl Engine {
 }
 
 /// The node that a verdict of the mesh accuses.
-const fn accused(unit: &Unit, finding: &Finding) -> Option<NodeIx> {
+const fn accused(unit: &JudgementUnit, finding: &Finding) -> Option<NodeIx> {
     match (unit, finding.region) {
-        (Unit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => Some(node),
+        (JudgementUnit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => Some(node),
         _ => None,
     }
 }
 
 /// The echoes that the region of a finding would break.
-fn echoes<'a>(judgement: &'a Judgement, finding: &Finding) -> impl Iterator<Item = &'a Counts> {
+fn echoes<'a>(judgement: &'a Judgement, finding: &Finding) -> impl Iterator<Item = &'a CellCounts> {
     let (case, region) = (&judgement.case, finding.region);
     let broken = case
         .cells
@@ -102,9 +104,9 @@ fn echoes<'a>(judgement: &'a Judgement, finding: &Finding) -> impl Iterator<Item
 }
 
 /// Sums weights into probes.
-fn tally(counts: impl Iterator<Item = (u64, u64)>) -> Tally {
+fn tally(counts: impl Iterator<Item = (u64, u64)>) -> NodeProbeCounts {
     let (n, f) = counts.fold((0, 0), |(n, f), (more_n, more_f)| (n + more_n, f + more_f));
-    Tally {
+    NodeProbeCounts {
         passed: probes(n - f),
         failed: probes(f),
     }

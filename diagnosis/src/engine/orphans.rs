@@ -8,7 +8,7 @@
 use parallax_model::{EventTime, Micros, ServiceKey};
 
 use super::Engine;
-use crate::{inference::unit::Unit, regions::Region, topology::Topology};
+use crate::{inference::unit::JudgementUnit, regions::Region, topology::Topology};
 
 /// How long an endpoint may outlive its node: a round of the collector, its quarantine, and the nodes' own delay.
 const COLLECTED: Micros = Micros::from_secs(75);
@@ -37,7 +37,12 @@ impl Engine {
 
     /// Why a subject's failures may be those of an endpoint that nodes still choose although its node is gone.
     /// What was named before stays.
-    pub(super) fn may_be_orphan(&self, unit: &Unit, region: Region, at: EventTime) -> Option<String> {
+    pub(super) fn may_be_orphan(
+        &self,
+        unit: &JudgementUnit,
+        region: Region,
+        at: EventTime,
+    ) -> Option<String> {
         if self.incidents.is_open(unit, region) {
             return None;
         }

@@ -14,12 +14,12 @@ use parallax_model::{Channel, FailureKind, KindClass, Micros, Outcome, OwnFault,
 use super::Engine;
 use crate::{
     evidence::{
-        block::{Block, Of},
-        cells::{ClosedCells, Dest},
-        ledger::Split,
+        block::{CellBlock, EvidenceKind},
+        cells::{ClosedCells, Destination},
+        ledger::OutcomeSplit,
     },
     ids::{NodeIx, VantageIx},
-    topology::Readiness,
+    topology::NodeReadiness,
 };
 
 /// A container that restarts in place is back within this, image pull and back-off of a first crash included.
@@ -27,7 +27,7 @@ const RESTART: Micros = Micros::from_secs(30);
 
 /// What the direct connections of a round say of a node.
 #[derive(Debug, Clone, Copy, Default)]
-struct Witness {
+struct NodeWitness {
     passed: bool,
     failed: bool,
 }
@@ -39,7 +39,7 @@ impl Engine {
         let Outcome::Failed { kind, status, .. } = &seen.outcome else {
             return false;
         };
-        if self.rules.split == Split::Whole || !answered(kind, *status) {
+        if self.rules.split == OutcomeSplit::Whole || !answered(kind, *status) {
             return false;
         }
         match seen.channel {
@@ -59,9 +59,9 @@ impl Engine {
         &mut self,
         round: Round,
         speaking: &BTreeSet<VantageIx>,
-        cells: &mut BTreeMap<Block, ClosedCells>,
+        cells: &mut BTreeMap<CellBlock, ClosedCells>,
     ) {
-        if self.rules.split == Split::Whole {
+        if self.rules.split == OutcomeSplit::Whole {
             return;
         }
         let end = round.end(self.settings.interval);
@@ -95,8 +95,8 @@ impl Engine {
             .partition(|node| self.is_dead(*node, round, cells));
         let mut doubtful = unwatched;
         doubtful.extend(away);
-        if let Some(mesh) = cells.get_mut(&Block::plain(Of::Mesh)) {
-            mesh.retain(|key, _| !matches!(key.dest, Dest::Peer(node) if doubtful.contains(&node)));
+        if let Some(mesh) = cells.get_mut(&CellBlock::plain(EvidenceKind::Mesh)) {
+            mesh.retain(|key, _| !matches!(key.dest, Destination::Peer(node) if doubtful.contains(&node)));
         }
         self.forget_own(&absent, cells);
         self.forget_last_rounds(dead);
@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// Whether an absent prober is no explanation for what its node does not answer.
-    fn is_dead(&self, node: NodeIx, round: Round, cells: &BTreeMap<Block, ClosedCells>) -> bool {
+    fn is_dead(&self, node: NodeIx, round: Round, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
         let witness = self.witness(node, cells);
         if witness.passed || witness.failed {
             return !witness.passed;
@@ -142,21 +142,23 @@ impl Engine {
         if known.is_none_or(|node| node.cordoned) {
             return false;
         }
-        let not_ready = known.is_some_and(|node| node.readiness == Readiness::NotReady);
+        let not_ready = known.is_some_and(|node| node.readiness == NodeReadiness::NotReady);
         let rounds = |last: &Round| u64::try_from(round.0 - last.0).unwrap_or(0);
         let away = self.attendance.present.get(&node).map(rounds);
         not_ready || away.is_some_and(|rounds| self.settings.interval.0.saturating_mul(rounds) > RESTART.0)
     }
 
     /// What connections of the other nodes to pods that are no probers say of a node in a round.
-    fn witness(&self, node: NodeIx, cells: &BTreeMap<Block, ClosedCells>) -> Witness {
-        let mut witness = Witness::default();
+    fn witness(&self, node: NodeIx, cells: &BTreeMap<CellBlock, ClosedCells>) -> NodeWitness {
+        let mut witness = NodeWitness::default();
         for (block, cells) in cells {
-            if block.slow || !matches!(block.of, Of::Direct(..)) {
+            if block.slow || !matches!(block.of, EvidenceKind::Direct(..)) {
                 continue;
             }
             for (key, counts) in cells.iter() {
-                let Dest::Entry(pod) = key.dest else { continue };
+                let Destination::Entry(pod) = key.dest else {
+                    continue;
+                };
                 let there = self.cluster.nodes.pods.get(&pod) == Some(&node)
                     && self.cluster.nodes.prober_pods.get(&pod).is_none()
                     && self.cluster.nodes.of_client(key.client) != Some(node);
@@ -167,7 +169,7 @@ impl Engine {
             }
         }
         // A connection that stands, and a process that says nothing: the node took the connection.
-        let echoes = cells.get(&Block::plain(Of::Mesh)).into_iter();
+        let echoes = cells.get(&CellBlock::plain(EvidenceKind::Mesh)).into_iter();
         let mut echoes = echoes.flat_map(ClosedCells::iter);
         witness.passed |= echoes.any(|(key, counts)| {
             let stands = |kind| {
@@ -176,21 +178,23 @@ impl Engine {
                     FailureKind::FirstByteTimeout | FailureKind::BodyStalled
                 )
             };
-            key.dest == Dest::Peer(node) && counts.kinds.keys().any(|(kind, _)| stands(*kind))
+            key.dest == Destination::Peer(node) && counts.kinds.keys().any(|(kind, _)| stands(*kind))
         });
         witness
     }
 
     /// What our own echo Services show while some of the probers behind them are away.
-    fn forget_own(&self, absent: &BTreeSet<NodeIx>, cells: &mut BTreeMap<Block, ClosedCells>) {
+    fn forget_own(&self, absent: &BTreeSet<NodeIx>, cells: &mut BTreeMap<CellBlock, ClosedCells>) {
         if absent.is_empty() {
             return;
         }
         for (block, cells) in cells {
             let service = match block.of {
-                Of::Vip(front) => self.cluster.topology.service_of(&front),
-                Of::Direct(service, _) => self.cluster.topology.service(self.world.services.name(service)),
-                Of::Target(target) => {
+                EvidenceKind::Vip(front) => self.cluster.topology.service_of(&front),
+                EvidenceKind::Direct(service, _) => {
+                    self.cluster.topology.service(self.world.services.name(service))
+                }
+                EvidenceKind::Target(target) => {
                     let placed = self
                         .cluster
                         .topology
@@ -199,7 +203,7 @@ impl Engine {
                     let entry = placed.and_then(|placed| placed.entry.as_ref());
                     entry.and_then(|(service, _)| self.cluster.topology.service(service))
                 }
-                Of::Dns | Of::Mesh => None,
+                EvidenceKind::Dns | EvidenceKind::Mesh => None,
             };
             if service.is_some_and(|service| service.echo) {
                 cells.retain(|_, counts| counts.f == 0);

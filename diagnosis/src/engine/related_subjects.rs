@@ -9,14 +9,14 @@ use super::Engine;
 use crate::{
     catalogue::facts,
     evidence::{
-        block::{Block, Of},
+        block::{CellBlock, EvidenceKind},
         cells::RoundCells,
     },
     inference::{
-        data::Data,
-        pool::{Other, Pool},
+        data::ComparisonData,
+        pool::{OtherSubject, SubjectPool},
         prior::{PriorFact, hypotheses},
-        unit::Unit,
+        unit::JudgementUnit,
     },
     regions::Region,
 };
@@ -29,26 +29,28 @@ const HOSTS: usize = 3;
 
 /// What subjects saw since a round, worked out once for all that are judged after one round: where a node fails, dozens of
 /// fronts and hosts ask the same others.
-pub(super) type Beside = BTreeMap<(Unit, Round), Arc<Other>>;
+pub(super) type RelatedEvidence = BTreeMap<(JudgementUnit, Round), Arc<OtherSubject>>;
 
 impl Engine {
     /// What the other subjects of a kind saw since a round.
-    pub(super) fn pool(&mut self, unit: &Unit, start: Round) -> Pool {
+    pub(super) fn pool(&mut self, unit: &JudgementUnit, start: Round) -> SubjectPool {
         match unit.plain() {
-            Unit::Front(_) | Unit::Endpoints(..) => Pool::new(
+            JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) => SubjectPool::new(
                 self.others(unit, self.fronts_beside(unit, start), start),
                 Region::is_global,
             ),
-            Unit::Target(_) => {
+            JudgementUnit::Target(_) => {
                 let beside = |region: Region| region != Region::Target;
-                Pool::new(self.others(unit, self.hosts_beside(unit, start), start), beside)
+                SubjectPool::new(self.others(unit, self.hosts_beside(unit, start), start), beside)
             }
-            Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => Pool::default(),
+            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Whole(_) | JudgementUnit::Slow(_) => {
+                SubjectPool::default()
+            }
         }
     }
 
     /// What the topology says of the causes of a subject's failures, worked out once a topology.
-    pub(super) fn facts(&mut self, unit: &Unit) -> Arc<[PriorFact]> {
+    pub(super) fn facts(&mut self, unit: &JudgementUnit) -> Arc<[PriorFact]> {
         let front = self.front_of_unit(unit);
         let service = self.service_of_unit(unit).map(|service| service.key.clone());
         let about = (front, service);
@@ -67,18 +69,18 @@ impl Engine {
     }
 
     /// Whether the failures of another subject may support a cause that both would share.
-    fn may_testify(&self, other: &Unit) -> bool {
+    fn may_testify(&self, other: &JudgementUnit) -> bool {
         !self.rules.must_have_worked || self.ever_worked(other)
     }
 
-    fn fronts_beside(&self, unit: &Unit, start: Round) -> Vec<Unit> {
-        let mut units: Vec<(bool, Unit)> = self
+    fn fronts_beside(&self, unit: &JudgementUnit, start: Round) -> Vec<JudgementUnit> {
+        let mut units: Vec<(bool, JudgementUnit)> = self
             .evidence
             .blocks
             .iter()
             .filter_map(|(block, ring)| match block.of {
-                Of::Vip(front) if block.slow == unit.is_slow() => {
-                    let other = Unit::Front(front);
+                EvidenceKind::Vip(front) if block.slow == unit.is_slow() => {
+                    let other = JudgementUnit::Front(front);
                     Some((ring, if block.slow { other.slow() } else { other }))
                 }
                 _ => None,
@@ -92,8 +94,8 @@ impl Engine {
         units.into_iter().take(FRONTS).map(|(_, unit)| unit).collect()
     }
 
-    fn hosts_beside(&self, unit: &Unit, start: Round) -> Vec<Unit> {
-        let Unit::Target(own) = unit.plain() else {
+    fn hosts_beside(&self, unit: &JudgementUnit, start: Round) -> Vec<JudgementUnit> {
+        let JudgementUnit::Target(own) = unit.plain() else {
             return Vec::new();
         };
         let targets = self.cluster.topology.targets();
@@ -113,14 +115,14 @@ impl Engine {
             let Some(target) = self.world.targets.get(host) else {
                 continue;
             };
-            let block = Block {
+            let block = CellBlock {
                 slow: unit.is_slow(),
-                of: Of::Target(target),
+                of: EvidenceKind::Target(target),
             };
             let Some(ring) = self.evidence.blocks.get(&block) else {
                 continue;
             };
-            let other = Unit::Target(host.clone());
+            let other = JudgementUnit::Target(host.clone());
             let other = if unit.is_slow() { other.slow() } else { other };
             let list = if !ring.fails_since(start) {
                 &mut quiet
@@ -140,13 +142,18 @@ impl Engine {
         failing
     }
 
-    fn others(&mut self, unit: &Unit, beside: Vec<Unit>, start: Round) -> Vec<Arc<Other>> {
+    fn others(
+        &mut self,
+        unit: &JudgementUnit,
+        beside: Vec<JudgementUnit>,
+        start: Round,
+    ) -> Vec<Arc<OtherSubject>> {
         let own = self.blocks_of(unit).0;
         let mut others = Vec::new();
         for other in beside {
             let blocks = self.blocks_of(&other).0;
             if blocks.iter().any(|block| own.contains(block)) {
-                let apart: Vec<Block> = blocks.into_iter().filter(|block| !own.contains(block)).collect();
+                let apart: Vec<CellBlock> = blocks.into_iter().filter(|block| !own.contains(block)).collect();
                 others.push(Arc::new(self.other(&other, &apart, start)));
                 continue;
             }
@@ -162,7 +169,7 @@ impl Engine {
         others
     }
 
-    fn other(&mut self, other: &Unit, blocks: &[Block], start: Round) -> Other {
+    fn other(&mut self, other: &JudgementUnit, blocks: &[CellBlock], start: Round) -> OtherSubject {
         let mut cells = RoundCells::new();
         for block in blocks {
             if let Some(ring) = self.evidence.blocks.get(block) {
@@ -172,8 +179,8 @@ impl Engine {
         let scene = self.scene(other, &cells);
         let channels = cells.keys().map(|key| key.channel).collect();
         let facts = self.facts(other);
-        let data = Data::new(&cells, &scene, |kind, status| self.world.class_of(kind, status));
-        Other {
+        let data = ComparisonData::new(&cells, &scene, |kind, status| self.world.class_of(kind, status));
+        OtherSubject {
             hypotheses: hypotheses(&other.kinds(&scene, &channels), &scene, &data, &facts),
             data,
             scene,

@@ -9,33 +9,33 @@ use std::{
 use parallax_model::{EventTime, Front, Round, ServiceKey, TargetId, TtlEvidence, Vantage};
 
 use super::{
-    conclusion::Leaning, expired_evidence::Healed, negative_cache::NegativeUntil, related_subjects::Beside,
-    usual_answers::Answers,
+    conclusion::TentativeCause, expired_evidence::HealthyRounds, negative_cache::NegativeUntil,
+    related_subjects::RelatedEvidence, usual_answers::AnswerBaselines,
 };
 use crate::{
     evidence::{
-        block::Block,
-        booking::Restarted,
-        cells::Ring,
-        fold::Fold,
-        latency::Pace,
-        resolvers::Resolvers,
-        rounds::Rounds,
+        block::CellBlock,
+        booking::RestartTimes,
+        cells::RoundRing,
+        fold::RoundFold,
+        latency::LatencyBaseline,
+        resolvers::ResolverHistory,
+        rounds::OpenRounds,
         routes::Routes,
         weights::{ONE, probes},
     },
-    findings::{Facts, Hazard},
+    findings::{Hazard, ObservedFacts},
     ids::{NameIx, NodeIx},
     inference::{
-        judgement::Streams,
-        likelihood::{Background, Grid, Likelihood},
+        judgement::ChangeDetectors,
+        likelihood::{BackgroundRate, Likelihood, RateGrid},
         prior::PriorFact,
-        unit::Unit,
+        unit::JudgementUnit,
     },
-    matrix::Pulse,
-    regions::paths::Nodes,
+    matrix::ChangeDetector,
+    regions::paths::MeshNodes,
     settings::Settings,
-    topology::{Topology, Withdrawals, former::FormerPods},
+    topology::{EndpointWithdrawals, Topology, former::FormerPods},
     view::Investigation,
 };
 
@@ -50,14 +50,14 @@ pub(super) struct ClusterState {
     pub(super) unread: Option<EventTime>,
     /// Vantages whose observations count.
     pub(super) known: BTreeSet<Vantage>,
-    pub(super) nodes: Arc<Nodes>,
+    pub(super) nodes: Arc<MeshNodes>,
     pub(super) routes: Routes,
     /// Hosts behind each port of each Service.
     pub(super) hosts: BTreeMap<(ServiceKey, u16), Vec<TargetId>>,
     pub(super) former: FormerPods,
     /// Services with an endpoint whose node left the cluster, and when.
     pub(super) orphans: BTreeMap<ServiceKey, EventTime>,
-    pub(super) withdrawals: Withdrawals,
+    pub(super) withdrawals: EndpointWithdrawals,
     /// What the topology says of causes, by front and Service, as far as it was asked for.
     pub(super) prior_facts: BTreeMap<ServedFront, Arc<[PriorFact]>>,
 }
@@ -73,7 +73,7 @@ impl ClusterState {
             hosts: BTreeMap::new(),
             former: FormerPods::default(),
             orphans: BTreeMap::new(),
-            withdrawals: Withdrawals::default(),
+            withdrawals: EndpointWithdrawals::default(),
             prior_facts: BTreeMap::new(),
         }
     }
@@ -82,13 +82,13 @@ impl ClusterState {
 /// What was observed, and what is counted of it.
 #[derive(Debug)]
 pub(super) struct EvidenceState {
-    pub(super) rounds: Rounds,
-    pub(super) blocks: BTreeMap<Block, Ring>,
+    pub(super) rounds: OpenRounds,
+    pub(super) blocks: BTreeMap<CellBlock, RoundRing>,
     /// What is folded of rounds that are open.
-    pub(super) folds: BTreeMap<Round, Fold>,
-    pub(super) restarted: Restarted,
-    pub(super) pace: Pace,
-    pub(super) resolvers: Resolvers,
+    pub(super) folds: BTreeMap<Round, RoundFold>,
+    pub(super) restarted: RestartTimes,
+    pub(super) pace: LatencyBaseline,
+    pub(super) resolvers: ResolverHistory,
     pub(super) ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
     /// Addresses of nodes that anybody went to.
     pub(super) met: usize,
@@ -97,12 +97,12 @@ pub(super) struct EvidenceState {
 impl EvidenceState {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
-            rounds: Rounds::new(settings),
+            rounds: OpenRounds::new(settings),
             blocks: BTreeMap::new(),
             folds: BTreeMap::new(),
             restarted: BTreeMap::new(),
-            pace: Pace::default(),
-            resolvers: Resolvers::default(),
+            pace: LatencyBaseline::default(),
+            resolvers: ResolverHistory::default(),
             ttl: BTreeMap::new(),
             met: 0,
         }
@@ -111,19 +111,19 @@ impl EvidenceState {
 
 /// What ever worked, and what it answers while it does.
 #[derive(Debug, Default)]
-pub(super) struct Experience {
+pub(super) struct TargetExperience {
     /// Blocks in which something once succeeded.
-    pub(super) worked: BTreeSet<Block>,
+    pub(super) worked: BTreeSet<CellBlock>,
     pub(super) resolved: BTreeSet<NameIx>,
     pub(super) negative_until: NegativeUntil,
     /// Nodes whose prober ever answered another's echo.
     pub(super) answered: BTreeSet<NodeIx>,
-    pub(super) answers: Answers,
+    pub(super) answers: AnswerBaselines,
 }
 
 /// Which probers are there.
 #[derive(Debug, Default)]
-pub(super) struct Attendance {
+pub(super) struct ProberPresence {
     /// The last round in which the prober of a node was there.
     pub(super) present: BTreeMap<NodeIx, Round>,
     /// Nodes that were found dead since then.
@@ -133,14 +133,14 @@ pub(super) struct Attendance {
 /// The subjects, and what was last concluded of each.
 #[derive(Debug)]
 pub(super) struct JudgementState {
-    pub(super) units: BTreeMap<Unit, UnitState>,
-    pub(super) investigating: BTreeMap<Unit, Investigation>,
+    pub(super) units: BTreeMap<JudgementUnit, UnitState>,
+    pub(super) investigating: BTreeMap<JudgementUnit, Investigation>,
     /// What those among them lean to that had no verdict at their last judgement.
-    pub(super) leanings: BTreeMap<Unit, Option<Leaning>>,
+    pub(super) leanings: BTreeMap<JudgementUnit, Option<TentativeCause>>,
     /// Said to be unexplained already.
-    pub(super) unexplained: BTreeSet<Unit>,
-    pub(super) likelihoods: BTreeMap<Grid, Likelihood>,
-    pub(super) beside: Beside,
+    pub(super) unexplained: BTreeSet<JudgementUnit>,
+    pub(super) likelihoods: BTreeMap<RateGrid, Likelihood>,
+    pub(super) beside: RelatedEvidence,
 }
 
 impl JudgementState {
@@ -151,23 +151,23 @@ impl JudgementState {
             leanings: BTreeMap::new(),
             unexplained: BTreeSet::new(),
             likelihoods: BTreeMap::new(),
-            beside: Beside::new(),
+            beside: RelatedEvidence::new(),
         }
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct UnitState {
-    pub(super) streams: Streams,
+    pub(super) streams: ChangeDetectors,
     /// Evidence before this round belongs to something that is over.
     pub(super) floor: Option<Round>,
-    pub(super) healed: Healed,
-    pub(super) quiet: Quiet,
+    pub(super) healed: HealthyRounds,
+    pub(super) quiet: BackgroundRates,
 }
 
 /// How often a subject fails while nothing is wrong with it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Quiet {
+pub(super) struct BackgroundRates {
     failures: u64,
     probes: u64,
 }
@@ -176,7 +176,7 @@ pub(super) struct Quiet {
 const QUIET_ENOUGH: u64 = 2_000 * ONE;
 const QUIET_MOST: u64 = 200_000 * ONE;
 
-impl Quiet {
+impl BackgroundRates {
     pub(super) fn learn(&mut self, failures: u64, probes: u64) {
         self.failures += failures;
         self.probes += probes;
@@ -186,11 +186,11 @@ impl Quiet {
         }
     }
 
-    pub(super) fn background(self) -> Background {
+    pub(super) fn background(self) -> BackgroundRate {
         if self.probes < QUIET_ENOUGH {
-            Background::default()
+            BackgroundRate::default()
         } else {
-            Background::of(probes(self.failures) / probes(self.probes))
+            BackgroundRate::of(probes(self.failures) / probes(self.probes))
         }
     }
 }
@@ -199,8 +199,8 @@ impl Quiet {
 #[derive(Debug, Default)]
 pub(super) struct HazardState {
     /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
-    pub(super) facts: Facts,
+    pub(super) facts: ObservedFacts,
     /// The matrix as it was when these were taken from it.
-    pub(super) pulse: Pulse,
+    pub(super) pulse: ChangeDetector,
     pub(super) found: Vec<Hazard>,
 }

@@ -6,8 +6,8 @@ use parallax_model::{EventTime, Front};
 
 use super::{Engine, is_known};
 use crate::{
-    evidence::block::{Block, Of},
-    inference::unit::Unit,
+    evidence::block::{CellBlock, EvidenceKind},
+    inference::unit::JudgementUnit,
     topology::Topology,
 };
 
@@ -21,7 +21,7 @@ impl Engine {
         self.learn_names();
         self.settings.timeout = self.longest_timeout(self.settings.timeout);
         self.evidence.rounds.wait_for(self.settings.timeout);
-        let touched: Vec<Of> = self
+        let touched: Vec<EvidenceKind> = self
             .evidence
             .blocks
             .keys()
@@ -46,27 +46,29 @@ impl Engine {
             .chain(hosts)
             .collect();
         for front in fronts {
-            let of = Of::Vip(front);
-            if !self.evidence.blocks.contains_key(&Block::plain(of)) && self.leads_elsewhere(&old, of) {
+            let of = EvidenceKind::Vip(front);
+            if !self.evidence.blocks.contains_key(&CellBlock::plain(of)) && self.leads_elsewhere(&old, of) {
                 self.start_over(of, at);
             }
         }
         let topology = Arc::clone(&self.cluster.topology);
-        let gone = |unit: &Unit| match unit.plain() {
-            Unit::Target(target) => !topology.targets().contains_key(target),
-            Unit::Front(front) => old.front(front).is_some() && topology.front(front).is_none(),
-            Unit::Endpoints(service, _) => topology.service(service).is_none_or(|now| !now.headless),
-            Unit::Dns | Unit::Mesh | Unit::Whole(_) | Unit::Slow(_) => false,
+        let gone = |unit: &JudgementUnit| match unit.plain() {
+            JudgementUnit::Target(target) => !topology.targets().contains_key(target),
+            JudgementUnit::Front(front) => old.front(front).is_some() && topology.front(front).is_none(),
+            JudgementUnit::Endpoints(service, _) => topology.service(service).is_none_or(|now| !now.headless),
+            JudgementUnit::Dns | JudgementUnit::Mesh | JudgementUnit::Whole(_) | JudgementUnit::Slow(_) => {
+                false
+            }
         };
         self.judgement.units.retain(|unit, _| !gone(unit));
         self.judgement.investigating.retain(|unit, _| !gone(unit));
         self.judgement.leanings.retain(|unit, _| !gone(unit));
         let world = &self.world;
-        let kept = |of: Of| match of {
-            Of::Target(target) => topology.targets().contains_key(world.targets.name(target)),
-            Of::Vip(front) => !gone(&Unit::Front(front)),
-            Of::Direct(service, _) => topology.service(world.services.name(service)).is_some(),
-            Of::Dns | Of::Mesh => true,
+        let kept = |of: EvidenceKind| match of {
+            EvidenceKind::Target(target) => topology.targets().contains_key(world.targets.name(target)),
+            EvidenceKind::Vip(front) => !gone(&JudgementUnit::Front(front)),
+            EvidenceKind::Direct(service, _) => topology.service(world.services.name(service)).is_some(),
+            EvidenceKind::Dns | EvidenceKind::Mesh => true,
         };
         self.evidence.blocks.retain(|block, _| kept(block.of));
         self.evidence
@@ -99,8 +101,8 @@ impl Engine {
         });
     }
 
-    pub(super) fn restart(&mut self, of: Of, at: EventTime) {
-        for block in [Block::plain(of), Block::slow(of)] {
+    pub(super) fn restart(&mut self, of: EvidenceKind, at: EventTime) {
+        for block in [CellBlock::plain(of), CellBlock::slow(of)] {
             if let Some(ring) = self.evidence.blocks.get_mut(&block) {
                 ring.clear();
             }
@@ -116,7 +118,7 @@ impl Engine {
         self.start_over(of, at);
     }
 
-    pub(super) fn start_over(&mut self, of: Of, at: EventTime) {
+    pub(super) fn start_over(&mut self, of: EvidenceKind, at: EventTime) {
         self.evidence.restarted.insert(of, at);
         self.evidence.folds.values_mut().for_each(|fold| fold.restart(of));
     }

@@ -7,7 +7,7 @@ use crate::{
     evidence::{cells::is_through_front, weights::probes},
     inference::{
         judgement::{Finding, Judgement},
-        unit::Unit,
+        unit::JudgementUnit,
     },
     regions::{Region, share::alpha},
 };
@@ -30,7 +30,7 @@ impl Engine {
     /// they know.
     pub(super) fn may_be_gone(
         &self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         judgement: &Judgement,
         finding: &Finding,
         at: EventTime,

@@ -11,8 +11,8 @@ use parallax_model::{
 use super::Engine;
 use crate::{
     evidence::{
-        baseline::{Answer, AnswerClass, Baseline, Changed, OpenAnswers},
-        ledger::Split,
+        baseline::{AnswerChange, AnswerClass, Baseline, BaselineAnswer, OpenAnswers},
+        ledger::OutcomeSplit,
     },
     findings::{Finding, FindingKind, Severity},
     topology::Topology,
@@ -33,12 +33,12 @@ const OVER: Micros = Micros::from_secs(60);
 
 /// What is known of the answers of all targets.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct AnswerBaselines {
     pub(super) baselines: BTreeMap<TargetId, Baseline>,
     open: BTreeMap<TargetId, OpenAnswers>,
     /// When the application behind each target was last changed.
     pub(super) rollouts: BTreeMap<TargetId, EventTime>,
-    pub(super) changed: BTreeMap<TargetId, Changed>,
+    pub(super) changed: BTreeMap<TargetId, AnswerChange>,
 }
 
 /// The application behind a target: its Service, and the pods of that.
@@ -65,12 +65,13 @@ fn application<'a>(
 
 impl Engine {
     /// The answer of an observation that its target's baseline has a say about.
-    fn answer_of(&self, recorded: &Recorded) -> Option<Answer> {
+    fn answer_of(&self, recorded: &Recorded) -> Option<BaselineAnswer> {
         let seen = &recorded.observation;
         let Outcome::Ok { status: Some(status) } = seen.outcome else {
             return None;
         };
-        if self.rules.split == Split::Whole || !matches!(seen.channel, Channel::Vip | Channel::Direct) {
+        if self.rules.split == OutcomeSplit::Whole || !matches!(seen.channel, Channel::Vip | Channel::Direct)
+        {
             return None;
         }
         let placed = self.cluster.topology.targets().get(&seen.target)?;
@@ -79,7 +80,7 @@ impl Engine {
         };
         // An owner who says what to expect has said it all.
         let free = http.expect_status == ExpectedStatus::Below500 && http.must_not_answer.is_none();
-        free.then(|| Answer {
+        free.then(|| BaselineAnswer {
             status,
             server: seen.server.clone(),
         })
@@ -134,7 +135,7 @@ impl Engine {
         };
         self.experience.answers.changed.insert(
             target.clone(),
-            Changed {
+            AnswerChange {
                 status,
                 before,
                 rollout,
@@ -168,7 +169,7 @@ impl Engine {
     pub(super) fn learn_answers(&mut self, round: Round) {
         let interval = self.settings.interval;
         let end = round.end(interval);
-        let Answers {
+        let AnswerBaselines {
             baselines,
             open,
             changed,
@@ -237,7 +238,7 @@ fn settling(interval: Micros) -> Micros {
     SETTLING.max(Micros(interval.0.saturating_mul(SETTLING_ROUNDS)))
 }
 
-impl Changed {
+impl AnswerChange {
     const fn is_confirmed(&self) -> bool {
         self.uniform >= CONFIRMED
     }

@@ -49,7 +49,7 @@ impl AnswerClass {
 
 /// One answer below 500.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Answer {
+pub(crate) struct BaselineAnswer {
     pub(crate) status: u16,
     /// None where the answer names no software.
     pub(crate) server: Option<ServerProduct>,
@@ -85,16 +85,16 @@ pub struct Baseline {
 
 /// Answers of one target in rounds that are open.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OpenAnswers(BTreeMap<Round, BTreeSet<Answer>>);
+pub(crate) struct OpenAnswers(BTreeMap<Round, BTreeSet<BaselineAnswer>>);
 
 impl OpenAnswers {
     /// Takes an answer of a round in.
-    pub(crate) fn take(&mut self, round: Round, answer: Answer) {
+    pub(crate) fn take(&mut self, round: Round, answer: BaselineAnswer) {
         self.0.entry(round).or_default().insert(answer);
     }
 
     /// The answers of a round that is closed; earlier rounds are forgotten.
-    pub(crate) fn close(&mut self, round: Round) -> BTreeSet<Answer> {
+    pub(crate) fn close(&mut self, round: Round) -> BTreeSet<BaselineAnswer> {
         let later = self.0.split_off(&Round(round.0 + 1));
         let closed = self.0.remove(&round).unwrap_or_default();
         self.0 = later;
@@ -110,7 +110,7 @@ impl Baseline {
     }
 
     /// Whether an answer is worse than those that the target gives while it works.
-    pub(crate) fn deviates(&self, answer: &Answer) -> bool {
+    pub(crate) fn deviates(&self, answer: &BaselineAnswer) -> bool {
         if !self.is_established() {
             return false;
         }
@@ -134,7 +134,7 @@ impl Baseline {
     }
 
     /// Takes the answers of a closed round in. Those that deviate teach nothing.
-    pub(crate) fn learn(&mut self, round: Round, answers: &BTreeSet<Answer>, interval: Micros) {
+    pub(crate) fn learn(&mut self, round: Round, answers: &BTreeSet<BaselineAnswer>, interval: Micros) {
         let (start, end) = (round.start(interval), round.end(interval));
         let mut taught = false;
         for answer in answers {
@@ -188,7 +188,7 @@ impl Baseline {
 
 /// An answer of a worse class than before, since the application was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Changed {
+pub(crate) struct AnswerChange {
     pub(crate) status: u16,
     pub(crate) before: u16,
     pub(crate) rollout: EventTime,
@@ -207,8 +207,8 @@ mod tests {
 
     const INTERVAL: Micros = Micros::from_secs(5);
 
-    fn answer(status: u16, server: &str) -> Answer {
-        Answer {
+    fn answer(status: u16, server: &str) -> BaselineAnswer {
+        BaselineAnswer {
             status,
             server: ServerProduct::of_field(server),
         }

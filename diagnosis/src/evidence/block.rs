@@ -6,7 +6,7 @@ use crate::ids::{ServiceIx, TargetIx};
 
 /// What probes are evidence of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Of {
+pub(crate) enum EvidenceKind {
     /// Resolvers.
     Dns,
     /// The control group.
@@ -21,20 +21,20 @@ pub(crate) enum Of {
 
 /// Cells of one such thing, of failures or of slowness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Block {
+pub(crate) struct CellBlock {
     /// How long the successes took, instead of how often there was none.
     pub(crate) slow: bool,
-    pub(crate) of: Of,
+    pub(crate) of: EvidenceKind,
 }
 
-impl Block {
+impl CellBlock {
     /// Failures.
-    pub(crate) const fn plain(of: Of) -> Self {
+    pub(crate) const fn plain(of: EvidenceKind) -> Self {
         Self { slow: false, of }
     }
 
     /// Slowness.
-    pub(crate) const fn slow(of: Of) -> Self {
+    pub(crate) const fn slow(of: EvidenceKind) -> Self {
         Self { slow: true, of }
     }
 }

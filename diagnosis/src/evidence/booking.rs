@@ -18,29 +18,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{Channel, EventTime, FailureKind, KindClass, Phase};
 
 use super::{
-    block::{Block, Of},
-    cells::{Dest, OpenCells},
-    ledger::{Ledger, Split},
+    block::{CellBlock, EvidenceKind},
+    cells::{Destination, OpenCells},
+    ledger::{Ledger, OutcomeSplit},
     routes::Routes,
-    row::{End, Failure, Row},
+    row::{Failure, ProbeEnd, Row},
 };
-use crate::ids::{TargetIx, World};
+use crate::ids::{NameRegistry, TargetIx};
 
 /// What started over, and when.
-pub(crate) type Restarted = BTreeMap<Of, EventTime>;
+pub(crate) type RestartTimes = BTreeMap<EvidenceKind, EventTime>;
 
 /// A probe that got past resolving, before it is known whose failure a missing first byte is.
 #[derive(Debug, Clone, Copy)]
-struct Reached {
-    of: Of,
-    dest: Dest,
+struct ResolvedProbe {
+    of: EvidenceKind,
+    dest: Destination,
     channel: Channel,
     target: TargetIx,
-    stage: Stage,
+    stage: ProbeStage,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Stage {
+enum ProbeStage {
     /// Failed while connecting.
     Connecting(Failure),
     /// Connected, and failed before the first byte.
@@ -51,7 +51,7 @@ enum Stage {
     Fine,
 }
 
-impl Stage {
+impl ProbeStage {
     const fn failure(self) -> Option<Failure> {
         match self {
             Self::Connecting(failure) | Self::Silent(failure) | Self::Wrong(failure) => Some(failure),
@@ -65,13 +65,13 @@ impl Stage {
 pub(crate) fn book<'r>(
     rows: impl Iterator<Item = &'r Row>,
     routes: &Routes,
-    world: &mut World,
-    split: Split,
-    restarted: &Restarted,
-    worked: &BTreeSet<Block>,
-    into: &mut BTreeMap<Block, OpenCells>,
+    world: &mut NameRegistry,
+    split: OutcomeSplit,
+    restarted: &RestartTimes,
+    worked: &BTreeSet<CellBlock>,
+    into: &mut BTreeMap<CellBlock, OpenCells>,
 ) {
-    let mut desk = Desk::default();
+    let mut desk = RoundBooking::default();
     let mut rows = rows.peekable();
     while let Some(row) = rows.next() {
         desk.take(row, routes, world, split, restarted);
@@ -84,14 +84,21 @@ pub(crate) fn book<'r>(
 
 /// One client's round.
 #[derive(Debug, Default)]
-struct Desk {
+struct RoundBooking {
     ledger: Ledger,
-    reached: Vec<Reached>,
+    reached: Vec<ResolvedProbe>,
 }
 
-impl Desk {
-    fn take(&mut self, row: &Row, routes: &Routes, world: &mut World, split: Split, restarted: &Restarted) {
-        if row.end == End::NotAsked {
+impl RoundBooking {
+    fn take(
+        &mut self,
+        row: &Row,
+        routes: &Routes,
+        world: &mut NameRegistry,
+        split: OutcomeSplit,
+        restarted: &RestartTimes,
+    ) {
+        if row.end == ProbeEnd::NotAsked {
             return;
         }
         let failure = row.failure();
@@ -99,15 +106,17 @@ impl Desk {
         match row.channel {
             Channel::Mesh => {
                 let Some(peer) = row.peer else { return };
-                self.ledger.once(Of::Mesh, Channel::Mesh, Dest::Peer(peer), kind);
+                self.ledger
+                    .once(EvidenceKind::Mesh, Channel::Mesh, Destination::Peer(peer), kind);
             }
-            Channel::Dns if split == Split::Phases => self.resolve(row, kind, routes, world),
+            Channel::Dns if split == OutcomeSplit::Phases => self.resolve(row, kind, routes, world),
             Channel::Dns => {
                 let name = name_of(row, routes, world);
-                self.ledger.once(Of::Dns, Channel::Dns, name, kind);
+                self.ledger.once(EvidenceKind::Dns, Channel::Dns, name, kind);
             }
             Channel::Vip | Channel::Proxied | Channel::NodePort | Channel::Direct => {
-                let stuck = failure.filter(|(phase, _)| *phase == Phase::Resolve && split == Split::Phases);
+                let stuck =
+                    failure.filter(|(phase, _)| *phase == Phase::Resolve && split == OutcomeSplit::Phases);
                 if row.resolved || stuck.is_some() {
                     self.resolve(row, stuck.map(|(_, failure)| failure), routes, world);
                 }
@@ -119,7 +128,7 @@ impl Desk {
     }
 
     /// Books what became of a question on the name, but for absence that is as it should be or may be of before.
-    fn resolve(&mut self, row: &Row, failure: Option<Failure>, routes: &Routes, world: &mut World) {
+    fn resolve(&mut self, row: &Row, failure: Option<Failure>, routes: &Routes, world: &mut NameRegistry) {
         let name = name_of(row, routes, world);
         let absent = failure.filter(|(kind, _)| world.class_of(*kind, None) == KindClass::NxDomain);
         if absent.is_some() && routes.may_be_cached(name, row.at) {
@@ -127,33 +136,45 @@ impl Desk {
         }
         if absent.is_some() && row.channel != Channel::Dns && routes.leads_nowhere(row.target) {
             // What is missing is an endpoint.
-            let block = Block::plain(Of::Target(row.target));
-            self.ledger
-                .enter(block, Channel::Vip, Dest::Unknown, failure, Some(Dest::Unknown));
+            let block = CellBlock::plain(EvidenceKind::Target(row.target));
+            self.ledger.enter(
+                block,
+                Channel::Vip,
+                Destination::Unknown,
+                failure,
+                Some(Destination::Unknown),
+            );
             return;
         }
-        self.ledger.once(Of::Dns, Channel::Dns, name, failure);
+        self.ledger.once(EvidenceKind::Dns, Channel::Dns, name, failure);
     }
 
-    fn reach(&mut self, row: &Row, routes: &Routes, world: &World, split: Split, restarted: &Restarted) {
+    fn reach(
+        &mut self,
+        row: &Row,
+        routes: &Routes,
+        world: &NameRegistry,
+        split: OutcomeSplit,
+        restarted: &RestartTimes,
+    ) {
         let fresh = |of| restarted.get(&of).is_none_or(|at| row.at >= *at);
         let Some((of, dest)) = row.connection(routes) else {
             return;
         };
         // Front, endpoints and answers of one target change together.
-        if !fresh(of) || !fresh(Of::Target(row.target)) {
+        if !fresh(of) || !fresh(EvidenceKind::Target(row.target)) {
             return;
         }
-        if split == Split::Whole {
+        if split == OutcomeSplit::Whole {
             let failure = row.failure().map(|(_, failure)| failure);
             self.ledger.once(of, row.channel, dest, failure);
             return;
         }
-        self.reached.push(Reached {
+        self.reached.push(ResolvedProbe {
             of,
             dest,
             // The name of a headless Service leads straight to an endpoint.
-            channel: if matches!(of, Of::Direct(..)) {
+            channel: if matches!(of, EvidenceKind::Direct(..)) {
                 Channel::Direct
             } else {
                 row.channel
@@ -166,64 +187,66 @@ impl Desk {
     /// A PROXY header is tried where probes without one fail. To a front that works without one it is nonsense, and that it is
     /// refused is no failure of the front but our own doing.
     fn forget_refused_headers(&mut self) {
-        let failing: BTreeSet<Of> = self
+        let failing: BTreeSet<EvidenceKind> = self
             .reached
             .iter()
-            .filter(|probe| probe.channel == Channel::Vip && !matches!(probe.stage, Stage::Fine))
+            .filter(|probe| probe.channel == Channel::Vip && !matches!(probe.stage, ProbeStage::Fine))
             .map(|probe| probe.of)
             .collect();
         self.reached.retain(|probe| {
-            let refused = probe.channel == Channel::Proxied && !matches!(probe.stage, Stage::Fine);
+            let refused = probe.channel == Channel::Proxied && !matches!(probe.stage, ProbeStage::Fine);
             !refused || failing.contains(&probe.of)
         });
     }
 
     /// Decides whose failure a missing first byte is, and books every probe on its subjects.
-    fn settle(&mut self, world: &World, routes: &Routes, worked: &BTreeSet<Block>) {
+    fn settle(&mut self, world: &NameRegistry, routes: &Routes, worked: &BTreeSet<CellBlock>) {
         self.forget_refused_headers();
         self.reached.sort_by_key(|probe| probe.of);
         let fronts = || self.reached.chunk_by(|a, b| a.of == b.of);
         // Fronts that are silent, whatever address of their Service was met.
-        let silenced: BTreeSet<Of> = fronts()
+        let silenced: BTreeSet<EvidenceKind> = fronts()
             .filter(|probes| mostly_silent(probes.iter()))
             .filter_map(|probes| match probes[0].of {
-                Of::Vip(front) => routes.behind(&front),
+                EvidenceKind::Vip(front) => routes.behind(&front),
                 _ => None,
             })
             .collect();
         for probes in fronts() {
             let of = probes[0].of;
-            let direct = matches!(of, Of::Direct(..));
+            let direct = matches!(of, EvidenceKind::Direct(..));
             // An endpoint is compared with itself only: another endpoint's silence is not its own. Nor is a front less
             // silent because it answers with a PROXY header, or through another port.
-            let silent_throughout = |probe: &Reached| {
-                let compared = |p: &&Reached| p.channel == probe.channel && (!direct || p.dest == probe.dest);
+            let silent_throughout = |probe: &ResolvedProbe| {
+                let compared =
+                    |p: &&ResolvedProbe| p.channel == probe.channel && (!direct || p.dest == probe.dest);
                 mostly_silent(probes.iter().filter(compared))
             };
             // What users see of a silent endpoint, where the front leads them to others too, is answers that fail. Endpoints
             // that never answered directly keep silent towards us, and show nothing of what users see (they may insist on
             // a PROXY header).
-            let shows = direct && !silenced.contains(&of) && worked.contains(&Block::plain(of));
+            let shows = direct && !silenced.contains(&of) && worked.contains(&CellBlock::plain(of));
             let refusal = if direct { None } else { refusal_of(probes, world) };
             for probe in probes {
                 let (front, target) = match probe.stage {
-                    Stage::Connecting((kind, _))
+                    ProbeStage::Connecting((kind, _))
                         if *world.kinds.name(kind) == FailureKind::ConnectTimeout =>
                     {
                         (refusal.or(probe.stage.failure()), None)
                     }
-                    Stage::Connecting(failure) => (Some(failure), None),
-                    Stage::Silent(failure) if silent_throughout(probe) => {
+                    ProbeStage::Connecting(failure) => (Some(failure), None),
+                    ProbeStage::Silent(failure) if silent_throughout(probe) => {
                         (Some(failure), shows.then_some(Some(failure)))
                     }
-                    Stage::Silent(failure) | Stage::Wrong(failure) => (None, Some(Some(failure))),
-                    Stage::Fine => (None, Some(None)),
+                    ProbeStage::Silent(failure) | ProbeStage::Wrong(failure) => (None, Some(Some(failure))),
+                    ProbeStage::Fine => (None, Some(None)),
                 };
                 let group = direct.then_some(probe.dest);
                 let (channel, dest) = (probe.channel, probe.dest);
-                self.ledger.enter(Block::plain(of), channel, dest, front, group);
+                self.ledger
+                    .enter(CellBlock::plain(of), channel, dest, front, group);
                 if let Some(failure) = target {
-                    let block = Block::plain(Of::Target(probe.target));
+                    let block = CellBlock::plain(EvidenceKind::Target(probe.target));
                     self.ledger.enter(block, channel, dest, failure, Some(dest));
                 }
             }
@@ -233,30 +256,35 @@ impl Desk {
 }
 
 /// How far a probe got that was not stuck at resolving.
-fn stage_of(row: &Row, world: &World) -> Stage {
+fn stage_of(row: &Row, world: &NameRegistry) -> ProbeStage {
     match row.failure() {
-        None => Stage::Fine,
-        Some((Phase::Resolve | Phase::Connect | Phase::ProxyHeader, failure)) => Stage::Connecting(failure),
-        Some((Phase::Tls, failure)) => Stage::Silent(failure),
+        None => ProbeStage::Fine,
+        Some((Phase::Resolve | Phase::Connect | Phase::ProxyHeader, failure)) => {
+            ProbeStage::Connecting(failure)
+        }
+        Some((Phase::Tls, failure)) => ProbeStage::Silent(failure),
         Some((Phase::Request | Phase::FirstByte, failure)) => {
             if matches!(
                 world.kinds.name(failure.0),
                 FailureKind::Eof | FailureKind::Reset | FailureKind::FirstByteTimeout
             ) {
-                Stage::Silent(failure)
+                ProbeStage::Silent(failure)
             } else {
-                Stage::Wrong(failure)
+                ProbeStage::Wrong(failure)
             }
         }
-        Some((Phase::Body | Phase::Check, failure)) => Stage::Wrong(failure),
+        Some((Phase::Body | Phase::Check, failure)) => ProbeStage::Wrong(failure),
     }
 }
 
 /// Of many probes one in ten may have got through: few faults strike without any exception.
-fn mostly_silent<'p>(probes: impl Iterator<Item = &'p Reached>) -> bool {
+fn mostly_silent<'p>(probes: impl Iterator<Item = &'p ResolvedProbe>) -> bool {
     let (mut silent, mut all) = (0, 0);
     for probe in probes {
-        silent += usize::from(matches!(probe.stage, Stage::Connecting(_) | Stage::Silent(_)));
+        silent += usize::from(matches!(
+            probe.stage,
+            ProbeStage::Connecting(_) | ProbeStage::Silent(_)
+        ));
         all += 1;
     }
     silent * 10 >= all * 9
@@ -267,17 +295,19 @@ fn mostly_silent<'p>(probes: impl Iterator<Item = &'p Reached>) -> bool {
 /// The kernel limits how many ICMP errors it sends to one address (`net.ipv4.icmp_ratelimit`, about one a second after
 /// a burst of six): where fifty hosts share a front, a few attempts are told that the port is unreachable and the rest
 /// hear nothing. One refusal says what the silence of the others is.
-fn refusal_of(probes: &[Reached], world: &World) -> Option<Failure> {
+fn refusal_of(probes: &[ResolvedProbe], world: &NameRegistry) -> Option<Failure> {
     probes.iter().find_map(|probe| match probe.stage {
-        Stage::Connecting(failure) if *world.kinds.name(failure.0) == FailureKind::Refused => Some(failure),
+        ProbeStage::Connecting(failure) if *world.kinds.name(failure.0) == FailureKind::Refused => {
+            Some(failure)
+        }
         _ => None,
     })
 }
 
 /// The name a probe asked for; where nothing names one, the target's own.
-pub(crate) fn name_of(row: &Row, routes: &Routes, world: &mut World) -> Dest {
+pub(crate) fn name_of(row: &Row, routes: &Routes, world: &mut NameRegistry) -> Destination {
     row.name(routes).unwrap_or_else(|| {
         let target = world.targets.name(row.target).to_string();
-        Dest::Name(world.names.intern(&target))
+        Destination::Name(world.names.intern(&target))
     })
 }

@@ -13,7 +13,7 @@ pub(crate) const fn is_through_front(channel: Channel) -> bool {
 
 /// Where a probe went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Dest {
+pub(crate) enum Destination {
     /// Through a virtual address to nobody knows which endpoint.
     Unknown,
     /// To an endpoint.
@@ -29,12 +29,12 @@ pub(crate) enum Dest {
 pub(crate) struct CellKey {
     pub(crate) channel: Channel,
     pub(crate) client: VantageIx,
-    pub(crate) dest: Dest,
+    pub(crate) dest: Destination,
 }
 
 /// What happened in a cell. Weights in units of [`crate::evidence::weights::ONE`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct CellCounts {
     /// Probes and failures as they are judged: shares of a front, and the stall weight.
     pub(crate) n: u64,
     pub(crate) f: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Counts {
     pub(crate) kinds: BTreeMap<(KindIx, Option<u16>), (u64, u64)>,
 }
 
-impl Counts {
+impl CellCounts {
     pub(crate) fn add(&mut self, other: &Self) {
         self.n += other.n;
         self.f += other.f;
@@ -60,15 +60,15 @@ impl Counts {
 }
 
 /// Cells of one subject: of one round as it is judged, or summed over several.
-pub(crate) type RoundCells = BTreeMap<CellKey, Counts>;
+pub(crate) type RoundCells = BTreeMap<CellKey, CellCounts>;
 
 /// The cells of one subject in a closed round, in order. A list, because a large mesh makes hundreds of thousands of them
 /// a round and hardly ever looks at one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClosedCells {
-    cells: Vec<(CellKey, Counts)>,
+    cells: Vec<(CellKey, CellCounts)>,
     /// Only where there are very many.
-    ends: Option<Box<Ends>>,
+    ends: Option<Box<CellEnds>>,
 }
 
 /// With more cells than this in a round it is worth while to know where each begins and ends: a mesh of 250 nodes.
@@ -76,26 +76,26 @@ pub(crate) const MANY_CELLS: usize = 2_000;
 
 /// Who and where to a few of very many probes go.
 #[derive(Debug, Default)]
-pub(crate) struct Near {
+pub(crate) struct SmallSample {
     pub(crate) clients: BTreeSet<VantageIx>,
-    pub(crate) dests: BTreeSet<Dest>,
+    pub(crate) dests: BTreeSet<Destination>,
 }
 
 /// Cells by where their probes start and arrive: who asks for a few of very many must not look at all.
 #[derive(Debug, Clone, Default)]
-struct Ends {
+struct CellEnds {
     clients: BTreeMap<VantageIx, Vec<usize>>,
-    dests: BTreeMap<Dest, Vec<usize>>,
+    dests: BTreeMap<Destination, Vec<usize>>,
 }
 
 impl ClosedCells {
-    fn new(mut cells: Vec<(CellKey, Counts)>) -> Self {
+    fn new(mut cells: Vec<(CellKey, CellCounts)>) -> Self {
         cells.sort_unstable_by_key(|(key, _)| *key);
-        let ends = (cells.len() > MANY_CELLS).then(|| Box::new(Ends::of(&cells)));
+        let ends = (cells.len() > MANY_CELLS).then(|| Box::new(CellEnds::of(&cells)));
         Self { cells, ends }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&CellKey, &Counts)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&CellKey, &CellCounts)> {
         self.cells.iter().map(|(key, counts)| (key, counts))
     }
 
@@ -103,7 +103,7 @@ impl ClosedCells {
         self.cells.iter().map(|(key, _)| key)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Counts> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &CellCounts> {
         self.cells.iter().map(|(_, counts)| counts)
     }
 
@@ -118,7 +118,7 @@ impl ClosedCells {
 
     /// Whether a client's probes went anywhere on a channel.
     pub(crate) fn asks(&self, channel: Channel, client: VantageIx) -> bool {
-        let way = |(key, _): &(CellKey, Counts)| (key.channel, key.client);
+        let way = |(key, _): &(CellKey, CellCounts)| (key.channel, key.client);
         let at = self.cells.partition_point(|cell| way(cell) < (channel, client));
         self.cells
             .get(at)
@@ -126,11 +126,11 @@ impl ClosedCells {
     }
 
     /// Forgets cells.
-    pub(crate) fn retain(&mut self, kept: impl Fn(&CellKey, &Counts) -> bool) {
+    pub(crate) fn retain(&mut self, kept: impl Fn(&CellKey, &CellCounts) -> bool) {
         let before = self.cells.len();
         self.cells.retain(|(key, counts)| kept(key, counts));
         if self.cells.len() < before && self.ends.is_some() {
-            self.ends = Some(Box::new(Ends::of(&self.cells)));
+            self.ends = Some(Box::new(CellEnds::of(&self.cells)));
         }
     }
 
@@ -153,7 +153,7 @@ impl ClosedCells {
     }
 
     /// Adds those to a sum that start at one of the clients or arrive at one of the destinations.
-    pub(crate) fn add_near_to(&self, sums: &mut RoundCells, near: &Near) {
+    pub(crate) fn add_near_to(&self, sums: &mut RoundCells, near: &SmallSample) {
         let found: BTreeSet<usize> = if let Some(ends) = &self.ends {
             let from = near.clients.iter().filter_map(|client| ends.clients.get(client));
             let into = near.dests.iter().filter_map(|dest| ends.dests.get(dest));
@@ -169,8 +169,8 @@ impl ClosedCells {
     }
 }
 
-impl Ends {
-    fn of(cells: &[(CellKey, Counts)]) -> Self {
+impl CellEnds {
+    fn of(cells: &[(CellKey, CellCounts)]) -> Self {
         let mut ends = Self::default();
         for (at, (key, _)) in cells.iter().enumerate() {
             ends.clients.entry(key.client).or_default().push(at);
@@ -182,7 +182,7 @@ impl Ends {
 
 /// Cells in the making, client by client.
 #[derive(Debug, Default)]
-pub(crate) struct OpenCells(Vec<(CellKey, Counts)>);
+pub(crate) struct OpenCells(Vec<(CellKey, CellCounts)>);
 
 impl OpenCells {
     /// Where the next client's cells begin.
@@ -191,12 +191,12 @@ impl OpenCells {
     }
 
     /// A cell of the client whose cells begin at `begin`.
-    pub(crate) fn cell(&mut self, begin: usize, key: CellKey) -> &mut Counts {
+    pub(crate) fn cell(&mut self, begin: usize, key: CellKey) -> &mut CellCounts {
         // A client has few cells of one subject, and mostly returns to the last of them.
         let known = self.0[begin..].iter().rposition(|(known, _)| *known == key);
         let at = known.map_or(self.0.len(), |at| begin + at);
         if at == self.0.len() {
-            self.0.push((key, Counts::default()));
+            self.0.push((key, CellCounts::default()));
         }
         &mut self.0[at].1
     }
@@ -208,15 +208,15 @@ impl OpenCells {
 
 /// The cells of one subject, round by round.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ring {
-    rounds: VecDeque<Closed>,
+pub(crate) struct RoundRing {
+    rounds: VecDeque<ClosedRound>,
     /// The last round with a failure.
     failed: Option<Round>,
 }
 
 /// A closed round of a subject.
 #[derive(Debug, Clone)]
-struct Closed {
+struct ClosedRound {
     round: Round,
     cells: ClosedCells,
     /// Failures and probes of all cells.
@@ -227,7 +227,7 @@ struct Closed {
 
 /// Failures and probes of all cells.
 fn total(cells: &ClosedCells) -> (u64, u64) {
-    let sum = |(f, n), counts: &Counts| (f + counts.f, n + counts.n);
+    let sum = |(f, n), counts: &CellCounts| (f + counts.f, n + counts.n);
     cells.values().fold((0, 0), sum)
 }
 
@@ -236,7 +236,7 @@ const QUIET_ROUNDS: i64 = 6;
 /// Longest evidence window.
 const WINDOW: Micros = Micros::from_secs(600);
 
-impl Ring {
+impl RoundRing {
     /// Appends a closed round and forgets what is too old to be evidence.
     pub(crate) fn push(&mut self, round: Round, cells: ClosedCells, interval: Micros) {
         let total = total(&cells);
@@ -248,7 +248,7 @@ impl Ring {
             .filter(|(_, counts)| counts.f > 0)
             .map(|(key, _)| *key);
         let failing = failing.collect();
-        self.rounds.push_back(Closed {
+        self.rounds.push_back(ClosedRound {
             round,
             cells,
             total,
@@ -279,7 +279,7 @@ impl Ring {
         closed.cells.retain(|key, _| !clients.contains(&key.client));
         closed.failing.retain(|key| !clients.contains(&key.client));
         closed.total = total(&closed.cells);
-        let failing = |closed: &&Closed| !closed.failing.is_empty();
+        let failing = |closed: &&ClosedRound| !closed.failing.is_empty();
         self.failed = self.rounds.iter().rev().find(failing).map(|closed| closed.round);
     }
 
@@ -306,7 +306,7 @@ impl Ring {
         self.closed(round).map_or((0, 0), |closed| closed.total)
     }
 
-    fn closed(&self, round: Round) -> Option<&Closed> {
+    fn closed(&self, round: Round) -> Option<&ClosedRound> {
         self.rounds.iter().rev().find(|closed| closed.round == round)
     }
 

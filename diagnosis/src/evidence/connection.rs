@@ -2,7 +2,7 @@
 
 use parallax_model::Channel;
 
-use super::{block::Of, cells::Dest, routes::Routes, row::Row};
+use super::{block::EvidenceKind, cells::Destination, routes::Routes, row::Row};
 
 impl Row {
     /// What a connection is evidence of, and which endpoint it led to, where that is known.
@@ -10,7 +10,7 @@ impl Row {
     /// A headless Service has no address: its name leads to an endpoint, and connecting there is a direct connection. An
     /// address that is no endpoint of it (any more) is the name's affair, as is an address that a Service has lost: only
     /// a cache still knows it, and no front filters.
-    pub(crate) fn connection(&self, routes: &Routes) -> Option<(Of, Dest)> {
+    pub(crate) fn connection(&self, routes: &Routes) -> Option<(EvidenceKind, Destination)> {
         if self.channel == Channel::Direct {
             return Some((self.direct(routes)?, self.endpoint()?));
         }
@@ -25,19 +25,23 @@ impl Row {
             && unknown
         {
             let pod = endpoints.get(&front.address.ip())?;
-            return (front.address.port() == port).then_some((Of::Direct(service, port), Dest::Entry(*pod)));
+            return (front.address.port() == port)
+                .then_some((EvidenceKind::Direct(service, port), Destination::Entry(*pod)));
         }
         if unknown && routes.former.contains_key(&front.address.ip()) {
             return None;
         }
-        Some((Of::Vip(front), self.endpoint().unwrap_or(Dest::Unknown)))
+        Some((
+            EvidenceKind::Vip(front),
+            self.endpoint().unwrap_or(Destination::Unknown),
+        ))
     }
 
     /// The endpoints that a direct probe is evidence of.
     ///
     /// A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so what it finds
     /// is no evidence about those that are left.
-    fn direct(&self, routes: &Routes) -> Option<Of> {
+    fn direct(&self, routes: &Routes) -> Option<EvidenceKind> {
         let (service, port) = routes.of(self.target).entry?;
         let gone = self.entry.is_some_and(|pod| {
             !routes
@@ -45,6 +49,6 @@ impl Row {
                 .get(&service)
                 .is_some_and(|pods| pods.contains(&pod))
         });
-        (!gone).then_some(Of::Direct(service, port))
+        (!gone).then_some(EvidenceKind::Direct(service, port))
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::EventTime;
 
 use super::{
-    block::{Block, Of},
+    block::{CellBlock, EvidenceKind},
     cells::{ClosedCells, OpenCells},
     row::Row,
 };
@@ -16,14 +16,14 @@ use crate::ids::VantageIx;
 
 /// What is folded of a round.
 #[derive(Debug, Default)]
-pub(crate) struct Fold {
-    pub(crate) blocks: BTreeMap<Block, OpenCells>,
+pub(crate) struct RoundFold {
+    pub(crate) blocks: BTreeMap<CellBlock, OpenCells>,
     clients: BTreeSet<VantageIx>,
     probes: usize,
     known: Option<EventTime>,
 }
 
-impl Fold {
+impl RoundFold {
     /// Notes whose rows are folded, and when the last of them was known.
     pub(crate) fn note(&mut self, rows: &[Row]) {
         self.probes += rows.len();
@@ -48,17 +48,17 @@ impl Fold {
     }
 
     /// Forgets cells of what starts over: everything folded was before.
-    pub(crate) fn restart(&mut self, of: Of) {
-        self.blocks.remove(&Block::plain(of));
-        self.blocks.remove(&Block::slow(of));
+    pub(crate) fn restart(&mut self, of: EvidenceKind) {
+        self.blocks.remove(&CellBlock::plain(of));
+        self.blocks.remove(&CellBlock::slow(of));
     }
 
     /// Forgets what is gone.
-    pub(crate) fn retain(&mut self, kept: impl Fn(Of) -> bool) {
+    pub(crate) fn retain(&mut self, kept: impl Fn(EvidenceKind) -> bool) {
         self.blocks.retain(|block, _| kept(block.of));
     }
 
-    pub(crate) fn close(self) -> BTreeMap<Block, ClosedCells> {
+    pub(crate) fn close(self) -> BTreeMap<CellBlock, ClosedCells> {
         let closed = self
             .blocks
             .into_iter()

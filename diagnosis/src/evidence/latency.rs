@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use parallax_model::{Channel, FailureKind, Micros};
 
 use super::{
-    block::{Block, Of},
-    booking::{Restarted, name_of},
-    cells::{Dest, OpenCells},
-    ledger::{Ledger, Split},
+    block::{CellBlock, EvidenceKind},
+    booking::{RestartTimes, name_of},
+    cells::{Destination, OpenCells},
+    ledger::{Ledger, OutcomeSplit},
     routes::Routes,
-    row::{End, Row},
+    row::{ProbeEnd, Row},
 };
-use crate::ids::{VantageIx, World};
+use crate::ids::{NameRegistry, VantageIx};
 
 /// Slower than usual by at least this. The shortest wait that a fault of the network makes is the first retransmission
 /// of a SYN, one second (RFC 6298 §2.1); a machine without idle time adds some hundred milliseconds of its own.
@@ -41,12 +41,12 @@ const BUCKETS: usize = 64;
 
 /// How often a phase took how long.
 #[derive(Debug, Clone)]
-struct Histogram {
+struct LatencyHistogram {
     counts: [u16; BUCKETS],
     total: u32,
 }
 
-impl Default for Histogram {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self {
             counts: [0; BUCKETS],
@@ -74,7 +74,7 @@ const fn end_of(bucket: usize) -> Micros {
     })
 }
 
-impl Histogram {
+impl LatencyHistogram {
     fn add(&mut self, time: Micros) {
         let count = &mut self.counts[bucket(time)];
         *count = count.saturating_add(1);
@@ -97,13 +97,13 @@ impl Histogram {
 
 /// What is usual on one subject for one client.
 #[derive(Debug, Clone, Default)]
-struct Usual {
-    before: Option<Box<Histogram>>,
-    now: Box<Histogram>,
+struct UsualLatency {
+    before: Option<Box<LatencyHistogram>>,
+    now: Box<LatencyHistogram>,
 }
 
-impl Usual {
-    fn known(&self) -> Option<&Histogram> {
+impl UsualLatency {
+    fn known(&self) -> Option<&LatencyHistogram> {
         self.before
             .as_deref()
             .or_else(|| (self.now.total >= ENOUGH).then_some(&*self.now))
@@ -136,7 +136,7 @@ impl Usual {
 
 /// A slow outcome beside what was usual.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct LatencyStep {
     pub(crate) took: Micros,
     /// Nothing was known to compare with where absent.
     pub(crate) usual: Option<Micros>,
@@ -145,26 +145,26 @@ pub(crate) struct Step {
 /// What is usual for one client, and the last slow outcome of each of its subjects.
 #[derive(Debug, Default)]
 struct ClientPace {
-    usual: BTreeMap<Of, Usual>,
-    steps: BTreeMap<Of, Step>,
+    usual: BTreeMap<EvidenceKind, UsualLatency>,
+    steps: BTreeMap<EvidenceKind, LatencyStep>,
 }
 
 /// What is usual everywhere.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct LatencyBaseline {
     clients: BTreeMap<VantageIx, ClientPace>,
 }
 
-impl Pace {
+impl LatencyBaseline {
     /// Books the successes of a round as fast or slow, on subjects of their own; rows of one client follow each
     /// other.
     pub(crate) fn book(
         &mut self,
         rows: &[Row],
         routes: &Routes,
-        world: &mut World,
-        restarted: &Restarted,
-        into: &mut BTreeMap<Block, OpenCells>,
+        world: &mut NameRegistry,
+        restarted: &RestartTimes,
+        into: &mut BTreeMap<CellBlock, OpenCells>,
     ) {
         let kind = world.kinds.intern(&FailureKind::Other("slow".into()));
         let mut ledger = Ledger::default();
@@ -175,7 +175,7 @@ impl Pace {
             }
             let client = rows[0].client;
             let pace = self.clients.entry(client).or_default();
-            for row in rows.iter().filter(|row| row.end == End::Ok) {
+            for row in rows.iter().filter(|row| row.end == ProbeEnd::Ok) {
                 timed(row, routes, world, &mut phases);
                 for timed in phases.drain(..) {
                     let fresh = restarted.get(&timed.of);
@@ -185,16 +185,26 @@ impl Pace {
                     let slow = pace.takes(&timed);
                     let failure = slow.then_some((kind, None));
                     // Hosts of one front share its handshake.
-                    let group = (!matches!(timed.of, Of::Vip(_))).then_some(timed.dest);
-                    ledger.enter(Block::slow(timed.of), timed.channel, timed.dest, failure, group);
+                    let group = (!matches!(timed.of, EvidenceKind::Vip(_))).then_some(timed.dest);
+                    ledger.enter(
+                        CellBlock::slow(timed.of),
+                        timed.channel,
+                        timed.dest,
+                        failure,
+                        group,
+                    );
                 }
             }
-            ledger.weigh(client, Split::Phases, into);
+            ledger.weigh(client, OutcomeSplit::Phases, into);
         }
     }
 
     /// The slowest of the last slow outcomes of these clients on a subject.
-    pub(crate) fn step(&self, of: Of, clients: impl IntoIterator<Item = VantageIx>) -> Option<Step> {
+    pub(crate) fn step(
+        &self,
+        of: EvidenceKind,
+        clients: impl IntoIterator<Item = VantageIx>,
+    ) -> Option<LatencyStep> {
         clients
             .into_iter()
             .filter_map(|client| self.clients.get(&client)?.steps.get(&of))
@@ -203,7 +213,7 @@ impl Pace {
     }
 
     /// Forgets subjects that are gone.
-    pub(crate) fn retain(&mut self, keep: impl Fn(Of) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(EvidenceKind) -> bool) {
         for pace in self.clients.values_mut() {
             pace.usual.retain(|of, _| keep(*of));
             pace.steps.retain(|of, _| keep(*of));
@@ -213,11 +223,11 @@ impl Pace {
 
 impl ClientPace {
     /// Whether an outcome is slow; it becomes part of the experience.
-    fn takes(&mut self, timed: &Timed) -> bool {
+    fn takes(&mut self, timed: &TimedPhase) -> bool {
         let usual = self.usual.entry(timed.of).or_default();
         let slow = usual.is_slow(timed.time, timed.guess);
         if slow {
-            let step = Step {
+            let step = LatencyStep {
                 took: timed.time,
                 usual: usual.known().map(|known| known.quantile(50)),
             };
@@ -239,9 +249,9 @@ fn is_stalled(rows: &[Row]) -> bool {
 }
 
 /// One timed phase of a probe.
-struct Timed {
-    of: Of,
-    dest: Dest,
+struct TimedPhase {
+    of: EvidenceKind,
+    dest: Destination,
     channel: Channel,
     time: Micros,
     /// A fixed bound makes sense before anything is known.
@@ -249,11 +259,11 @@ struct Timed {
 }
 
 /// The phases of a successful probe, each with its subject.
-fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
+fn timed(row: &Row, routes: &Routes, world: &mut NameRegistry, all: &mut Vec<TimedPhase>) {
     let times = row.times;
     let mut add = |of, dest, channel, time: Option<Micros>, guess| {
         if let Some(time) = time {
-            all.push(Timed {
+            all.push(TimedPhase {
                 of,
                 dest,
                 channel,
@@ -266,7 +276,13 @@ fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
         Channel::Mesh => {
             if let Some(peer) = row.peer {
                 let time = times.connect.or(times.total);
-                add(Of::Mesh, Dest::Peer(peer), Channel::Mesh, time, true);
+                add(
+                    EvidenceKind::Mesh,
+                    Destination::Peer(peer),
+                    Channel::Mesh,
+                    time,
+                    true,
+                );
             }
         }
         Channel::Dns | Channel::Vip => {
@@ -274,7 +290,7 @@ fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
             let resolve = times.resolve.or(times.total.filter(|_| asked));
             if resolve.is_some() {
                 let name = name_of(row, routes, world);
-                add(Of::Dns, name, Channel::Dns, resolve, true);
+                add(EvidenceKind::Dns, name, Channel::Dns, resolve, true);
             }
             if !asked {
                 connection(row, routes, &mut add);
@@ -287,25 +303,35 @@ fn timed(row: &Row, routes: &Routes, world: &mut World, all: &mut Vec<Timed>) {
 }
 
 /// The phases from the connection on.
-fn connection(row: &Row, routes: &Routes, add: &mut impl FnMut(Of, Dest, Channel, Option<Micros>, bool)) {
+fn connection(
+    row: &Row,
+    routes: &Routes,
+    add: &mut impl FnMut(EvidenceKind, Destination, Channel, Option<Micros>, bool),
+) {
     let Some((of, dest)) = row.connection(routes) else {
         return;
     };
-    let channel = if matches!(of, Of::Direct(..)) {
+    let channel = if matches!(of, EvidenceKind::Direct(..)) {
         Channel::Direct
     } else {
         row.channel
     };
     add(of, dest, channel, row.times.connect, true);
-    add(Of::Target(row.target), dest, channel, row.times.first_byte, false);
+    add(
+        EvidenceKind::Target(row.target),
+        dest,
+        channel,
+        row.times.first_byte,
+        false,
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn usual(times: impl IntoIterator<Item = u64>) -> Usual {
-        let mut usual = Usual::default();
+    fn usual(times: impl IntoIterator<Item = u64>) -> UsualLatency {
+        let mut usual = UsualLatency::default();
         for ms in times {
             usual.learn(Micros::from_millis(ms), false);
         }
@@ -323,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_second_for_a_handshake_is_slow_even_where_nothing_is_known() {
-        let nothing = Usual::default();
+        let nothing = UsualLatency::default();
         assert!(nothing.is_slow(Micros::from_millis(1_003), true));
         assert!(!nothing.is_slow(Micros::from_millis(300), true));
         assert!(!nothing.is_slow(Micros::from_millis(1_003), false));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use parallax_model::Channel;
 
 use super::{
-    block::{Block, Of},
-    cells::{CellKey, Dest, OpenCells},
+    block::{CellBlock, EvidenceKind},
+    cells::{CellKey, Destination, OpenCells},
     row::Failure,
     weights::{ClientRound, ONE},
 };
@@ -14,7 +14,7 @@ use crate::ids::VantageIx;
 
 /// How much of a probe's outcome is booked where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Split {
+pub(crate) enum OutcomeSplit {
     /// Each phase on its own subject.
     Phases,
     /// The whole outcome on the channel: a recording of a single target, whose front has no other host that could tell
@@ -24,11 +24,11 @@ pub(crate) enum Split {
 
 /// One phase group of one probe.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
-    block: Block,
+struct LedgerEntry {
+    block: CellBlock,
     /// All of one group share one vote; without a destination the whole block is a group.
-    group: Option<Dest>,
-    dest: Dest,
+    group: Option<Destination>,
+    dest: Destination,
     channel: Channel,
     failure: Option<Failure>,
 }
@@ -36,25 +36,31 @@ struct Entry {
 /// The entries of one client in one round.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    entries: Vec<Entry>,
+    entries: Vec<LedgerEntry>,
 }
 
 impl Ledger {
     /// Books an outcome that has its vote for itself.
-    pub(crate) fn once(&mut self, of: Of, channel: Channel, dest: Dest, failure: Option<Failure>) {
-        self.enter(Block::plain(of), channel, dest, failure, Some(dest));
+    pub(crate) fn once(
+        &mut self,
+        of: EvidenceKind,
+        channel: Channel,
+        dest: Destination,
+        failure: Option<Failure>,
+    ) {
+        self.enter(CellBlock::plain(of), channel, dest, failure, Some(dest));
     }
 
     /// Books an outcome that shares a vote with all others of its group.
     pub(crate) fn enter(
         &mut self,
-        block: Block,
+        block: CellBlock,
         channel: Channel,
-        dest: Dest,
+        dest: Destination,
         failure: Option<Failure>,
-        group: Option<Dest>,
+        group: Option<Destination>,
     ) {
-        self.entries.push(Entry {
+        self.entries.push(LedgerEntry {
             block,
             group,
             dest,
@@ -65,7 +71,12 @@ impl Ledger {
 
     /// Shares each group's one vote among its probes, and each stall's one vote among its failures. Leaves the ledger
     /// empty for the next client.
-    pub(crate) fn weigh(&mut self, client: VantageIx, split: Split, into: &mut BTreeMap<Block, OpenCells>) {
+    pub(crate) fn weigh(
+        &mut self,
+        client: VantageIx,
+        split: OutcomeSplit,
+        into: &mut BTreeMap<CellBlock, OpenCells>,
+    ) {
         self.entries.sort_by_key(|entry| (entry.block, entry.group));
         let groups = || {
             self.entries
@@ -75,7 +86,7 @@ impl Ledger {
         for group in groups() {
             let failed = group.iter().any(|entry| entry.failure.is_some());
             round.failures += u64::from(failed);
-            if group[0].block.of == Of::Mesh {
+            if group[0].block.of == EvidenceKind::Mesh {
                 round.controls += 1;
                 round.failed_controls += u64::from(failed);
             }
@@ -86,8 +97,8 @@ impl Ledger {
             let begin = cells.begin();
             for group in entries.chunk_by(|a, b| a.group == b.group) {
                 let share = match split {
-                    Split::Phases => ONE / u64::try_from(group.len()).unwrap_or(u64::MAX),
-                    Split::Whole => ONE,
+                    OutcomeSplit::Phases => ONE / u64::try_from(group.len()).unwrap_or(u64::MAX),
+                    OutcomeSplit::Whole => ONE,
                 };
                 for entry in group {
                     let key = CellKey {

@@ -21,7 +21,7 @@ const REMEMBERED: i64 = 120;
 
 /// What went along with lost questions, counted by lookups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Signs {
+pub(crate) struct LossSigns {
     /// One of two questions was lost while the other was answered, and asking again helped.
     pub(crate) one_of_two: u64,
     /// All questions of a lookup were lost, or asking again from another port did not help.
@@ -30,7 +30,7 @@ pub(crate) struct Signs {
     pub(crate) over_tcp: u64,
 }
 
-impl Signs {
+impl LossSigns {
     fn add(&mut self, unanswered: UnansweredQuestions) {
         let other = unanswered.other_answered;
         let helped = unanswered.again_answered == Some(true);
@@ -59,17 +59,17 @@ pub(crate) struct ResolverView<'a> {
     pub(crate) asked: Vec<SocketAddr>,
     /// The Service behind them, where they are one's.
     pub(crate) service: Option<&'a Service>,
-    pub(crate) signs: Signs,
+    pub(crate) signs: LossSigns,
 }
 
 /// Who asked whom last, and what was lost of late.
 #[derive(Debug, Default)]
-pub(crate) struct Resolvers {
+pub(crate) struct ResolverHistory {
     asked: BTreeMap<VantageIx, SocketAddr>,
-    lost: BTreeMap<Round, BTreeMap<VantageIx, Signs>>,
+    lost: BTreeMap<Round, BTreeMap<VantageIx, LossSigns>>,
 }
 
-impl Resolvers {
+impl ResolverHistory {
     /// Takes the answers of a round in.
     pub(crate) fn take(&mut self, round: Round, rows: &[Row]) {
         for row in rows {
@@ -101,7 +101,7 @@ impl Resolvers {
             .iter()
             .filter_map(|client| self.asked.get(client).copied())
             .collect();
-        let mut signs = Signs::default();
+        let mut signs = LossSigns::default();
         for lost in self.lost.range(since..).map(|(_, lost)| lost) {
             for (_, of_client) in lost.iter().filter(|(client, _)| clients.contains(client)) {
                 signs.one_of_two += of_client.one_of_two;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportSeq, Round};
 
-use super::{row::Row, sequences::Seqs};
+use super::{row::Row, sequences::SequenceSet};
 use crate::{
     hash,
-    ids::{VantageIx, World},
+    ids::{NameRegistry, VantageIx},
     settings::Settings,
 };
 
@@ -22,7 +22,7 @@ const REMEMBERED: i64 = 3;
 
 /// Why an observation does not enter a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RefusalReason {
     Late,
     Duplicate,
     Implausible,
@@ -31,22 +31,22 @@ pub(crate) enum Refused {
 /// What is known of one vantage. One look-up per observation: five thousand vantages report a hundred thousand of them
 /// in a round.
 #[derive(Debug, Default)]
-struct Sender {
-    heard: Option<Heard>,
+struct VantageProgress {
+    heard: Option<LastReport>,
     /// What was taken of each life, by round.
-    taken: BTreeMap<Incarnation, BTreeMap<Round, Seqs>>,
+    taken: BTreeMap<Incarnation, BTreeMap<Round, SequenceSet>>,
     /// Its rows in open rounds.
-    open: BTreeMap<Round, Vec<(Order, Waiting)>>,
+    open: BTreeMap<Round, Vec<(RowOrder, PendingRow)>>,
     /// The last round that it has no more to say about.
     whole: Option<Round>,
 }
 
 /// Where a row has its place in the fold of its vantage. Two lives may give the same number to the same moment.
-type Order = (EventTime, ReportSeq, u64);
+type RowOrder = (EventTime, ReportSeq, u64);
 
 /// An observation of an open round.
 #[derive(Debug)]
-pub(crate) enum Waiting {
+pub(crate) enum PendingRow {
     /// All its names have numbers.
     Row(Row),
     /// One of its names is new: it is numbered when the round closes, in the order of the fold.
@@ -54,13 +54,13 @@ pub(crate) enum Waiting {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct LastReport {
     last: EventTime,
     /// Everything started before this has been observed; absent for senders that do not say.
     complete: Option<EventTime>,
 }
 
-impl Heard {
+impl LastReport {
     fn hear(heard: &mut Option<Self>, at: EventTime, complete: Option<EventTime>) {
         let heard = heard.get_or_insert(Self {
             last: at,
@@ -73,17 +73,17 @@ impl Heard {
 
 /// Open rounds.
 #[derive(Debug)]
-pub(crate) struct Rounds {
+pub(crate) struct OpenRounds {
     settings: Settings,
     /// Open rounds, and how many observations each has.
     open: BTreeMap<Round, usize>,
     buffered: usize,
-    senders: BTreeMap<VantageIx, Sender>,
+    senders: BTreeMap<VantageIx, VantageProgress>,
     now: Option<EventTime>,
     judged: Option<Round>,
 }
 
-impl Rounds {
+impl OpenRounds {
     pub(crate) const fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -112,7 +112,7 @@ impl Rounds {
             sender.open.clear();
             sender.whole = None;
             for taken in sender.taken.values_mut() {
-                let mut all = Seqs::default();
+                let mut all = SequenceSet::default();
                 for seqs in taken.values() {
                     all.join(seqs);
                 }
@@ -143,11 +143,11 @@ impl Rounds {
         vantage: VantageIx,
         recorded: &Recorded,
         row: impl FnOnce() -> Option<Row>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusalReason> {
         let at = recorded.observation.at;
         let ahead = self.now.is_some_and(|now| at > now.plus(MAX_AHEAD));
         if at.0 < 0 || ahead {
-            return Err(Refused::Implausible);
+            return Err(RefusalReason::Implausible);
         }
         let round = at.round(self.settings.interval);
         let seq = recorded.observation.seq;
@@ -156,12 +156,12 @@ impl Rounds {
         if let Some(taken) = &taken
             && taken.values().any(|seqs| seqs.contains(seq))
         {
-            return Err(Refused::Duplicate);
+            return Err(RefusalReason::Duplicate);
         }
-        Heard::hear(&mut sender.heard, at, None);
+        LastReport::hear(&mut sender.heard, at, None);
         let over = self.judged.max(sender.whole);
         if over.is_some_and(|over| round <= over) || self.buffered >= MAX_BUFFERED {
-            return Err(Refused::Late);
+            return Err(RefusalReason::Late);
         }
         if let Some(taken) = taken {
             taken.entry(round).or_default().insert(seq);
@@ -170,8 +170,8 @@ impl Rounds {
             taken.entry(round).or_default().insert(seq);
         }
         let waiting = row().map_or_else(
-            || Waiting::Strange(vantage, Box::new(recorded.clone())),
-            Waiting::Row,
+            || PendingRow::Strange(vantage, Box::new(recorded.clone())),
+            PendingRow::Row,
         );
         let order = (at, seq, hash::stable(&[recorded.incarnation.as_str()]));
         sender.open.entry(round).or_default().push((order, waiting));
@@ -184,7 +184,7 @@ impl Rounds {
         let ahead = self.now.is_some_and(|now| complete > now.plus(MAX_AHEAD));
         if complete.0 >= 0 && !ahead {
             let sender = self.senders.entry(vantage).or_default();
-            Heard::hear(&mut sender.heard, complete, Some(complete));
+            LastReport::hear(&mut sender.heard, complete, Some(complete));
         }
     }
 
@@ -199,7 +199,8 @@ impl Rounds {
         let sender = self.senders.get_mut(&vantage)?;
         let complete = sender.heard?.complete?;
         let waiting = sender.open.get(round)?;
-        let ready = |(_, waiting): &(Order, Waiting)| matches!(waiting, Waiting::Row(row) if plain(row));
+        let ready =
+            |(_, waiting): &(RowOrder, PendingRow)| matches!(waiting, PendingRow::Row(row) if plain(row));
         if complete < round.end(self.settings.interval) || !waiting.iter().all(ready) {
             return None;
         }
@@ -209,8 +210,8 @@ impl Rounds {
         self.buffered -= waiting.len();
         sender.whole = Some(*round);
         let row = |(_, waiting)| match waiting {
-            Waiting::Row(row) => Some(row),
-            Waiting::Strange(..) => None,
+            PendingRow::Row(row) => Some(row),
+            PendingRow::Strange(..) => None,
         };
         Some((*round, waiting.into_iter().filter_map(row).collect()))
     }
@@ -227,7 +228,7 @@ impl Rounds {
     }
 
     /// Takes the next round out that is over at `now`: by vantage in the order of their names, then by time and number.
-    pub(crate) fn close(&mut self, now: EventTime, world: &World) -> Option<(Round, Vec<Waiting>)> {
+    pub(crate) fn close(&mut self, now: EventTime, world: &NameRegistry) -> Option<(Round, Vec<PendingRow>)> {
         self.now = self.now.max(Some(now));
         let round = *self.open.keys().next()?;
         if !self.over(round, now) {
@@ -235,7 +236,7 @@ impl Rounds {
         }
         let count = self.open.remove(&round)?;
         self.buffered -= count;
-        let mut clients: Vec<(VantageIx, Vec<(Order, Waiting)>)> = self
+        let mut clients: Vec<(VantageIx, Vec<(RowOrder, PendingRow)>)> = self
             .senders
             .iter_mut()
             .filter_map(|(vantage, sender)| Some((*vantage, sender.open.remove(&round)?)))

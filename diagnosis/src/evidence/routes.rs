@@ -7,9 +7,9 @@ use std::{
 
 use parallax_model::{EventTime, Front, HostName, Observation, TargetId};
 
-use super::{block::Of, cells::Dest};
+use super::{block::EvidenceKind, cells::Destination};
 use crate::{
-    ids::{NameIx, PodIx, ServiceIx, TargetIx, World},
+    ids::{NameIx, NameRegistry, PodIx, ServiceIx, TargetIx},
     topology::Topology,
 };
 
@@ -25,12 +25,12 @@ pub(crate) struct Route {
     /// The Service that selects its endpoints, and their port.
     pub(crate) entry: Option<(ServiceIx, u16)>,
     /// Asked where no answer is due: no evidence of what users meet.
-    pub(crate) apart: Option<Apart>,
+    pub(crate) apart: Option<ControlQuestion>,
 }
 
 /// Why a question is asked where no answer is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Apart {
+pub(crate) enum ControlQuestion {
     /// A host of one ingress class at a front of another.
     Exposure,
     /// A target says itself that there must be none.
@@ -63,7 +63,7 @@ const NO_ROUTE: &Route = &Route {
 
 impl Routes {
     /// Numbers the names of a topology in their own order.
-    pub(crate) fn new(topology: &Topology, world: &mut World) -> Self {
+    pub(crate) fn new(topology: &Topology, world: &mut NameRegistry) -> Self {
         let mut routes = Self::default();
         for (key, service) in topology.services() {
             let usable = service.usable();
@@ -101,8 +101,14 @@ impl Routes {
             };
             routes.put(world.targets.intern(id), route);
         }
-        let exposures = topology.exposures().keys().map(|id| (id, Apart::Exposure));
-        let forbidden = topology.forbidden().keys().map(|id| (id, Apart::Forbidden));
+        let exposures = topology
+            .exposures()
+            .keys()
+            .map(|id| (id, ControlQuestion::Exposure));
+        let forbidden = topology
+            .forbidden()
+            .keys()
+            .map(|id| (id, ControlQuestion::Forbidden));
         for (id, apart) in exposures.chain(forbidden) {
             let route = Route {
                 apart: Some(apart),
@@ -143,8 +149,10 @@ impl Routes {
     }
 
     /// Whether an answer without addresses, of a probe that started then, may be one of before the name had any.
-    pub(crate) fn may_be_cached(&self, name: Dest, at: EventTime) -> bool {
-        let Dest::Name(name) = name else { return false };
+    pub(crate) fn may_be_cached(&self, name: Destination, at: EventTime) -> bool {
+        let Destination::Name(name) = name else {
+            return false;
+        };
         self.negative_until.get(&name).is_some_and(|until| at <= *until)
     }
 
@@ -182,9 +190,9 @@ impl Routes {
     }
 
     /// The endpoints behind a front.
-    pub(crate) fn behind(&self, front: &Front) -> Option<Of> {
+    pub(crate) fn behind(&self, front: &Front) -> Option<EvidenceKind> {
         let (service, port) = self.fronts.get(front)?;
-        Some(Of::Direct(*service, *port))
+        Some(EvidenceKind::Direct(*service, *port))
     }
 }
 

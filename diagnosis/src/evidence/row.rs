@@ -10,15 +10,15 @@ use parallax_model::{
     Phase, PodName, Recorded,
 };
 
-use super::{cells::Dest, routes::Routes};
-use crate::ids::{KindIx, NameIx, NodeIx, PodIx, TargetIx, VantageIx, World};
+use super::{cells::Destination, routes::Routes};
+use crate::ids::{KindIx, NameIx, NameRegistry, NodeIx, PodIx, TargetIx, VantageIx};
 
 /// A kind of failure, and the status that came with it.
 pub(crate) type Failure = (KindIx, Option<u16>);
 
 /// How a probe ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ProbeEnd {
     /// All well.
     Ok,
     /// Not so.
@@ -46,8 +46,8 @@ pub(crate) struct Row {
     pub(crate) name: Option<NameIx>,
     /// A name was asked for at all.
     pub(crate) resolved: bool,
-    pub(crate) end: End,
-    pub(crate) times: Times,
+    pub(crate) end: ProbeEnd,
+    pub(crate) times: JudgedPhases,
     /// It says which assignment it belongs to.
     pub(crate) assigned: bool,
     /// What a resolver said.
@@ -58,7 +58,7 @@ pub(crate) struct Row {
 
 /// The phases whose length is judged.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Times {
+pub(crate) struct JudgedPhases {
     pub(crate) resolve: Option<Micros>,
     pub(crate) connect: Option<Micros>,
     pub(crate) first_byte: Option<Micros>,
@@ -67,7 +67,7 @@ pub(crate) struct Times {
 }
 
 /// Where numbers come from.
-trait Numbers {
+trait IdSource {
     fn target(&mut self, recorded: &Recorded) -> Option<TargetIx>;
     fn node(&mut self, node: &NodeName) -> Option<NodeIx>;
     fn pod(&mut self, pod: &PodName) -> Option<PodIx>;
@@ -76,12 +76,12 @@ trait Numbers {
 }
 
 /// Numbers that were given already.
-struct Given<'a>(&'a World);
+struct KnownIds<'a>(&'a NameRegistry);
 
 /// New ones where needed.
-struct New<'a>(&'a mut World);
+struct NewIds<'a>(&'a mut NameRegistry);
 
-impl Numbers for Given<'_> {
+impl IdSource for KnownIds<'_> {
     fn target(&mut self, recorded: &Recorded) -> Option<TargetIx> {
         self.0.targets.get(&recorded.observation.target)
     }
@@ -99,7 +99,7 @@ impl Numbers for Given<'_> {
     }
 }
 
-impl Numbers for New<'_> {
+impl IdSource for NewIds<'_> {
     fn target(&mut self, recorded: &Recorded) -> Option<TargetIx> {
         Some(self.0.targets.intern(&recorded.observation.target))
     }
@@ -119,25 +119,30 @@ impl Numbers for New<'_> {
 
 impl Row {
     /// The row of an observation; nothing where one of its names has no number yet.
-    pub(crate) fn of(recorded: &Recorded, client: VantageIx, world: &World, routes: &Routes) -> Option<Self> {
-        numbered(recorded, client, &mut Given(world), routes)
+    pub(crate) fn of(
+        recorded: &Recorded,
+        client: VantageIx,
+        world: &NameRegistry,
+        routes: &Routes,
+    ) -> Option<Self> {
+        numbered(recorded, client, &mut KnownIds(world), routes)
     }
 
     /// The row of an observation, whatever names it holds.
     pub(crate) fn learn(
         recorded: &Recorded,
         client: VantageIx,
-        world: &mut World,
+        world: &mut NameRegistry,
         routes: &Routes,
     ) -> Option<Self> {
-        numbered(recorded, client, &mut New(world), routes)
+        numbered(recorded, client, &mut NewIds(world), routes)
     }
 
     /// The failure, and the phase it came in.
     pub(crate) const fn failure(&self) -> Option<(Phase, Failure)> {
         match self.end {
-            End::Failed(phase, failure) => Some((phase, failure)),
-            End::Ok | End::NotAsked => None,
+            ProbeEnd::Failed(phase, failure) => Some((phase, failure)),
+            ProbeEnd::Ok | ProbeEnd::NotAsked => None,
         }
     }
 
@@ -148,8 +153,8 @@ impl Row {
     }
 
     /// The endpoint at the other end, planned or shown.
-    pub(crate) fn endpoint(&self) -> Option<Dest> {
-        self.entry.or(self.answered).map(Dest::Entry)
+    pub(crate) fn endpoint(&self) -> Option<Destination> {
+        self.entry.or(self.answered).map(Destination::Entry)
     }
 
     /// The front it went to or would have gone to: what it says, else what the topology says of its target.
@@ -158,17 +163,17 @@ impl Row {
     }
 
     /// The name it asked for; nothing where nobody knows.
-    pub(crate) fn name(&self, routes: &Routes) -> Option<Dest> {
-        routes.of(self.target).name.or(self.name).map(Dest::Name)
+    pub(crate) fn name(&self, routes: &Routes) -> Option<Destination> {
+        routes.of(self.target).name.or(self.name).map(Destination::Name)
     }
 
     /// Where it went, as far as that was said before it was made.
-    pub(crate) fn path(&self, routes: &Routes) -> Option<Dest> {
+    pub(crate) fn path(&self, routes: &Routes) -> Option<Destination> {
         match self.channel {
-            Channel::Mesh => self.peer.map(Dest::Peer),
+            Channel::Mesh => self.peer.map(Destination::Peer),
             Channel::Dns => self.name(routes),
-            Channel::Direct => self.entry.map(Dest::Entry),
-            Channel::Vip | Channel::Proxied | Channel::NodePort => Some(Dest::Unknown),
+            Channel::Direct => self.entry.map(Destination::Entry),
+            Channel::Vip | Channel::Proxied | Channel::NodePort => Some(Destination::Unknown),
         }
     }
 }
@@ -176,16 +181,16 @@ impl Row {
 fn numbered(
     recorded: &Recorded,
     client: VantageIx,
-    numbers: &mut impl Numbers,
+    numbers: &mut impl IdSource,
     routes: &Routes,
 ) -> Option<Row> {
     let observation = &recorded.observation;
     let echo = observation.echo.as_ref();
     let target = numbers.target(recorded)?;
     let end = match &observation.outcome {
-        Outcome::Ok { .. } => End::Ok,
-        Outcome::NotAsked { .. } => End::NotAsked,
-        Outcome::Failed { phase, kind, status } => End::Failed(*phase, (numbers.kind(kind)?, *status)),
+        Outcome::Ok { .. } => ProbeEnd::Ok,
+        Outcome::NotAsked { .. } => ProbeEnd::NotAsked,
+        Outcome::Failed { phase, kind, status } => ProbeEnd::Failed(*phase, (numbers.kind(kind)?, *status)),
     };
     let peer = match (&observation.dst_node, echo) {
         (Some(node), _) => Some(numbers.node(node)?),
@@ -204,7 +209,7 @@ fn numbered(
     let times = &observation.times;
     let resolved = observation.dns.is_some() || times.resolve.is_some();
     let asks =
-        resolved || observation.channel == Channel::Dns || matches!(end, End::Failed(Phase::Resolve, _));
+        resolved || observation.channel == Channel::Dns || matches!(end, ProbeEnd::Failed(Phase::Resolve, _));
     let name = if !asks || routes.of(target).name.is_some() {
         None
     } else {
@@ -223,7 +228,7 @@ fn numbered(
         name,
         resolved,
         end,
-        times: Times {
+        times: JudgedPhases {
             resolve: times.resolve,
             connect: times.connect,
             first_byte: times.first_byte,

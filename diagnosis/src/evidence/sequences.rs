@@ -6,12 +6,12 @@ use parallax_model::ReportSeq;
 
 /// A set of numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Seqs {
+pub(crate) struct SequenceSet {
     /// First to last, inclusive, neither touching nor overlapping.
     ranges: BTreeMap<u64, u64>,
 }
 
-impl Seqs {
+impl SequenceSet {
     pub(crate) fn contains(&self, seq: ReportSeq) -> bool {
         self.ranges
             .range(..=seq.0)
@@ -75,7 +75,7 @@ mod tests {
         fn it_is_a_set_in_whatever_order_the_numbers_come(
             numbers in prop::collection::vec(prop_oneof![0_u64..60, u64::MAX - 3..=u64::MAX], 0..200),
         ) {
-            let (mut seqs, mut model) = (Seqs::default(), BTreeSet::new());
+            let (mut seqs, mut model) = (SequenceSet::default(), BTreeSet::new());
             for n in &numbers {
                 prop_assert_eq!(seqs.contains(ReportSeq(*n)), model.contains(n));
                 seqs.insert(ReportSeq(*n));
@@ -94,7 +94,7 @@ mod tests {
             other in prop::collection::vec(prop_oneof![0_u64..60, u64::MAX - 3..=u64::MAX], 0..40),
         ) {
             let set = |numbers: &[u64]| {
-                let mut seqs = Seqs::default();
+                let mut seqs = SequenceSet::default();
                 for n in numbers {
                     seqs.insert(ReportSeq(*n));
                 }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn numbers_in_a_row_take_one_range() {
-        let mut seqs = Seqs::default();
+        let mut seqs = SequenceSet::default();
         (0..10_000).for_each(|n| seqs.insert(ReportSeq(n)));
         assert_eq!(seqs.ranges.len(), 1);
     }

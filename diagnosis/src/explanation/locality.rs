@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parallax_model::Vantage;
 
-use super::Desk;
+use super::VerdictContext;
 use crate::{inference::judgement::Finding, wording::NAMES};
 
 pub(super) struct Locality {
@@ -13,7 +13,7 @@ pub(super) struct Locality {
     pub(super) own_node_answers: bool,
 }
 
-impl Desk<'_> {
+impl VerdictContext<'_> {
     pub(super) fn locality(&self, finding: &Finding) -> Locality {
         let failing: BTreeSet<&Vantage> = finding
             .failing

@@ -12,39 +12,39 @@ use std::collections::BTreeSet;
 use parallax_model::{Front, Probability, TtlEvidence, Vantage};
 
 use crate::{
-    catalogue::{self, Clients, Controller, Failures, Situation, Withdrawal},
-    evidence::{cells::RoundCells, latency::Step, resolvers::ResolverView, weights::probes},
-    ids::{NodeIx, VantageIx, World, class_position},
+    catalogue::{self, CauseContext, ControllerPresence, CrossingClients, EndpointWithdrawal, FailureCounts},
+    evidence::{cells::RoundCells, latency::LatencyStep, resolvers::ResolverView, weights::probes},
+    ids::{NameRegistry, NodeIx, VantageIx, class_position},
     inference::{
         judgement::{Finding, Judgement},
-        profiles::Profile,
-        unit::Unit,
+        profiles::KindProfile,
+        unit::JudgementUnit,
     },
-    regions::{Region, RegionKind, paths::Scene, share::alpha},
-    topology::{PlacedTarget, Service, Topology, Withdrawals},
+    regions::{Region, RegionKind, paths::SubjectPaths, share::alpha},
+    topology::{EndpointWithdrawals, PlacedTarget, Service, Topology},
     verdict::{Fact, Subject, Verdict},
 };
 
 /// What asked probes have to say to a verdict.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Asked {
-    pub(crate) ways: separation::Ways,
+pub(crate) struct RequestedProbes {
+    pub(crate) ways: separation::SeparatingProbes,
     pub(crate) decided_by: Option<String>,
     pub(crate) answers: Vec<String>,
 }
 
 /// What a verdict is written from.
 #[derive(Debug)]
-pub(crate) struct Desk<'a> {
+pub(crate) struct VerdictContext<'a> {
     pub(crate) topology: &'a Topology,
-    pub(crate) world: &'a World,
-    pub(crate) scene: &'a Scene,
-    pub(crate) unit: &'a Unit,
+    pub(crate) world: &'a NameRegistry,
+    pub(crate) scene: &'a SubjectPaths,
+    pub(crate) unit: &'a JudgementUnit,
     /// The front that clients of the unit connect to.
     pub(crate) front: Option<Front>,
     /// The Service whose endpoints they reach.
     pub(crate) service: Option<&'a Service>,
-    pub(crate) withdrawals: &'a Withdrawals,
+    pub(crate) withdrawals: &'a EndpointWithdrawals,
     /// Who is asked for names, where names are judged.
     pub(crate) resolver: ResolverView<'a>,
     /// Cells of the other fronts of the same Service, since the window began.
@@ -54,14 +54,14 @@ pub(crate) struct Desk<'a> {
     /// Who answered for the front's address, by vantage.
     pub(crate) ttl: Vec<(Vantage, TtlEvidence)>,
     /// How slow and against what, where slowness is judged.
-    pub(crate) step: Option<Step>,
+    pub(crate) step: Option<LatencyStep>,
     /// What was asked beyond the plan, and what it decided.
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestedProbes,
     pub(crate) facts: Vec<Fact>,
     pub(crate) targets: Vec<parallax_model::TargetId>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> VerdictContext<'a> {
     pub(crate) fn verdict(&self, judgement: &Judgement, finding: &Finding) -> Verdict {
         let region = finding.region;
         let locality = self.locality(finding);
@@ -99,12 +99,12 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn situation(&self, judgement: &Judgement, finding: &Finding) -> Situation<'a> {
+    fn situation(&self, judgement: &Judgement, finding: &Finding) -> CauseContext<'a> {
         let cells = &judgement.case.cells;
         let placed = self.placed();
         let origin = placed.and_then(|placed| self.topology.service(placed.origin.as_ref()?));
         let (kinds, failures) = self.failures_inside(cells, finding.region);
-        Situation {
+        CauseContext {
             region: finding.region.kind(),
             info: self.front.as_ref().and_then(|f| self.topology.front(f)),
             service: self.service,
@@ -119,18 +119,22 @@ impl<'a> Desk<'a> {
             table: self.table(cells, finding.region),
             clients: self.clients(cells, finding.region),
             slow: self.unit.is_slow(),
-            ..Situation::of(self.topology)
+            ..CauseContext::of(self.topology)
         }
     }
 
     /// The first of some Services that lost its endpoints to nodes that were not ready when probes failed.
-    fn withdrawal(&self, services: [Option<&'a Service>; 3], finding: &Finding) -> Option<Withdrawal<'a>> {
+    fn withdrawal(
+        &self,
+        services: [Option<&'a Service>; 3],
+        finding: &Finding,
+    ) -> Option<EndpointWithdrawal<'a>> {
         let (service, nodes) = services.into_iter().flatten().find_map(|service| {
             let nodes = self.withdrawals.nodes_of(&service.key, finding.last_failure)?;
             Some((service, nodes))
         })?;
         let others = self.withdrawals.services().filter(|key| **key != service.key);
-        Some(Withdrawal {
+        Some(EndpointWithdrawal {
             service,
             nodes,
             others: others.collect(),
@@ -164,17 +168,17 @@ impl<'a> Desk<'a> {
 
     /// The target that is judged, where it is one.
     fn placed(&self) -> Option<&'a PlacedTarget> {
-        let (Unit::Target(target) | Unit::Whole(target)) = self.unit.plain() else {
+        let (JudgementUnit::Target(target) | JudgementUnit::Whole(target)) = self.unit.plain() else {
             return None;
         };
         self.topology.targets().get(target)
     }
 
-    fn controller(&self, placed: Option<&PlacedTarget>) -> Controller {
+    fn controller(&self, placed: Option<&PlacedTarget>) -> ControllerPresence {
         match (placed, self.service) {
-            (Some(placed), _) if placed.routed => Controller::There,
-            (_, Some(_)) => Controller::Not,
-            (_, None) => Controller::Unknown,
+            (Some(placed), _) if placed.routed => ControllerPresence::There,
+            (_, Some(_)) => ControllerPresence::Not,
+            (_, None) => ControllerPresence::Unknown,
         }
     }
 
@@ -188,9 +192,9 @@ impl<'a> Desk<'a> {
     }
 
     /// Failures inside a region, by class and by kind.
-    fn failures_inside(&self, cells: &RoundCells, region: Region) -> (Profile, Failures) {
-        let mut sums = Profile::default();
-        let mut failures = Failures::new();
+    fn failures_inside(&self, cells: &RoundCells, region: Region) -> (KindProfile, FailureCounts) {
+        let mut sums = KindProfile::default();
+        let mut failures = FailureCounts::new();
         for (key, counts) in cells {
             if alpha(&[region], key, self.scene).is_zero() {
                 continue;
@@ -205,7 +209,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Who asked across the region, and who of them failed there. Two vantages of one node are one client.
-    fn clients(&self, cells: &RoundCells, region: Region) -> Clients {
+    fn clients(&self, cells: &RoundCells, region: Region) -> CrossingClients {
         let client = |client: VantageIx| -> Result<NodeIx, VantageIx> {
             self.scene.node_of_client(client).ok_or(client)
         };
@@ -220,7 +224,7 @@ impl<'a> Desk<'a> {
                 failing.insert(client(key.client));
             }
         }
-        Clients {
+        CrossingClients {
             asked: asked.len(),
             failing: failing.len(),
         }
@@ -235,10 +239,12 @@ impl<'a> Desk<'a> {
             Region::DnsAll => Subject::Name("every name".to_owned()),
             Region::DnsName(name) => Subject::Name(self.world.names.name(name).clone()),
             _ => match self.unit.plain() {
-                Unit::Front(front) => Subject::Front(*front),
-                Unit::Endpoints(service, _) => Subject::Service(service.clone()),
-                Unit::Target(target) | Unit::Whole(target) => Subject::Target(target.clone()),
-                Unit::Mesh | Unit::Dns | Unit::Slow(_) => Subject::Network,
+                JudgementUnit::Front(front) => Subject::Front(*front),
+                JudgementUnit::Endpoints(service, _) => Subject::Service(service.clone()),
+                JudgementUnit::Target(target) | JudgementUnit::Whole(target) => {
+                    Subject::Target(target.clone())
+                }
+                JudgementUnit::Mesh | JudgementUnit::Dns | JudgementUnit::Slow(_) => Subject::Network,
             },
         }
     }

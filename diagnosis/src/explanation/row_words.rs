@@ -2,14 +2,14 @@
 
 use parallax_model::{Channel, Placement};
 
-use super::Desk;
+use super::VerdictContext;
 use crate::{
-    catalogue::table::{Part, Reach, RowKey},
+    catalogue::table::{PredictedFailure, RowKey, TablePart},
     regions::Region,
     topology::FrontKind,
 };
 
-impl Desk<'_> {
+impl VerdictContext<'_> {
     pub(super) fn row_words(&self, key: &RowKey, region: Region) -> String {
         let (way, part) = (self.way_words(key), self.part_words(key, region));
         let what = self.endpoint_word();
@@ -26,9 +26,9 @@ impl Desk<'_> {
 
     fn way_words(&self, key: &RowKey) -> String {
         let front = match key.part {
-            Part::Sibling(front) => Some(front),
-            Part::Own => self.front,
-            Part::Everywhere => None,
+            TablePart::Sibling(front) => Some(front),
+            TablePart::Own => self.front,
+            TablePart::Everywhere => None,
         };
         match (key.channel, front) {
             (Channel::Vip | Channel::NodePort, Some(front)) => {
@@ -70,10 +70,10 @@ impl Desk<'_> {
                 (None, _) => String::new(),
             },
             (Region::Pair(..) | Region::Zone(..), [from, to]) => match key.reach {
-                Reach::Sure => format!(" from {from} to {to}"),
-                Reach::Perhaps => String::new(),
-                Reach::Outside if matches!(key.part, Part::Sibling(_)) => String::new(),
-                Reach::Outside => " on other paths".to_owned(),
+                PredictedFailure::Sure => format!(" from {from} to {to}"),
+                PredictedFailure::Perhaps => String::new(),
+                PredictedFailure::Outside if matches!(key.part, TablePart::Sibling(_)) => String::new(),
+                PredictedFailure::Outside => " on other paths".to_owned(),
             },
             (Region::DnsName(_), [name]) => match to {
                 Some(true) => format!(" {name}"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::Channel;
 
-use super::Desk;
+use super::VerdictContext;
 use crate::{
     evidence::{cells::RoundCells, weights::whole},
     inference::judgement::{Finding, Judgement},
@@ -15,7 +15,7 @@ use crate::{
 /// Regions that are listed as ruled out.
 const RULED_OUT: usize = 6;
 
-impl Desk<'_> {
+impl VerdictContext<'_> {
     pub(super) fn ruled_out(&self, judgement: &Judgement, finding: &Finding) -> Vec<RuledOut> {
         let mut scored: Vec<_> = judgement
             .posterior

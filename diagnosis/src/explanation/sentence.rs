@@ -4,23 +4,23 @@ use std::collections::BTreeSet;
 
 use parallax_model::{FailureKind, KindClass};
 
-use super::Desk;
+use super::VerdictContext;
 use crate::{
     catalogue::{
-        Cause, Claim, Clause, Situation, Wording, joined,
-        table::{Part, Reach},
+        Cause, CauseContext, Claim, Clause, Wording, joined,
+        table::{PredictedFailure, TablePart},
     },
-    evidence::latency::Step,
-    inference::{judgement::Finding, unit::Unit},
+    evidence::latency::LatencyStep,
+    inference::{judgement::Finding, unit::JudgementUnit},
     regions::{Region, RegionKind},
     wording::{likelihood, listed},
 };
 
-impl Desk<'_> {
+impl VerdictContext<'_> {
     pub(super) fn sentence(
         &self,
         finding: &Finding,
-        situation: &Situation<'_>,
+        situation: &CauseContext<'_>,
         ranked: &[(&Cause, f64)],
     ) -> String {
         joined(&self.clauses(finding, situation, ranked.first().map(|(cause, _)| *cause)))
@@ -30,7 +30,7 @@ impl Desk<'_> {
     pub(super) fn clauses(
         &self,
         finding: &Finding,
-        situation: &Situation<'_>,
+        situation: &CauseContext<'_>,
         cause: Option<&Cause>,
     ) -> Vec<Clause> {
         let mut clauses = self.who(finding, situation);
@@ -57,7 +57,7 @@ impl Desk<'_> {
     }
 
     /// What happens to those who fail.
-    fn how(&self, finding: &Finding, situation: &Situation<'_>) -> String {
+    fn how(&self, finding: &Finding, situation: &CauseContext<'_>) -> String {
         if situation.slow {
             return self.delay();
         }
@@ -72,7 +72,7 @@ impl Desk<'_> {
         };
         let sure = situation
             .table
-            .sum(|key| key.part == Part::Own && key.reach == Reach::Sure);
+            .sum(|key| key.part == TablePart::Own && key.reach == PredictedFailure::Sure);
         let seldom = if sure.some_fail() && sure.failures * 2 <= sure.probes {
             " now and then"
         } else {
@@ -84,22 +84,22 @@ impl Desk<'_> {
     /// How slow, against what.
     fn delay(&self) -> String {
         let what = match self.unit.plain() {
-            Unit::Dns => "wait for answers to their questions",
-            Unit::Target(_) => "wait for the first byte",
+            JudgementUnit::Dns => "wait for answers to their questions",
+            JudgementUnit::Target(_) => "wait for the first byte",
             _ => "wait for their connections",
         };
         match self.step {
-            Some(Step {
+            Some(LatencyStep {
                 took,
                 usual: Some(usual),
             }) => format!("{what}: up to {took} instead of {usual}"),
-            Some(Step { took, usual: None }) => format!("{what}: up to {took}"),
+            Some(LatencyStep { took, usual: None }) => format!("{what}: up to {took}"),
             None => what.to_owned(),
         }
     }
 
     /// Who fails, where.
-    fn who(&self, finding: &Finding, situation: &Situation<'_>) -> Vec<Clause> {
+    fn who(&self, finding: &Finding, situation: &CauseContext<'_>) -> Vec<Clause> {
         let subject = self.subject(finding.region);
         let members = finding.region.describe(self.world).members;
         let name = |client: &crate::ids::VantageIx| {
@@ -197,7 +197,7 @@ const DEMANDS: &[FailureKind] = &[
 ];
 
 /// What happens to the failing, by the most frequent class.
-fn fails(situation: &Situation<'_>) -> &'static str {
+fn fails(situation: &CauseContext<'_>) -> &'static str {
     let share = |class| situation.share(&[class]);
     let (class, most) =
         KindClass::ALL

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    ids::World,
+    ids::NameRegistry,
     inference::judgement::Finding,
     regions::{Region, RegionKind},
 };
 
-type Pair = (&'static [RegionKind], &'static [RegionKind], &'static str);
+type RegionPair = (&'static [RegionKind], &'static [RegionKind], &'static str);
 
-const TABLE: &[Pair] = &[
+const TABLE: &[RegionPair] = &[
     (&[RegionKind::Vip], &[RegionKind::Target], "direct to a pod IP"),
     (
         &[RegionKind::Backend],
@@ -86,10 +86,10 @@ const TABLE: &[Pair] = &[
 ];
 
 /// For each region that a finding is not told from: the probe that was asked for, or why there is none.
-pub(crate) type Ways = BTreeMap<(Region, Region), String>;
+pub(crate) type SeparatingProbes = BTreeMap<(Region, Region), String>;
 
 /// One line per pair of regions that cannot be told apart, or hardly.
-pub(crate) fn separating(finding: &Finding, ways: &Ways, world: &World) -> Vec<String> {
+pub(crate) fn separating(finding: &Finding, ways: &SeparatingProbes, world: &NameRegistry) -> Vec<String> {
     let mut lines = Vec::new();
     let tied = finding.class.iter().map(|r| (r, "cannot be told"));
     let near = finding.near.iter().map(|r| (r, "can hardly be told"));

@@ -6,32 +6,32 @@ use std::collections::BTreeMap;
 
 use parallax_model::{Channel, Placement};
 
-use super::Desk;
+use super::VerdictContext;
 use crate::{
-    catalogue::table::{Part, Reach, RowKey, Table, TableRow},
+    catalogue::table::{ContingencyTable, PredictedFailure, RowKey, TablePart, TableRow},
     evidence::{
-        cells::{CellKey, Counts, Dest, RoundCells, is_through_front},
+        cells::{CellCounts, CellKey, Destination, RoundCells, is_through_front},
         weights::whole,
     },
     regions::{Region, share::alpha},
     verdict::EvidenceRow,
 };
 
-impl Desk<'_> {
+impl VerdictContext<'_> {
     /// The table of a region: the subject's own cells first, then those beside them.
-    pub(super) fn table(&self, cells: &RoundCells, region: Region) -> Table {
-        let mut rows = self.rows(cells, region, Part::Own);
+    pub(super) fn table(&self, cells: &RoundCells, region: Region) -> ContingencyTable {
+        let mut rows = self.rows(cells, region, TablePart::Own);
         for (front, cells) in &self.siblings {
-            rows.extend(self.rows(cells, region, Part::Sibling(*front)));
+            rows.extend(self.rows(cells, region, TablePart::Sibling(*front)));
         }
         if let Some(cells) = &self.everywhere {
-            rows.extend(self.rows(cells, region, Part::Everywhere));
+            rows.extend(self.rows(cells, region, TablePart::Everywhere));
         }
-        Table { rows }
+        ContingencyTable { rows }
     }
 
-    fn rows(&self, cells: &RoundCells, region: Region, part: Part) -> Vec<TableRow> {
-        let mut rows: BTreeMap<RowKey, Counts> = BTreeMap::new();
+    fn rows(&self, cells: &RoundCells, region: Region, part: TablePart) -> Vec<TableRow> {
+        let mut rows: BTreeMap<RowKey, CellCounts> = BTreeMap::new();
         for (key, counts) in cells {
             rows.entry(self.row_key(key, region, part))
                 .or_default()
@@ -54,11 +54,11 @@ impl Desk<'_> {
     }
 
     /// The row that a cell belongs to.
-    fn row_key(&self, key: &CellKey, region: Region, part: Part) -> RowKey {
-        let reach = if matches!(part, Part::Sibling(_)) {
-            Reach::Outside
+    fn row_key(&self, key: &CellKey, region: Region, part: TablePart) -> RowKey {
+        let reach = if matches!(part, TablePart::Sibling(_)) {
+            PredictedFailure::Outside
         } else {
-            Reach::from(alpha(&[region], key, self.scene))
+            PredictedFailure::from(alpha(&[region], key, self.scene))
         };
         let client = self.scene.node_of_client(key.client);
         let node = self.scene.nodes.of_dest(key.dest);
@@ -73,11 +73,11 @@ impl Desk<'_> {
             }
             Region::Backend(member) if key.channel != Channel::Mesh => {
                 to_member = match key.dest {
-                    Dest::Entry(pod) => Some(pod == member),
+                    Destination::Entry(pod) => Some(pod == member),
                     _ => None,
                 };
             }
-            Region::DnsName(member) => to_member = Some(key.dest == Dest::Name(member)),
+            Region::DnsName(member) => to_member = Some(key.dest == Destination::Name(member)),
             Region::Cross | Region::Same | Region::SameVip => {
                 within = client.and_then(|client| Some(node? == client));
             }
@@ -108,7 +108,7 @@ impl Desk<'_> {
         if !self.scene.local.contains(&node) {
             return Some(Placement::NoLocal);
         }
-        let entry_node = if let Dest::Entry(pod) = key.dest {
+        let entry_node = if let Destination::Entry(pod) = key.dest {
             self.scene.nodes.pods.get(&pod).copied()
         } else {
             let eligible = self.scene.eligible(key.client);
@@ -125,7 +125,7 @@ impl Desk<'_> {
         }
     }
 
-    fn kind_list(&self, counts: &Counts) -> Vec<(String, u64)> {
+    fn kind_list(&self, counts: &CellCounts) -> Vec<(String, u64)> {
         let mut by_label: BTreeMap<String, u64> = BTreeMap::new();
         for ((kind, status), (_, seen)) in &counts.kinds {
             let kind = self.world.kinds.name(*kind);
@@ -144,7 +144,7 @@ impl Desk<'_> {
     }
 
     /// The table as people read it.
-    pub(super) fn printed(&self, table: &Table, region: Region) -> Vec<EvidenceRow> {
+    pub(super) fn printed(&self, table: &ContingencyTable, region: Region) -> Vec<EvidenceRow> {
         let row = |row: &TableRow| EvidenceRow {
             who: self.row_words(&row.key, region),
             channel: row.key.channel,
@@ -152,7 +152,7 @@ impl Desk<'_> {
             probes: row.probes,
             failures: row.failures,
             kinds: row.kinds.clone(),
-            predicted: row.key.reach != Reach::Outside,
+            predicted: row.key.reach != PredictedFailure::Outside,
         };
         table.rows.iter().map(row).collect()
     }

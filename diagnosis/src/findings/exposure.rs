@@ -21,7 +21,7 @@ pub(super) const STABLE: u32 = 2;
 
 /// The newest answer to one question at one vantage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Last {
+pub(super) struct LatestAnswer {
     pub(super) at: EventTime,
     pub(super) first: EventTime,
     /// Absent where nothing like an answer came.
@@ -31,11 +31,11 @@ pub(super) struct Last {
 
 /// Answers to all pairs.
 #[derive(Debug, Default)]
-pub(super) struct Exposures {
-    last: BTreeMap<(TargetId, Vantage), Last>,
+pub(super) struct ExposureAnswers {
+    last: BTreeMap<(TargetId, Vantage), LatestAnswer>,
 }
 
-impl Exposures {
+impl ExposureAnswers {
     /// Takes the answer to an exposure probe in. Own faults say nothing.
     pub(super) fn take(&mut self, recorded: &Recorded) {
         let observation = &recorded.observation;
@@ -59,7 +59,7 @@ impl Exposures {
     }
 
     pub(super) fn views(&self, topology: &Topology) -> Vec<ExposureView> {
-        let court = Court::of(self, topology);
+        let court = ExposureReference::of(self, topology);
         topology
             .exposures()
             .iter()
@@ -75,7 +75,7 @@ impl Exposures {
     }
 
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
-        let court = Court::of(self, topology);
+        let court = ExposureReference::of(self, topology);
         topology
             .exposures()
             .iter()
@@ -91,12 +91,12 @@ pub(super) fn patience(interval: Micros, settings: Settings) -> Micros {
 }
 
 pub(super) fn put(
-    all: &mut BTreeMap<(TargetId, Vantage), Last>,
+    all: &mut BTreeMap<(TargetId, Vantage), LatestAnswer>,
     key: (TargetId, Vantage),
     at: EventTime,
     print: Option<AnswerPrint>,
 ) {
-    let last = all.entry(key).or_insert(Last {
+    let last = all.entry(key).or_insert(LatestAnswer {
         at,
         first: at,
         print,
@@ -109,7 +109,7 @@ pub(super) fn put(
     // A page may differ from one answer to the next; who serves it, and how, does not.
     let manner = |print: Option<AnswerPrint>| print.map(|p| (p.status, p.certificate));
     let same = manner(last.print) == manner(print);
-    *last = Last {
+    *last = LatestAnswer {
         at,
         first: if same { last.first } else { at },
         print,
@@ -119,7 +119,7 @@ pub(super) fn put(
 
 /// An answer at a stranger's front, held against the host's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Likeness {
+enum AnswerSimilarity {
     /// The host's own answer is not known.
     Incomparable,
     /// Something else, or something the front shows for others as well.
@@ -129,15 +129,15 @@ enum Likeness {
 }
 
 /// What the fronts' own hosts look like, to judge strangers by.
-struct Court<'a> {
+struct ExposureReference<'a> {
     /// Host's own prints, over all vantages.
     own: BTreeMap<&'a TargetId, BTreeSet<AnswerPrint>>,
     certificates: BTreeMap<Front, BTreeSet<(Digest, &'a TargetId)>>,
     bodies: BTreeMap<Front, BTreeSet<(Digest, &'a TargetId)>>,
 }
 
-impl<'a> Court<'a> {
-    fn of(all: &Exposures, topology: &'a Topology) -> Self {
+impl<'a> ExposureReference<'a> {
+    fn of(all: &ExposureAnswers, topology: &'a Topology) -> Self {
         let mut court = Self {
             own: BTreeMap::new(),
             certificates: BTreeMap::new(),
@@ -167,9 +167,9 @@ impl<'a> Court<'a> {
     }
 
     /// Whether an answer at a stranger's front is the host's own.
-    fn served(&self, exposure: &Exposure, print: AnswerPrint) -> Likeness {
+    fn served(&self, exposure: &Exposure, print: AnswerPrint) -> AnswerSimilarity {
         let Some(own) = self.own.get(&exposure.target) else {
-            return Likeness::Incomparable;
+            return AnswerSimilarity::Incomparable;
         };
         let shown_to_others = |shown: &BTreeMap<Front, BTreeSet<(Digest, &TargetId)>>, digest: Digest| {
             shown.get(&exposure.front).is_some_and(|all| {
@@ -186,7 +186,7 @@ impl<'a> Court<'a> {
                     && !shown_to_others(&self.bodies, body)
             });
         if same_body {
-            return Likeness::Own("the same body as at its own front");
+            return AnswerSimilarity::Own("the same body as at its own front");
         }
         // 404: nobody's; 421: asked at the wrong door; 5xx: nobody there.
         let refused = matches!(status, 0 | 404 | 421 | 500..);
@@ -197,29 +197,29 @@ impl<'a> Court<'a> {
                     && !shown_to_others(&self.certificates, certificate)
             });
         if same_certificate {
-            Likeness::Own("the same certificate and status as at its own front")
+            AnswerSimilarity::Own("the same certificate and status as at its own front")
         } else {
-            Likeness::Other
+            AnswerSimilarity::Other
         }
     }
 
-    fn state(&self, all: &Exposures, id: &TargetId, exposure: &Exposure) -> ExposureState {
+    fn state(&self, all: &ExposureAnswers, id: &TargetId, exposure: &Exposure) -> ExposureState {
         all.last
             .iter()
             .filter(|((target, _), last)| target == id && last.in_a_row >= STABLE)
             .map(|(_, last)| match last.print {
                 None => ExposureState::NotServed,
                 Some(print) => match self.served(exposure, print) {
-                    Likeness::Incomparable => ExposureState::Unknown,
-                    Likeness::Other => ExposureState::NotServed,
-                    Likeness::Own(_) => ExposureState::Served,
+                    AnswerSimilarity::Incomparable => ExposureState::Unknown,
+                    AnswerSimilarity::Other => ExposureState::NotServed,
+                    AnswerSimilarity::Own(_) => ExposureState::Served,
                 },
             })
             .max()
             .unwrap_or(ExposureState::Unknown)
     }
 
-    fn finding(&self, all: &Exposures, id: &TargetId, exposure: &Exposure) -> Option<Finding> {
+    fn finding(&self, all: &ExposureAnswers, id: &TargetId, exposure: &Exposure) -> Option<Finding> {
         let mut vantages = Vec::new();
         let mut evidence = Vec::new();
         let mut since: Option<EventTime> = None;
@@ -227,7 +227,8 @@ impl<'a> Court<'a> {
             if target != id || last.in_a_row < STABLE {
                 continue;
             }
-            let Some(Likeness::Own(why)) = last.print.map(|print| self.served(exposure, print)) else {
+            let Some(AnswerSimilarity::Own(why)) = last.print.map(|print| self.served(exposure, print))
+            else {
                 continue;
             };
             vantages.push(vantage.clone());

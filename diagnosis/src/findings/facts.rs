@@ -8,13 +8,13 @@ use std::{
 use parallax_model::{Front, Network, NodeName, ServiceKey, Vantage};
 
 use crate::{
-    ids::{VantageIx, World},
+    ids::{NameRegistry, VantageIx},
     topology::{FrontKind, Topology},
 };
 
 /// One target's newest outcome from one vantage.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct LatestOutcome {
     pub(crate) vantage: VantageIx,
     /// What was connected to.
     pub(crate) front: Front,
@@ -23,7 +23,7 @@ pub(crate) struct Seen {
 
 /// What was seen, as far as it disproves or replaces what configuration lets expect.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Facts {
+pub struct ObservedFacts {
     /// Nodes from whose pod network a balancer address of a Service was just reached.
     pub passing: BTreeMap<ServiceKey, BTreeSet<NodeName>>,
     /// Nodes from whose pod network it just was not: an incident's business already.
@@ -34,9 +34,13 @@ pub struct Facts {
     pub reached: BTreeSet<IpAddr>,
 }
 
-impl Facts {
+impl ObservedFacts {
     /// What the newest outcome of each target from each vantage says.
-    pub(crate) fn of(topology: &Topology, world: &World, seen: impl Iterator<Item = Seen>) -> Self {
+    pub(crate) fn of(
+        topology: &Topology,
+        world: &NameRegistry,
+        seen: impl Iterator<Item = LatestOutcome>,
+    ) -> Self {
         // By front first: a balancer's hundred hosts are one address, asked by the same clients.
         let mut seen: Vec<(Front, bool, VantageIx)> =
             seen.map(|one| (one.front, one.ok, one.vantage)).collect();

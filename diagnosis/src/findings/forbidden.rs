@@ -9,11 +9,11 @@ use parallax_model::{AnswerPrint, EventTime, FailureKind, Forbidden, TargetId, V
 
 use super::{
     ExposureState, Finding, FindingKind, ForbiddenView, Severity,
-    exposure::{Last, STABLE, patience, put, status_words},
+    exposure::{LatestAnswer, STABLE, patience, put, status_words},
 };
 use crate::{
-    evidence::row::{End, Row},
-    ids::World,
+    evidence::row::{ProbeEnd, Row},
+    ids::NameRegistry,
     settings::Settings,
     topology::Topology,
     verdict::Remedy,
@@ -25,28 +25,28 @@ const REMEMBERED: usize = 4096;
 /// The newest outcome of each question at each vantage. Of targets that must be silent to all only answers are kept: their
 /// silence is their success, which the cells show.
 #[derive(Debug, Default)]
-pub(super) struct Silence {
-    last: BTreeMap<(TargetId, Vantage), Last>,
+pub(super) struct ForbiddenAnswers {
+    last: BTreeMap<(TargetId, Vantage), LatestAnswer>,
 }
 
-impl Silence {
+impl ForbiddenAnswers {
     /// Takes the outcome of a target that must not answer in.
-    pub(super) fn everywhere(&mut self, row: &Row, world: &World) {
+    pub(super) fn everywhere(&mut self, row: &Row, world: &NameRegistry) {
         let key = || {
             let target = world.targets.name(row.target).clone();
             (target, world.vantages.name(row.client).clone())
         };
         let forbidden = |kind| *world.kinds.name(kind) == FailureKind::AnsweredThoughForbidden;
         match row.end {
-            End::Failed(_, (kind, status)) if forbidden(kind) && self.last.len() < REMEMBERED => {
+            ProbeEnd::Failed(_, (kind, status)) if forbidden(kind) && self.last.len() < REMEMBERED => {
                 let print = AnswerPrint {
                     status,
                     ..AnswerPrint::default()
                 };
                 put(&mut self.last, key(), row.at, Some(print));
             }
-            End::NotAsked => {}
-            End::Ok | End::Failed(..) => {
+            ProbeEnd::NotAsked => {}
+            ProbeEnd::Ok | ProbeEnd::Failed(..) => {
                 if !self.last.is_empty() {
                     self.last.remove(&key());
                 }
@@ -56,13 +56,13 @@ impl Silence {
 
     /// Takes the outcome of a question that must stay without an answer in. Silence is remembered as well: that nobody
     /// asked must not look like it.
-    pub(super) fn somewhere(&mut self, row: &Row, world: &World) {
+    pub(super) fn somewhere(&mut self, row: &Row, world: &NameRegistry) {
         let target = world.targets.name(row.target).clone();
         let key = (target, world.vantages.name(row.client).clone());
         let print = match row.end {
-            End::NotAsked => return,
-            End::Ok => None,
-            End::Failed(_, (kind, status)) => {
+            ProbeEnd::NotAsked => return,
+            ProbeEnd::Ok => None,
+            ProbeEnd::Failed(_, (kind, status)) => {
                 if *world.kinds.name(kind) != FailureKind::AnsweredThoughForbidden {
                     // Neither the silence that was asked for nor an answer.
                     self.last.remove(&key);
@@ -115,7 +115,7 @@ impl Silence {
 
     /// Targets that are declared silent and are not.
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
-        let mut by_target: BTreeMap<&TargetId, Vec<(&Vantage, &Last)>> = BTreeMap::new();
+        let mut by_target: BTreeMap<&TargetId, Vec<(&Vantage, &LatestAnswer)>> = BTreeMap::new();
         for ((target, vantage), last) in &self.last {
             if last.in_a_row >= STABLE && last.print.is_some() {
                 by_target.entry(target).or_default().push((vantage, last));

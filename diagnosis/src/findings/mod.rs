@@ -26,16 +26,16 @@ use parallax_model::{
 use serde::{Deserialize, Serialize};
 
 pub use answers::{NameAnswer, NameView};
-pub use facts::Facts;
-pub(crate) use facts::Seen;
-pub use hazards::{Hazard, HazardKind, Who, hazards};
+pub(crate) use facts::LatestOutcome;
+pub use facts::ObservedFacts;
+pub use hazards::{AffectedClients, Hazard, HazardKind, hazards};
 
 use crate::{
     evidence::{
-        routes::{Apart, Routes},
+        routes::{ControlQuestion, Routes},
         row::Row,
     },
-    ids::World,
+    ids::NameRegistry,
     settings::Settings,
     topology::Topology,
     verdict::Remedy,
@@ -199,21 +199,21 @@ pub struct ForbiddenView {
 /// Everything that was found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    answers: answers::Answers,
-    exposure: exposure::Exposures,
-    silence: forbidden::Silence,
+    answers: answers::NameAnswers,
+    exposure: exposure::ExposureAnswers,
+    silence: forbidden::ForbiddenAnswers,
     found: Vec<Finding>,
 }
 
 impl Findings {
     /// Takes rows of a round in. Leaves those that the diagnosis of regions is to see: a host asked for at a stranger's front
     /// says nothing of either.
-    pub(crate) fn take(&mut self, round: Round, rows: &mut Vec<Row>, routes: &Routes, world: &World) {
+    pub(crate) fn take(&mut self, round: Round, rows: &mut Vec<Row>, routes: &Routes, world: &NameRegistry) {
         for row in rows.iter() {
             match (routes.of(row.target).apart, &row.whole) {
-                (Some(Apart::Exposure), Some(recorded)) => self.exposure.take(recorded),
-                (Some(Apart::Forbidden), _) => self.silence.somewhere(row, world),
-                (Some(Apart::Exposure), None) | (None, _) => {}
+                (Some(ControlQuestion::Exposure), Some(recorded)) => self.exposure.take(recorded),
+                (Some(ControlQuestion::Forbidden), _) => self.silence.somewhere(row, world),
+                (Some(ControlQuestion::Exposure), None) | (None, _) => {}
             }
         }
         rows.retain(|row| routes.of(row.target).apart.is_none());
@@ -228,7 +228,7 @@ impl Findings {
         &mut self,
         round: Round,
         topology: &Topology,
-        (routes, world): (&Routes, &World),
+        (routes, world): (&Routes, &NameRegistry),
         settings: Settings,
     ) {
         self.answers.forget(round, routes, settings.interval);
@@ -285,7 +285,7 @@ impl Findings {
         self.found.clone()
     }
 
-    pub(crate) fn names(&self, topology: &Topology, world: &World) -> Vec<NameView> {
+    pub(crate) fn names(&self, topology: &Topology, world: &NameRegistry) -> Vec<NameView> {
         self.answers.names(topology, world)
     }
 
@@ -298,7 +298,7 @@ impl Findings {
     }
 
     /// What answers say that hazards rest on.
-    pub(crate) fn teach(&self, facts: &mut Facts, world: &World) {
+    pub(crate) fn teach(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
         self.answers.teach(facts, world);
     }
 }

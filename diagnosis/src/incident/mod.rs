@@ -12,17 +12,17 @@ use parallax_model::{Channel, EventTime, Micros, Round};
 pub use remembered::RememberedIncident;
 pub(crate) use scope::Scope;
 use tracked::IncidentRound;
-pub(crate) use tracked::{Restored, Tracked};
+pub(crate) use tracked::{RestoredIncident, TrackedIncident};
 
 use crate::{
     evidence::{
-        cells::{CellKey, Dest, RoundCells},
+        cells::{CellKey, Destination, RoundCells},
         row::Row,
     },
     hash,
-    ids::{NodeIx, PodIx, VantageIx, World},
-    inference::{recovery::Recovery, unit::Unit},
-    regions::{Region, paths::Scene, share::alpha},
+    ids::{NameRegistry, NodeIx, PodIx, VantageIx},
+    inference::{recovery::RecoveryProgress, unit::JudgementUnit},
+    regions::{Region, paths::SubjectPaths, share::alpha},
     verdict::{Incident, IncidentState, Verdict},
 };
 
@@ -60,8 +60,8 @@ pub(crate) enum Event {
 
 /// All incidents, open and lately closed.
 #[derive(Debug, Default)]
-pub(crate) struct Incidents {
-    tracked: Vec<Tracked>,
+pub(crate) struct IncidentLog {
+    tracked: Vec<TrackedIncident>,
     events: Vec<Event>,
     /// The round that is judged.
     round: Round,
@@ -73,7 +73,7 @@ const AFTERMATH: Micros = Micros::from_secs(60);
 const KEPT_CLOSED: usize = 100;
 const KEPT_FOR: Micros = Micros::from_secs(24 * 3600);
 
-impl Incidents {
+impl IncidentLog {
     /// Starts a judged round.
     pub(crate) fn begin(&mut self, round: Round) {
         self.events.clear();
@@ -89,7 +89,13 @@ impl Incidents {
     }
 
     /// Takes the named findings of one subject.
-    pub(crate) fn report(&mut self, unit: &Unit, reports: Vec<Report>, at: EventTime, world: &World) {
+    pub(crate) fn report(
+        &mut self,
+        unit: &JudgementUnit,
+        reports: Vec<Report>,
+        at: EventTime,
+        world: &NameRegistry,
+    ) {
         let mut matched = BTreeSet::new();
         let mut left = Vec::new();
         for report in reports {
@@ -136,7 +142,7 @@ impl Incidents {
         }
     }
 
-    fn take(&mut self, i: usize, unit: &Unit, report: Report, at: EventTime) {
+    fn take(&mut self, i: usize, unit: &JudgementUnit, report: Report, at: EventTime) {
         let past = report.past;
         let tracked = &mut self.tracked[i];
         tracked.take(unit, report, at, &mut self.events);
@@ -150,7 +156,7 @@ impl Incidents {
         }
     }
 
-    fn open(&mut self, unit: &Unit, report: Report, at: EventTime, world: &World) {
+    fn open(&mut self, unit: &JudgementUnit, report: Report, at: EventTime, world: &NameRegistry) {
         let passed = report.failing.iter().map(|client| (*client, 0)).collect();
         let (failures, crossed) = report.crossed;
         let again = self.tracked.iter().position(|t| t.comes_back_as(&report, at));
@@ -189,14 +195,14 @@ impl Incidents {
                 first: true,
             });
         }
-        self.tracked.push(Tracked {
+        self.tracked.push(TrackedIncident {
             incident,
             scope: report.scope,
             region: report.region,
             class: report.class,
             lead: unit.clone(),
             units: BTreeSet::from([unit.clone()]),
-            recovery: Recovery::of(failures, crossed, self.round),
+            recovery: RecoveryProgress::of(failures, crossed, self.round),
             passed,
             round: IncidentRound::default(),
             departed: None,
@@ -222,7 +228,7 @@ impl Incidents {
     /// that straddles the begin or the end of a fault is slow, and no fault of its own.
     pub(crate) fn explains_delay(
         &self,
-        unit: &Unit,
+        unit: &JudgementUnit,
         region: Region,
         at: EventTime,
         node_of: impl Fn(PodIx) -> Option<NodeIx> + Copy,
@@ -235,19 +241,19 @@ impl Incidents {
     }
 
     /// Whether a subject belongs to an open incident.
-    pub(crate) fn concerns(&self, unit: &Unit) -> bool {
+    pub(crate) fn concerns(&self, unit: &JudgementUnit) -> bool {
         self.tracked.iter().any(|t| t.is_open() && t.units.contains(unit))
     }
 
     /// Whether a subject has an open incident of a region.
-    pub(crate) fn is_open(&self, unit: &Unit, region: Region) -> bool {
+    pub(crate) fn is_open(&self, unit: &JudgementUnit, region: Region) -> bool {
         self.tracked
             .iter()
             .any(|t| t.is_open() && t.region == region && t.units.contains(unit))
     }
 
     /// Takes the cells of one subject in one round into the tests that end its incidents.
-    pub(crate) fn step(&mut self, unit: &Unit, cells: &RoundCells, scene: &Scene) {
+    pub(crate) fn step(&mut self, unit: &JudgementUnit, cells: &RoundCells, scene: &SubjectPaths) {
         for tracked in &mut self.tracked {
             if !tracked.is_open() || !tracked.units.contains(unit) {
                 continue;
@@ -258,7 +264,7 @@ impl Incidents {
                 if share.is_zero() {
                     // Not only this time: whatever is chosen, no path of this client crosses the region any more.
                     let any = CellKey {
-                        dest: Dest::Unknown,
+                        dest: Destination::Unknown,
                         ..*key
                     };
                     if key.channel == Channel::Vip && alpha(&regions, &any, scene).is_zero() {
@@ -279,7 +285,11 @@ impl Incidents {
     }
 
     /// Closes what has proved healthy and returns the subjects that start afresh.
-    pub(crate) fn close(&mut self, at: EventTime, is_known: impl Fn(VantageIx) -> bool) -> BTreeSet<Unit> {
+    pub(crate) fn close(
+        &mut self,
+        at: EventTime,
+        is_known: impl Fn(VantageIx) -> bool,
+    ) -> BTreeSet<JudgementUnit> {
         let mut freed = BTreeSet::new();
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             // A node that left the cluster will never prove healthy.
@@ -306,14 +316,14 @@ impl Incidents {
     }
 
     /// Marks or unmarks open incidents whose subject is gone; they are closed with the next round.
-    pub(crate) fn mark_departed(&mut self, reason: impl Fn(&Tracked) -> Option<String>) {
+    pub(crate) fn mark_departed(&mut self, reason: impl Fn(&TrackedIncident) -> Option<String>) {
         for tracked in self.tracked.iter_mut().filter(|t| t.is_open()) {
             tracked.departed = reason(tracked);
         }
     }
 
     /// Marks open incidents that no evidence can reach any more.
-    pub(crate) fn mark_unvisited(&mut self, reason: impl Fn(&Tracked) -> Option<String>) {
+    pub(crate) fn mark_unvisited(&mut self, reason: impl Fn(&TrackedIncident) -> Option<String>) {
         for tracked in self
             .tracked
             .iter_mut()
@@ -326,7 +336,7 @@ impl Incidents {
     fn forget(&mut self, now: EventTime) {
         self.tracked
             .retain(|t| t.closed().is_none_or(|closed| now - closed <= KEPT_FOR));
-        let mut closed: Vec<EventTime> = self.tracked.iter().filter_map(Tracked::closed).collect();
+        let mut closed: Vec<EventTime> = self.tracked.iter().filter_map(TrackedIncident::closed).collect();
         if closed.len() > KEPT_CLOSED {
             closed.sort();
             let oldest_kept = closed[closed.len() - KEPT_CLOSED];
@@ -338,7 +348,7 @@ impl Incidents {
     /// Open ones first, then closed ones, newest first. `stale` says of a subject that nothing fresh is known.
     pub(crate) fn list(
         &self,
-        stale: impl Fn(&Unit, &BTreeSet<VantageIx>) -> Option<String>,
+        stale: impl Fn(&JudgementUnit, &BTreeSet<VantageIx>) -> Option<String>,
     ) -> Vec<Incident> {
         let mut list: Vec<Incident> = self
             .tracked

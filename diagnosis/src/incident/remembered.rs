@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::{Front, Vantage};
 use serde::{Deserialize, Serialize};
 
-use super::{Incidents, Restored, Scope, Tracked, tracked::IncidentRound};
+use super::{IncidentLog, RestoredIncident, Scope, TrackedIncident, tracked::IncidentRound};
 use crate::{
     evidence::weights::ONE,
-    ids::World,
-    inference::{recovery::Recovery, unit::Unit},
+    ids::NameRegistry,
+    inference::{recovery::RecoveryProgress, unit::JudgementUnit},
     regions::Region,
     topology::Topology,
     verdict::Incident,
@@ -21,8 +21,8 @@ pub struct RememberedIncident {
     /// As it was last told.
     pub incident: Incident,
     pub(crate) scope: Scope,
-    pub(crate) lead: Unit,
-    pub(crate) units: BTreeSet<Unit>,
+    pub(crate) lead: JudgementUnit,
+    pub(crate) units: BTreeSet<JudgementUnit>,
     /// Who failed.
     pub failing: BTreeSet<Vantage>,
     /// Those of its fronts that a Service had.
@@ -37,15 +37,15 @@ pub struct RememberedIncident {
 /// Incidents that are remembered, the open ones first and then the newest.
 const REMEMBERED: usize = 64;
 
-impl Incidents {
+impl IncidentLog {
     /// What has to be remembered of them. `listed` are the incidents in their order, as people see them.
     pub(crate) fn remembered(
         &self,
         listed: &[Incident],
         topology: &Topology,
-        world: &World,
+        world: &NameRegistry,
     ) -> Vec<RememberedIncident> {
-        let tracked: BTreeMap<&str, &Tracked> =
+        let tracked: BTreeMap<&str, &TrackedIncident> =
             self.tracked.iter().map(|t| (t.incident.id.as_str(), t)).collect();
         let listed = listed
             .iter()
@@ -60,11 +60,11 @@ impl Incidents {
     pub(crate) fn restore(
         &mut self,
         remembered: &[RememberedIncident],
-        restored: Restored,
-        world: &mut World,
+        restored: RestoredIncident,
+        world: &mut NameRegistry,
     ) {
         for one in remembered.iter().take(REMEMBERED) {
-            let Some(tracked) = Tracked::restored(one, restored, world) else {
+            let Some(tracked) = TrackedIncident::restored(one, restored, world) else {
                 continue;
             };
             let known = self.tracked.iter().any(|own| {
@@ -81,10 +81,10 @@ impl Incidents {
     }
 }
 
-impl Tracked {
-    fn remembered(&self, topology: &Topology, world: &World) -> RememberedIncident {
-        let front = |unit: &Unit| match unit.plain() {
-            Unit::Front(front) => Some(*front),
+impl TrackedIncident {
+    fn remembered(&self, topology: &Topology, world: &NameRegistry) -> RememberedIncident {
+        let front = |unit: &JudgementUnit| match unit.plain() {
+            JudgementUnit::Front(front) => Some(*front),
             _ => None,
         };
         let published = |front: &Front| topology.front(front).is_some() || self.published.contains(front);
@@ -116,7 +116,11 @@ impl Tracked {
     }
 
     /// Nothing where its region is in the words of another version.
-    fn restored(remembered: &RememberedIncident, restored: Restored, world: &mut World) -> Option<Self> {
+    fn restored(
+        remembered: &RememberedIncident,
+        restored: RestoredIncident,
+        world: &mut NameRegistry,
+    ) -> Option<Self> {
         let RememberedIncident {
             incident,
             scope,
@@ -136,7 +140,7 @@ impl Tracked {
         let passed = failing.iter().map(|client| (world.vantages.intern(client), 0));
         Some(Self {
             passed: passed.collect(),
-            recovery: Recovery::of(probes(failures), probes(crossed), restored.judged),
+            recovery: RecoveryProgress::of(probes(failures), probes(crossed), restored.judged),
             incident,
             scope,
             region,

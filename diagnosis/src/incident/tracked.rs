@@ -9,10 +9,10 @@ use crate::{
     evidence::weights::ONE,
     ids::VantageIx,
     inference::{
-        recovery::{Crossing, Recovery},
-        unit::Unit,
+        recovery::{RecoveryProgress, RegionCrossing},
+        unit::JudgementUnit,
     },
-    regions::{Region, share::Alpha},
+    regions::{Region, share::PathShare},
     verdict::{Incident, IncidentState, Subject, Verdict},
 };
 
@@ -32,16 +32,16 @@ const SAME: Micros = Micros::from_secs(1800);
 
 /// An incident and what decides about its end.
 #[derive(Debug)]
-pub(crate) struct Tracked {
+pub(crate) struct TrackedIncident {
     pub(super) incident: Incident,
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(super) class: Vec<Region>,
     /// Whose evidence is shown.
-    pub(super) lead: Unit,
-    pub(super) units: BTreeSet<Unit>,
+    pub(super) lead: JudgementUnit,
+    pub(super) units: BTreeSet<JudgementUnit>,
     /// Over all clients together.
-    pub(super) recovery: Recovery,
+    pub(super) recovery: RecoveryProgress,
     /// Successes of each client that failed, since it last did.
     pub(super) passed: BTreeMap<VantageIx, u64>,
     pub(super) round: IncidentRound,
@@ -50,14 +50,14 @@ pub(crate) struct Tracked {
     /// Fronts of Services of which another process knew.
     pub(crate) published: BTreeSet<Front>,
     /// Left to this process by the one before it.
-    pub(crate) restored: Option<Restored>,
+    pub(crate) restored: Option<RestoredIncident>,
     /// Named of the past, and nothing has failed since: nobody is told.
     pub(super) provisional: bool,
 }
 
 /// How an incident came from another process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Restored {
+pub(crate) struct RestoredIncident {
     /// The last round that the other process judged.
     pub(crate) judged: Round,
     /// When this one took it over.
@@ -67,7 +67,7 @@ pub(crate) struct Restored {
 /// What a round said of the paths that an incident is about.
 #[derive(Debug, Default)]
 pub(super) struct IncidentRound {
-    pub(super) all: Crossing,
+    pub(super) all: RegionCrossing,
     /// Failures and successes of those whose paths cross the region.
     pub(super) crossing: BTreeMap<VantageIx, (u64, u64)>,
     /// The same through the front of those whose paths cannot: the remedy may have led them elsewhere (to an endpoint on
@@ -75,19 +75,19 @@ pub(super) struct IncidentRound {
     pub(super) elsewhere: BTreeMap<VantageIx, (u64, u64)>,
 }
 
-impl Tracked {
+impl TrackedIncident {
     /// What it is about, as people know it.
     pub(crate) const fn subject(&self) -> &Subject {
         &self.incident.verdict.subject
     }
 
     /// The subjects of judgement that it explains.
-    pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
+    pub(crate) fn units(&self) -> impl Iterator<Item = &JudgementUnit> {
         self.units.iter()
     }
 
     /// Whether one subject alone sees it.
-    pub(crate) fn is_only(&self, unit: &Unit) -> bool {
+    pub(crate) fn is_only(&self, unit: &JudgementUnit) -> bool {
         self.units.iter().all(|own| own.plain() == unit)
     }
 
@@ -118,7 +118,7 @@ impl Tracked {
     /// Named by the process before this one, on more evidence. That is so while nothing that this one has seen tells the two
     /// apart, and in its first minute whatever it has seen: those who report first after a start, and the endpoints that
     /// they happened to reach, would otherwise be blamed for what fails for everybody.
-    pub(super) fn knows_better(&self, unit: &Unit, report: &Report, at: EventTime) -> bool {
+    pub(super) fn knows_better(&self, unit: &JudgementUnit, report: &Report, at: EventTime) -> bool {
         let Some(restored) = self.restored.filter(|_| self.is_open()) else {
             return false;
         };
@@ -178,7 +178,7 @@ impl Tracked {
                 continue;
             };
             if !crossing.contains_key(client) {
-                all.add(Alpha::SURE, *failures, *successes);
+                all.add(PathShare::SURE, *failures, *successes);
                 *passed = if *failures > 0 { 0 } else { *passed + successes };
             }
         }
@@ -190,7 +190,13 @@ impl Tracked {
         self.recovery.accepts_healthy() && self.passed.values().all(|passed| *passed >= PASSES)
     }
 
-    pub(super) fn take(&mut self, unit: &Unit, report: Report, at: EventTime, events: &mut Vec<Event>) {
+    pub(super) fn take(
+        &mut self,
+        unit: &JudgementUnit,
+        report: Report,
+        at: EventTime,
+        events: &mut Vec<Event>,
+    ) {
         self.units.insert(unit.clone());
         for client in report.failing {
             self.passed.entry(client).or_default();

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    likelihood::{Groups, PairGroups},
-    profiles::{BACKGROUND, Profile, ln_kinds, of_region},
+    likelihood::{PairGroups, ShareGroups},
+    profiles::{BACKGROUND, KindProfile, ln_kinds, of_region},
 };
 use crate::{
     evidence::{
-        cells::{CellKey, Dest, RoundCells},
+        cells::{CellKey, Destination, RoundCells},
         weights::probes,
     },
     ids::{KindIx, NodeIx, PodIx, class_position},
     regions::{
         Region,
-        paths::Scene,
-        share::{Alpha, alpha},
+        paths::SubjectPaths,
+        share::{PathShare, alpha},
     },
 };
 
@@ -42,15 +42,15 @@ pub(crate) struct DataCell {
     pub(crate) n: u64,
     pub(crate) f: u64,
     /// Failures by class, as probes.
-    pub(crate) kinds: Profile,
+    pub(crate) kinds: KindProfile,
 }
 
 /// Cells that a region touches, in order, with its share of each.
-pub(crate) type Shares = Vec<(usize, Alpha)>;
+pub(crate) type RegionShares = Vec<(usize, PathShare)>;
 
 /// The evidence of one comparison; every hypothesis is judged on all of it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Data {
+pub(crate) struct ComparisonData {
     pub(crate) cells: Vec<DataCell>,
     failures: u64,
     successes: u64,
@@ -60,11 +60,11 @@ pub(crate) struct Data {
     floating: Vec<usize>,
 }
 
-impl Data {
+impl ComparisonData {
     /// `class_of` says which class a kind of failure belongs to.
     pub(crate) fn new(
         cells: &RoundCells,
-        scene: &Scene,
+        scene: &SubjectPaths,
         class_of: impl Fn(KindIx, Option<u16>) -> KindClass,
     ) -> Self {
         let mut data = Self::default();
@@ -76,17 +76,17 @@ impl Data {
                 data.by_client.entry(node).or_default().push(index);
             }
             match key.dest {
-                Dest::Entry(pod) => {
+                Destination::Entry(pod) => {
                     data.by_pod.entry(pod).or_default().push(index);
                     if let Some(node) = scene.nodes.pods.get(&pod) {
                         data.by_node.entry(*node).or_default().push(index);
                     }
                 }
-                Dest::Peer(node) => data.by_node.entry(node).or_default().push(index),
-                Dest::Unknown => data.floating.push(index),
-                Dest::Name(_) => {}
+                Destination::Peer(node) => data.by_node.entry(node).or_default().push(index),
+                Destination::Unknown => data.floating.push(index),
+                Destination::Name(_) => {}
             }
-            let mut kinds = Profile::default();
+            let mut kinds = KindProfile::default();
             for ((kind, status), (weight, _)) in &counts.kinds {
                 kinds[class_position(class_of(*kind, *status))] += probes(*weight);
             }
@@ -126,7 +126,7 @@ impl Data {
     }
 
     /// The cells a region may touch, in order.
-    fn support(&self, region: Region, scene: &Scene) -> Vec<usize> {
+    fn support(&self, region: Region, scene: &SubjectPaths) -> Vec<usize> {
         let lists: [Option<&Vec<usize>>; 2] = match region {
             Region::Healthy => [None, None],
             Region::Client(n) | Region::ClientVip(n) | Region::Pair(n, _) | Region::DnsClient(n) => {
@@ -146,7 +146,7 @@ impl Data {
     }
 
     /// Cells with a share above zero, in order.
-    pub(crate) fn shares(&self, region: Region, scene: &Scene) -> Shares {
+    pub(crate) fn shares(&self, region: Region, scene: &SubjectPaths) -> RegionShares {
         self.support(region, scene)
             .into_iter()
             .map(|i| (i, alpha(&[region], &self.cells[i].key, scene)))
@@ -158,15 +158,15 @@ impl Data {
     /// only where both hide behind an unknown choice it is formed on paths.
     pub(crate) fn union(
         &self,
-        (left, left_regions): (&Shares, &[Region]),
-        (right, right_region): (&Shares, Region),
-        scene: &Scene,
-    ) -> Shares {
+        (left, left_regions): (&RegionShares, &[Region]),
+        (right, right_region): (&RegionShares, Region),
+        scene: &SubjectPaths,
+    ) -> RegionShares {
         let mut all = left_regions.to_vec();
         all.push(right_region);
         // Policy Local, once blamed, changes the choices of other regions too.
         let coupled = all.contains(&Region::NoLocal) && scene.strict;
-        let mut union = Shares::with_capacity(left.len() + right.len());
+        let mut union = RegionShares::with_capacity(left.len() + right.len());
         let (mut i, mut j) = (0, 0);
         while i < left.len() || j < right.len() {
             let (a, b) = (left.get(i), right.get(j));
@@ -194,8 +194,8 @@ impl Data {
     }
 
     /// Failures and successes by share; what is outside has share zero.
-    pub(crate) fn groups(&self, shares: &[(usize, Alpha)]) -> Groups {
-        let mut groups = Groups::new();
+    pub(crate) fn groups(&self, shares: &[(usize, PathShare)]) -> ShareGroups {
+        let mut groups = ShareGroups::new();
         let (mut failures, mut successes) = (self.failures, self.successes);
         for (i, alpha) in shares {
             let cell = &self.cells[*i];
@@ -205,23 +205,23 @@ impl Data {
             sum.0 += cell.f;
             sum.1 += cell.n - cell.f;
         }
-        groups.insert(Alpha::ZERO, (failures, successes));
+        groups.insert(PathShare::ZERO, (failures, successes));
         groups
     }
 
     /// Failures and successes by share of two faults and of their union.
     pub(crate) fn pair_groups(
         &self,
-        first: &[(usize, Alpha)],
-        second: &[(usize, Alpha)],
-        either: &[(usize, Alpha)],
+        first: &[(usize, PathShare)],
+        second: &[(usize, PathShare)],
+        either: &[(usize, PathShare)],
     ) -> PairGroups {
         let mut groups = PairGroups::new();
         let (mut failures, mut successes) = (self.failures, self.successes);
-        let of = |shares: &[(usize, Alpha)], cell: usize| {
+        let of = |shares: &[(usize, PathShare)], cell: usize| {
             shares
                 .binary_search_by_key(&cell, |(i, _)| *i)
-                .map_or(Alpha::ZERO, |at| shares[at].1)
+                .map_or(PathShare::ZERO, |at| shares[at].1)
         };
         for (i, either) in either {
             let cell = &self.cells[*i];
@@ -233,33 +233,33 @@ impl Data {
             sum.0 += cell.f;
             sum.1 += cell.n - cell.f;
         }
-        groups.insert([Alpha::ZERO; 3], (failures, successes));
+        groups.insert([PathShare::ZERO; 3], (failures, successes));
         groups
     }
 
     /// Where the paths on which something failed begin and may end.
     fn failing_paths<'a>(
         &'a self,
-        scene: &'a Scene,
+        scene: &'a SubjectPaths,
     ) -> impl Iterator<Item = (Option<NodeIx>, Vec<NodeIx>)> + 'a {
         self.cells.iter().filter(|cell| cell.f > 0).map(|cell| {
             let node_of = |pod: &PodIx| scene.nodes.pods.get(pod).copied();
             let ends = match cell.key.dest {
-                Dest::Entry(pod) => node_of(&pod).into_iter().collect(),
-                Dest::Peer(node) => vec![node],
-                Dest::Unknown => scene
+                Destination::Entry(pod) => node_of(&pod).into_iter().collect(),
+                Destination::Peer(node) => vec![node],
+                Destination::Unknown => scene
                     .eligible(cell.key.client)
                     .iter()
                     .filter_map(node_of)
                     .collect(),
-                Dest::Name(_) => Vec::new(),
+                Destination::Name(_) => Vec::new(),
             };
             (scene.node_of_client(cell.key.client), ends)
         })
     }
 
     /// Pairs of nodes on whose paths something failed.
-    pub(crate) fn failing_pairs(&self, scene: &Scene) -> BTreeSet<(NodeIx, NodeIx)> {
+    pub(crate) fn failing_pairs(&self, scene: &SubjectPaths) -> BTreeSet<(NodeIx, NodeIx)> {
         self.failing_paths(scene)
             .filter_map(|(client, ends)| Some((client?, ends)))
             .flat_map(|(client, ends)| ends.into_iter().map(move |node| (client, node)))
@@ -268,24 +268,24 @@ impl Data {
     }
 
     /// Nodes from which something failed.
-    pub(crate) fn failing_clients(&self, scene: &Scene) -> BTreeSet<NodeIx> {
+    pub(crate) fn failing_clients(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
         self.failing_paths(scene)
             .filter_map(|(client, _)| client)
             .collect()
     }
 
     /// Nodes on the way to which something failed.
-    pub(crate) fn failing_nodes(&self, scene: &Scene) -> BTreeSet<NodeIx> {
+    pub(crate) fn failing_nodes(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
         self.failing_paths(scene).flat_map(|(_, ends)| ends).collect()
     }
 
     /// Whether any failure lies in the cells.
-    pub(crate) fn touches_failure(&self, shares: &[(usize, Alpha)]) -> bool {
+    pub(crate) fn touches_failure(&self, shares: &[(usize, PathShare)]) -> bool {
         shares.iter().any(|(i, _)| self.cells[*i].f > 0)
     }
 
     /// Positions of the failing cells among shares.
-    pub(crate) fn failing(&self, shares: &[(usize, Alpha)]) -> Vec<usize> {
+    pub(crate) fn failing(&self, shares: &[(usize, PathShare)]) -> Vec<usize> {
         shares
             .iter()
             .map(|(i, _)| *i)
@@ -298,14 +298,14 @@ impl Data {
     ///
     /// Each channel has kinds of its own, whatever the cause: a resolver does not reset connections, a web server knows
     /// no NXDOMAIN. Mixed into one sum, the ordinary noise of two channels would look like two faults.
-    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &Scene) -> f64 {
+    pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &SubjectPaths) -> f64 {
         let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].f).sum() };
         let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();
         order.sort_by(|a, b| weight(b.1).cmp(&weight(a.1)).then(a.0.cmp(&b.0)));
         let mut taken = BTreeSet::new();
         let mut total = 0.0;
         let sum = |cells: &mut dyn Iterator<Item = usize>| {
-            let mut counts = [Profile::default(); CHANNELS];
+            let mut counts = [KindProfile::default(); CHANNELS];
             for i in cells {
                 let cell = &self.cells[i];
                 for (count, kind) in counts[way(cell.key.channel)].iter_mut().zip(&cell.kinds) {
@@ -314,7 +314,7 @@ impl Data {
             }
             counts
         };
-        let ln_all = |counts: &[Profile; CHANNELS], pseudo: &Profile| -> f64 {
+        let ln_all = |counts: &[KindProfile; CHANNELS], pseudo: &KindProfile| -> f64 {
             counts.iter().map(|counts| ln_kinds(counts, pseudo)).sum()
         };
         for (region, cells) in order {

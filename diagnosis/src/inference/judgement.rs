@@ -5,52 +5,56 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::Round;
 
 use super::{
-    data::Data,
+    data::ComparisonData,
     fit::{UNEXPLAINED, ln_m_saturated},
     likelihood::{Likelihood, lse},
-    look_elsewhere::Doubt,
-    pool::Pool,
-    posterior::{Posterior, Problem, Scored},
+    look_elsewhere::ResidualDoubt,
+    pool::SubjectPool,
+    posterior::{Comparison, Posterior, ScoredRegion},
     prior::{Hypothesis, PriorFact, hypotheses},
     profiles::was_understood,
     sequential::{Cusum, hard, soft},
 };
 use crate::{
     evidence::{
-        cells::{Dest, RoundCells, is_through_front},
+        cells::{Destination, RoundCells, is_through_front},
         weights::probes,
     },
-    ids::{NodeIx, PodIx, VantageIx, World},
-    regions::{Region, RegionKind, paths::Scene, share::alpha},
+    ids::{NameRegistry, NodeIx, PodIx, VantageIx},
+    regions::{Region, RegionKind, paths::SubjectPaths, share::alpha},
 };
 
 /// Sums that say since when a subject fails: over all, and by client, endpoint and peer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Streams {
-    rising: BTreeMap<Stream, [Cusum; 2]>,
+pub(crate) struct ChangeDetectors {
+    rising: BTreeMap<DetectorScope, [Cusum; 2]>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stream {
+enum DetectorScope {
     All,
     Client(VantageIx),
     Entry(PodIx),
     Peer(NodeIx),
 }
 
-impl Streams {
+impl ChangeDetectors {
     /// Takes the subject's own cells of one round in.
     pub(crate) fn step(&mut self, round: Round, cells: &RoundCells) {
-        let mut sums: BTreeMap<Stream, (u64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<DetectorScope, (u64, u64)> = BTreeMap::new();
         for (key, counts) in cells {
             let by_dest = match key.dest {
-                Dest::Entry(pod) => Some(Stream::Entry(pod)),
-                Dest::Peer(node) => Some(Stream::Peer(node)),
-                Dest::Unknown | Dest::Name(_) => None,
+                Destination::Entry(pod) => Some(DetectorScope::Entry(pod)),
+                Destination::Peer(node) => Some(DetectorScope::Peer(node)),
+                Destination::Unknown | Destination::Name(_) => None,
             };
-            for stream in [Some(Stream::All), Some(Stream::Client(key.client)), by_dest]
-                .into_iter()
-                .flatten()
+            for stream in [
+                Some(DetectorScope::All),
+                Some(DetectorScope::Client(key.client)),
+                by_dest,
+            ]
+            .into_iter()
+            .flatten()
             {
                 let sum = sums.entry(stream).or_default();
                 sum.0 += counts.f;
@@ -95,25 +99,25 @@ impl Streams {
 
 /// Everything a judgement needs of a subject and one window.
 #[derive(Debug)]
-pub(crate) struct Case {
+pub(crate) struct JudgementInput {
     pub(crate) start: Round,
-    pub(crate) scene: Scene,
+    pub(crate) scene: SubjectPaths,
     pub(crate) cells: RoundCells,
-    pub(crate) data: Data,
+    pub(crate) data: ComparisonData,
     pub(crate) hypotheses: Vec<Hypothesis>,
-    pub(crate) pool: Pool,
+    pub(crate) pool: SubjectPool,
 }
 
-impl Case {
+impl JudgementInput {
     pub(crate) fn new(
         start: Round,
         cells: RoundCells,
-        scene: Scene,
-        world: &World,
+        scene: SubjectPaths,
+        world: &NameRegistry,
         kinds: &BTreeSet<RegionKind>,
         facts: &[PriorFact],
     ) -> Self {
-        let data = Data::new(&cells, &scene, |kind, status| world.class_of(kind, status));
+        let data = ComparisonData::new(&cells, &scene, |kind, status| world.class_of(kind, status));
         let mut kinds = kinds.clone();
         let through_front = cells.iter().filter(|(key, _)| is_through_front(key.channel));
         let failures = through_front.flat_map(|(_, counts)| &counts.kinds);
@@ -130,12 +134,12 @@ impl Case {
             scene,
             data,
             cells,
-            pool: Pool::default(),
+            pool: SubjectPool::default(),
         }
     }
 
     /// Lets the other subjects have their say about causes that would concern them too.
-    pub(crate) fn with_pool(mut self, pool: Pool, l: &mut Likelihood) -> Self {
+    pub(crate) fn with_pool(mut self, pool: SubjectPool, l: &mut Likelihood) -> Self {
         let global = self.hypotheses.iter_mut().filter(|h| pool.shares(h.region));
         if !pool.is_empty() {
             let base = pool.base(&[], l);
@@ -152,8 +156,8 @@ impl Case {
         self
     }
 
-    pub(crate) fn problem(&self) -> Problem<'_> {
-        Problem::new(&self.data, &self.scene, &self.hypotheses).with_pool(&self.pool)
+    pub(crate) fn problem(&self) -> Comparison<'_> {
+        Comparison::new(&self.data, &self.scene, &self.hypotheses).with_pool(&self.pool)
     }
 }
 
@@ -181,7 +185,7 @@ pub(crate) struct Finding {
 /// The judgement of one subject.
 #[derive(Debug)]
 pub(crate) struct Judgement {
-    pub(crate) case: Case,
+    pub(crate) case: JudgementInput,
     pub(crate) p_healthy: f64,
     pub(crate) findings: Vec<Finding>,
     /// The posterior over single regions: what was ruled out.
@@ -209,10 +213,10 @@ pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::
 
 /// Chooses the window that speaks loudest and explains it.
 pub(crate) fn judge(
-    mut cases: Vec<Case>,
+    mut cases: Vec<JudgementInput>,
     rounds: &BTreeSet<Round>,
     failing: &FailingCells,
-    doubt: Doubt,
+    doubt: ResidualDoubt,
     l: &mut Likelihood,
 ) -> Option<Judgement> {
     let posteriors: Vec<Posterior> = cases.iter().map(|case| case.problem().given(&[], l)).collect();
@@ -271,13 +275,13 @@ pub(crate) fn judge(
 }
 
 fn ln_odds(posterior: &Posterior) -> f64 {
-    let none = posterior.scored.first().map_or(0.0, Scored::score);
-    let faults: Vec<f64> = posterior.scored.iter().skip(1).map(Scored::score).collect();
+    let none = posterior.scored.first().map_or(0.0, ScoredRegion::score);
+    let faults: Vec<f64> = posterior.scored.iter().skip(1).map(ScoredRegion::score).collect();
     lse(&faults) - none
 }
 
 /// Failures of the window's probes that cross a region, and how much of all of them does.
-fn crossed(problem: &Problem<'_>, region: Region) -> (f64, f64) {
+fn crossed(problem: &Comparison<'_>, region: Region) -> (f64, f64) {
     let shares = problem.data.shares(region, problem.scene);
     shares.iter().fold((0.0, 0.0), |(failures, all), (i, share)| {
         let cell = &problem.data.cells[*i];
@@ -304,7 +308,7 @@ fn over_all(healthy: impl Iterator<Item = f64>) -> f64 {
     reason = "the conditions of a verdict, in one place"
 )]
 fn finding(
-    problem: &Problem<'_>,
+    problem: &Comparison<'_>,
     given: &Posterior,
     region: Region,
     others: &[Region],

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{evidence::weights::probes, regions::share::Alpha};
+use crate::{evidence::weights::probes, regions::share::PathShare};
 
 /// θ1 with its weights: a flaky cause is the same region with a smaller θ1.
 pub(crate) const THETA1: [(f64, f64); 9] = [
@@ -44,16 +44,16 @@ const THETA1_FINE: [(f64, f64); 17] = [
 
 /// Which grids a subject is judged with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Grid {
+pub(crate) struct RateGrid {
     /// Twice as many rates of a fault.
     pub(crate) fine: bool,
     /// What ordinary failures are multiplied by.
-    pub(crate) background: Background,
+    pub(crate) background: BackgroundRate,
 }
 
 /// How much more often than usual a subject fails while nothing is wrong, in steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Background(u8);
+pub(crate) struct BackgroundRate(u8);
 
 /// Weighted median of [`THETA0`], and the highest that a background is taken for.
 const MEDIAN: f64 = 1e-3;
@@ -61,7 +61,7 @@ const STEPS: [f64; 5] = [1.0, 3.0, 8.0, 20.0, 50.0];
 /// Probability below which a rate stays one that a fault could exceed.
 const MOST: f64 = 0.25;
 
-impl Background {
+impl BackgroundRate {
     /// The step whose median lies next above a measured rate; a quieter subject is judged as any other.
     pub(crate) fn of(rate: f64) -> Self {
         let step = STEPS.iter().position(|step| rate <= MEDIAN * step);
@@ -83,10 +83,10 @@ pub(crate) const THETA0: [(f64, f64); 5] = [
 ];
 
 /// Failures and successes by share of the region, weights in units of [`crate::evidence::weights::ONE`].
-pub(crate) type Groups = BTreeMap<Alpha, (u64, u64)>;
+pub(crate) type ShareGroups = BTreeMap<PathShare, (u64, u64)>;
 
 /// Failures and successes of two faults with a rate each, by share of the first, of the second, and of either.
-pub(crate) type PairGroups = BTreeMap<[Alpha; 3], (u64, u64)>;
+pub(crate) type PairGroups = BTreeMap<[PathShare; 3], (u64, u64)>;
 
 /// ln Σ exp, in the order given.
 pub(crate) fn lse(values: &[f64]) -> f64 {
@@ -103,7 +103,7 @@ pub(crate) fn failure_probability(alpha: f64, theta1: f64, theta0: f64) -> f64 {
 }
 
 #[derive(Debug, Clone)]
-struct Table {
+struct LikelihoodTable {
     ln_fail: Vec<f64>,
     ln_ok: Vec<f64>,
 }
@@ -115,9 +115,9 @@ pub(crate) struct Likelihood {
     theta0: Vec<f64>,
     ln_weights: Vec<f64>,
     eta: f64,
-    tables: BTreeMap<Alpha, Table>,
+    tables: BTreeMap<PathShare, LikelihoodTable>,
     ln_pair_weights: Vec<f64>,
-    pair_tables: BTreeMap<[Alpha; 3], Table>,
+    pair_tables: BTreeMap<[PathShare; 3], LikelihoodTable>,
 }
 
 impl Default for Likelihood {
@@ -131,7 +131,7 @@ const MAX_TABLES: usize = 4096;
 
 impl Likelihood {
     /// The likelihood on a grid.
-    pub(crate) fn on(grid: Grid) -> Self {
+    pub(crate) fn on(grid: RateGrid) -> Self {
         let theta1: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
         let factor = grid.background.factor();
         let theta0 = THETA0.map(|(rate, weight)| ((rate * factor).min(MOST), weight));
@@ -157,7 +157,7 @@ impl Likelihood {
         }
     }
 
-    fn table(&mut self, alpha: Alpha) -> &Table {
+    fn table(&mut self, alpha: PathShare) -> &LikelihoodTable {
         if self.tables.len() >= MAX_TABLES && !self.tables.contains_key(&alpha) {
             self.tables.clear();
         }
@@ -167,7 +167,7 @@ impl Likelihood {
                 .iter()
                 .flat_map(|t1| theta0.iter().map(|t0| failure_probability(alpha.get(), *t1, *t0)))
                 .collect();
-            Table {
+            LikelihoodTable {
                 ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
                 ln_ok: p.iter().map(|p| libm::log(1.0 - p)).collect(),
             }
@@ -175,7 +175,7 @@ impl Likelihood {
     }
 
     /// ln of the joint weight of each grid point.
-    fn points(&mut self, groups: &Groups) -> Vec<f64> {
+    fn points(&mut self, groups: &ShareGroups) -> Vec<f64> {
         let mut points = vec![0.0; self.ln_weights.len()];
         for (alpha, (failures, successes)) in groups {
             let (failures, successes) = (probes(*failures), probes(*successes));
@@ -192,7 +192,7 @@ impl Likelihood {
     }
 
     /// ln m: the logarithm of the probability of the counts, rates integrated out.
-    pub(crate) fn ln_m(&mut self, groups: &Groups) -> f64 {
+    pub(crate) fn ln_m(&mut self, groups: &ShareGroups) -> f64 {
         let points = self.points(groups);
         lse(&points)
     }
@@ -213,13 +213,13 @@ impl Likelihood {
         lse(&points)
     }
 
-    fn pair_table(&mut self, shares: [Alpha; 3]) -> &Table {
+    fn pair_table(&mut self, shares: [PathShare; 3]) -> &LikelihoodTable {
         if self.pair_tables.len() >= MAX_TABLES && !self.pair_tables.contains_key(&shares) {
             self.pair_tables.clear();
         }
         let (theta1, theta0) = (&self.theta1, &self.theta0);
         self.pair_tables.entry(shares).or_insert_with(|| {
-            let [first, second, either] = shares.map(Alpha::get);
+            let [first, second, either] = shares.map(PathShare::get);
             let both = first + second - either;
             let p: Vec<f64> = theta1
                 .iter()
@@ -233,7 +233,7 @@ impl Likelihood {
                         + (1.0 - either) * t
                 })
                 .collect();
-            Table {
+            LikelihoodTable {
                 ln_fail: p.iter().map(|p| libm::log(*p)).collect(),
                 ln_ok: p.iter().map(|p| libm::log(1.0 - p)).collect(),
             }
@@ -241,7 +241,7 @@ impl Likelihood {
     }
 
     /// E[θ0] and E[θ1·(1−θ0)] under the posterior of the rates: with them the failure probability of any share is exact.
-    pub(crate) fn rates(&mut self, groups: &Groups) -> (f64, f64) {
+    pub(crate) fn rates(&mut self, groups: &ShareGroups) -> (f64, f64) {
         let points = self.points(groups);
         let total = lse(&points);
         let (mut background, mut caused) = (0.0, 0.0);
@@ -257,7 +257,7 @@ impl Likelihood {
 
     /// Posterior means of θ1 and θ0.
     #[cfg(test)]
-    pub(crate) fn means(&mut self, groups: &Groups) -> (f64, f64) {
+    pub(crate) fn means(&mut self, groups: &ShareGroups) -> (f64, f64) {
         let points = self.points(groups);
         let total = lse(&points);
         let (mut mean1, mut mean0) = (0.0, 0.0);

@@ -13,11 +13,11 @@ const SUBJECTS: usize = 20;
 /// better witness of it; other fronts that agree are part of the posterior already. The network and the resolvers are
 /// one subject each, and asked once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Doubt {
+pub(crate) struct ResidualDoubt {
     subjects: usize,
 }
 
-impl Doubt {
+impl ResidualDoubt {
     pub(crate) const fn among(subjects: usize) -> Self {
         Self { subjects }
     }
@@ -38,16 +38,16 @@ mod tests {
     use super::*;
     use crate::{
         engine::Engine,
-        inference::unit::Unit,
+        inference::unit::JudgementUnit,
         settings::Settings,
         topology::{Topology, TopologySpec},
     };
 
     #[test]
     fn a_hundredth_is_shared_among_the_subjects_beyond_the_first_twenty() {
-        assert!(Doubt::among(1).allows(0.01) && Doubt::among(20).allows(0.01));
-        assert!(!Doubt::among(1).allows(0.011));
-        assert!(Doubt::among(2_000).allows(1e-4) && !Doubt::among(2_000).allows(1.1e-4));
+        assert!(ResidualDoubt::among(1).allows(0.01) && ResidualDoubt::among(20).allows(0.01));
+        assert!(!ResidualDoubt::among(1).allows(0.011));
+        assert!(ResidualDoubt::among(2_000).allows(1e-4) && !ResidualDoubt::among(2_000).allows(1.1e-4));
     }
 
     #[test]
@@ -64,8 +64,12 @@ mod tests {
         };
         let target = topology.targets().keys().next().unwrap().clone();
         let engine = Engine::new(settings, topology);
-        let allows = |unit: Unit| engine.doubt(&unit).allows(0.005);
-        assert!(allows(Unit::Mesh) && allows(Unit::Dns) && allows(Unit::Mesh.slow()));
-        assert!(!allows(Unit::Target(target.clone())) && !allows(Unit::Target(target).slow()));
+        let allows = |unit: JudgementUnit| engine.doubt(&unit).allows(0.005);
+        assert!(
+            allows(JudgementUnit::Mesh) && allows(JudgementUnit::Dns) && allows(JudgementUnit::Mesh.slow())
+        );
+        assert!(
+            !allows(JudgementUnit::Target(target.clone())) && !allows(JudgementUnit::Target(target).slow())
+        );
     }
 }

@@ -10,28 +10,28 @@
 use std::sync::Arc;
 
 use super::{
-    data::{Data, Shares},
+    data::{ComparisonData, RegionShares},
     likelihood::{Likelihood, lse},
     prior::{Hypothesis, P_FAULT},
 };
-use crate::regions::{Region, paths::Scene};
+use crate::regions::{Region, paths::SubjectPaths};
 
 /// Another subject, since the same round.
 #[derive(Debug)]
-pub(crate) struct Other {
-    pub(crate) data: Data,
-    pub(crate) scene: Scene,
+pub(crate) struct OtherSubject {
+    pub(crate) data: ComparisonData,
+    pub(crate) scene: SubjectPaths,
     pub(crate) hypotheses: Vec<Hypothesis>,
 }
 
 /// All subjects that are asked, and the regions that would concern them too.
 #[derive(Debug)]
-pub(crate) struct Pool {
-    others: Vec<Arc<Other>>,
+pub(crate) struct SubjectPool {
+    others: Vec<Arc<OtherSubject>>,
     shared: fn(Region) -> bool,
 }
 
-impl Default for Pool {
+impl Default for SubjectPool {
     fn default() -> Self {
         Self::new(Vec::new(), Region::is_global)
     }
@@ -39,15 +39,15 @@ impl Default for Pool {
 
 /// The given regions in each other subject: their shares, and ln of the probability of its counts with them alone.
 #[derive(Debug)]
-pub(crate) struct Base<'r> {
+pub(crate) struct BaseRegions<'r> {
     given: &'r [Region],
-    each: Vec<(Shares, f64)>,
+    each: Vec<(RegionShares, f64)>,
 }
 
-impl Other {
-    fn shares(&self, regions: &[Region]) -> Shares {
+impl OtherSubject {
+    fn shares(&self, regions: &[Region]) -> RegionShares {
         let mut known: Vec<Region> = Vec::new();
-        let mut shares = Shares::new();
+        let mut shares = RegionShares::new();
         for region in regions {
             let own = self.data.shares(*region, &self.scene);
             shares = self.data.union((&shares, &known), (&own, *region), &self.scene);
@@ -56,14 +56,14 @@ impl Other {
         shares
     }
 
-    fn with(&self, given: &[Region], shares: &Shares, region: Region) -> Shares {
+    fn with(&self, given: &[Region], shares: &RegionShares, region: Region) -> RegionShares {
         let own = self.data.shares(region, &self.scene);
         self.data.union((shares, given), (&own, region), &self.scene)
     }
 }
 
-impl Pool {
-    pub(crate) const fn new(others: Vec<Arc<Other>>, shared: fn(Region) -> bool) -> Self {
+impl SubjectPool {
+    pub(crate) const fn new(others: Vec<Arc<OtherSubject>>, shared: fn(Region) -> bool) -> Self {
         Self { others, shared }
     }
 
@@ -77,7 +77,7 @@ impl Pool {
     }
 
     /// What the others are held against where only the given regions rule everywhere.
-    pub(crate) fn base<'r>(&self, given: &'r [Region], l: &mut Likelihood) -> Base<'r> {
+    pub(crate) fn base<'r>(&self, given: &'r [Region], l: &mut Likelihood) -> BaseRegions<'r> {
         let each = self
             .others
             .iter()
@@ -96,11 +96,11 @@ impl Pool {
                 (shares, lse(&terms))
             })
             .collect();
-        Base { given, each }
+        BaseRegions { given, each }
     }
 
     /// What a region that would rule everywhere gains from the others beside a base.
-    pub(crate) fn gain(&self, base: &Base<'_>, region: Region, l: &mut Likelihood) -> f64 {
+    pub(crate) fn gain(&self, base: &BaseRegions<'_>, region: Region, l: &mut Likelihood) -> f64 {
         self.others
             .iter()
             .zip(&base.each)

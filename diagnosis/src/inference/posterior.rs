@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::{
-    data::{Data, Shares},
-    likelihood::{Groups, Likelihood, lse},
-    pool::Pool,
+    data::{ComparisonData, RegionShares},
+    likelihood::{Likelihood, ShareGroups, lse},
+    pool::SubjectPool,
     prior::{Hypothesis, P_FAULT},
 };
 use crate::{
     evidence::weights::probes,
-    regions::{Region, paths::Scene, share::Alpha},
+    regions::{Region, paths::SubjectPaths, share::PathShare},
 };
 
 /// A region that joins a fixed set of others, with what it earns.
 #[derive(Debug, Clone)]
-pub(crate) struct Scored {
+pub(crate) struct ScoredRegion {
     /// [`Region::Healthy`] stands for "nothing more".
     pub(crate) region: Region,
     pub(crate) ln_prior: f64,
@@ -31,19 +31,19 @@ pub(crate) struct Scored {
 
 /// Regions with equal shares in every observed cell: the evidence cannot tell them apart.
 #[derive(Debug, Clone)]
-pub(crate) struct Class {
+pub(crate) struct RegionClass {
     /// Positions in [`Posterior::scored`], the likeliest first: they differ by prior and kinds only.
     pub(crate) members: Vec<usize>,
     pub(crate) mass: f64,
     /// It contains "nothing more": the region was not observed.
     pub(crate) unobserved: bool,
-    signature: Signature,
+    signature: ShareSignature,
 }
 
 /// Observed cells with a share above zero, in thousandths: what two regions must differ in to be told apart.
-type Signature = Vec<(usize, u32)>;
+type ShareSignature = Vec<(usize, u32)>;
 
-impl Scored {
+impl ScoredRegion {
     pub(crate) fn score(&self) -> f64 {
         self.before() + self.ln_m + self.ln_kinds
     }
@@ -57,22 +57,22 @@ impl Scored {
 /// The posterior over what joins a fixed set of regions; with none fixed, the posterior.
 #[derive(Debug, Clone)]
 pub(crate) struct Posterior {
-    pub(crate) scored: Vec<Scored>,
+    pub(crate) scored: Vec<ScoredRegion>,
     /// Heaviest first.
-    pub(crate) classes: Vec<Class>,
+    pub(crate) classes: Vec<RegionClass>,
     /// Probability of "nothing more".
     pub(crate) p_none: f64,
 }
 
 impl Posterior {
     /// The members of a class.
-    pub(crate) fn regions_of(&self, class: &Class) -> Vec<Region> {
+    pub(crate) fn regions_of(&self, class: &RegionClass) -> Vec<Region> {
         class.members.iter().map(|i| self.scored[*i].region).collect()
     }
 
     /// Probability of "nothing more" whatever the kinds of failure.
     pub(crate) fn p_none_by_counts(&self) -> f64 {
-        let plain = |s: &Scored| s.before() + s.ln_m;
+        let plain = |s: &ScoredRegion| s.before() + s.ln_m;
         let all: Vec<f64> = self.scored.iter().map(plain).collect();
         self.scored
             .first()
@@ -82,27 +82,27 @@ impl Posterior {
 
 /// A hypothesis with what it touches.
 #[derive(Debug)]
-struct Candidate {
+struct CandidateHypothesis {
     hypothesis: Hypothesis,
-    shares: Shares,
+    shares: RegionShares,
     failing: Vec<usize>,
 }
 
 /// A fixed set of regions with what they touch together.
 #[derive(Debug, Default)]
-struct Fixed {
+struct FixedRegions {
     regions: Vec<Region>,
-    shares: Shares,
+    shares: RegionShares,
     failing: Vec<Vec<usize>>,
 }
 
 /// One comparison: all hypotheses on the same data.
 #[derive(Debug)]
-pub(crate) struct Problem<'a> {
-    pub(crate) data: &'a Data,
-    pub(crate) scene: &'a Scene,
-    candidates: Vec<Candidate>,
-    pool: Option<&'a Pool>,
+pub(crate) struct Comparison<'a> {
+    pub(crate) data: &'a ComparisonData,
+    pub(crate) scene: &'a SubjectPaths,
+    candidates: Vec<CandidateHypothesis>,
+    pool: Option<&'a SubjectPool>,
     /// Two faults may have a rate each; otherwise their union has one.
     own_rates: bool,
 }
@@ -115,15 +115,15 @@ const TOLD_BY_OTHERS: f64 = 4.6;
 /// Behind the best by more than this, nobody asks how much exactly.
 const REACH: f64 = 10.0;
 
-impl<'a> Problem<'a> {
-    pub(crate) fn new(data: &'a Data, scene: &'a Scene, hypotheses: &[Hypothesis]) -> Self {
+impl<'a> Comparison<'a> {
+    pub(crate) fn new(data: &'a ComparisonData, scene: &'a SubjectPaths, hypotheses: &[Hypothesis]) -> Self {
         let all = hypotheses.len() <= COMPARE_ALL;
         let candidates = hypotheses
             .iter()
             .filter_map(|hypothesis| {
                 let shares = data.shares(hypothesis.region, scene);
                 let failing = data.failing(&shares);
-                (all || !failing.is_empty()).then_some(Candidate {
+                (all || !failing.is_empty()).then_some(CandidateHypothesis {
                     hypothesis: *hypothesis,
                     shares,
                     failing,
@@ -140,7 +140,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The same with what other subjects say.
-    pub(crate) const fn with_pool(mut self, pool: &'a Pool) -> Self {
+    pub(crate) const fn with_pool(mut self, pool: &'a SubjectPool) -> Self {
         self.pool = Some(pool);
         self
     }
@@ -152,8 +152,8 @@ impl<'a> Problem<'a> {
         self
     }
 
-    fn fix(&self, regions: &[Region]) -> Fixed {
-        let mut fixed = Fixed::default();
+    fn fix(&self, regions: &[Region]) -> FixedRegions {
+        let mut fixed = FixedRegions::default();
         for region in regions {
             let shares = self.data.shares(*region, self.scene);
             fixed.failing.push(self.data.failing(&shares));
@@ -167,17 +167,17 @@ impl<'a> Problem<'a> {
 
     /// Posterior given the fixed regions.
     pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
-        let mut signatures: BTreeMap<Signature, Vec<usize>> = BTreeMap::new();
-        let mut all: Vec<Scored> = Vec::new();
+        let mut signatures: BTreeMap<ShareSignature, Vec<usize>> = BTreeMap::new();
+        let mut all: Vec<ScoredRegion> = Vec::new();
         let fixed = self.fix(fixed);
-        let mut unions: BTreeMap<Signature, Vec<(usize, Signature)>> = BTreeMap::new();
+        let mut unions: BTreeMap<ShareSignature, Vec<(usize, ShareSignature)>> = BTreeMap::new();
         let joined = self.score(&fixed, likelihood);
         let best = joined
             .iter()
             .map(|(s, _)| s.score())
             .fold(f64::NEG_INFINITY, f64::max);
         for (entry, shares) in joined {
-            let print = |shares: &[(usize, Alpha)]| -> Signature {
+            let print = |shares: &[(usize, PathShare)]| -> ShareSignature {
                 let shares = shares.iter().map(|(i, alpha)| (*i, alpha.permille()));
                 shares.filter(|(_, permille)| *permille > 0).collect()
             };
@@ -198,7 +198,7 @@ impl<'a> Problem<'a> {
                         .union((&fixed.shares, &fixed.regions), (&own, entry.region), self.scene);
                 let union = print(&union);
                 if union != print(&fixed.shares) {
-                    let evidence = |s: &Scored| s.pooled + s.ln_m + s.ln_kinds;
+                    let evidence = |s: &ScoredRegion| s.pooled + s.ln_m + s.ln_kinds;
                     let told = |i: &usize| (evidence(&all[*i]) - evidence(&entry)).abs() >= TOLD;
                     let known = unions.entry(union).or_default();
                     match known.iter().find(|(i, _)| !told(i)) {
@@ -210,12 +210,12 @@ impl<'a> Problem<'a> {
             signatures.entry(signature).or_default().push(all.len());
             all.push(entry);
         }
-        let total = lse(&all.iter().map(Scored::score).collect::<Vec<_>>());
+        let total = lse(&all.iter().map(ScoredRegion::score).collect::<Vec<_>>());
         for entry in &mut all {
             entry.p = libm::exp(entry.score() - total);
         }
         let scored = all;
-        let mut classes: Vec<Class> = Vec::new();
+        let mut classes: Vec<RegionClass> = Vec::new();
         for (signature, mut members) in signatures {
             members.sort_by(|a, b| {
                 let (a, b) = (&scored[*a], &scored[*b]);
@@ -230,7 +230,7 @@ impl<'a> Problem<'a> {
                 if members.is_empty() {
                     continue;
                 }
-                classes.push(Class {
+                classes.push(RegionClass {
                     mass: members.iter().map(|i| scored[*i].p).sum(),
                     unobserved: members.iter().any(|i| scored[*i].region == Region::Healthy),
                     members,
@@ -250,17 +250,17 @@ impl<'a> Problem<'a> {
     /// Scores of "nothing more" and of every region that joins the fixed ones, with the region's own shares.
     fn score<'s>(
         &'s self,
-        fixed: &Fixed,
+        fixed: &FixedRegions,
         likelihood: &mut Likelihood,
-    ) -> Vec<(Scored, &'s [(usize, Alpha)])> {
-        let mut known: BTreeMap<Groups, f64> = BTreeMap::new();
-        let mut ln_m = |shares: &Shares, likelihood: &mut Likelihood| {
+    ) -> Vec<(ScoredRegion, &'s [(usize, PathShare)])> {
+        let mut known: BTreeMap<ShareGroups, f64> = BTreeMap::new();
+        let mut ln_m = |shares: &RegionShares, likelihood: &mut Likelihood| {
             let groups = self.data.groups(shares);
             *known
                 .entry(groups)
                 .or_insert_with_key(|groups| likelihood.ln_m(groups))
         };
-        let none = Scored {
+        let none = ScoredRegion {
             region: Region::Healthy,
             ln_prior: libm::log(1.0 - P_FAULT),
             pooled: 0.0,
@@ -268,7 +268,7 @@ impl<'a> Problem<'a> {
             ln_kinds: self.ln_kinds(fixed, None),
             p: 0.0,
         };
-        let mut scored: Vec<(Scored, &[(usize, Alpha)])> = vec![(none, &[])];
+        let mut scored: Vec<(ScoredRegion, &[(usize, PathShare)])> = vec![(none, &[])];
         let mut unions = Vec::new();
         for candidate in &self.candidates {
             let region = candidate.hypothesis.region;
@@ -282,7 +282,7 @@ impl<'a> Problem<'a> {
                 (&candidate.shares, region),
                 self.scene,
             );
-            let entry = Scored {
+            let entry = ScoredRegion {
                 region,
                 ln_prior: candidate.hypothesis.ln_prior,
                 pooled: candidate.hypothesis.pooled,
@@ -304,9 +304,9 @@ impl<'a> Problem<'a> {
     /// they can reach.
     fn refine(
         &self,
-        fixed: &Fixed,
-        scored: &mut [(Scored, &[(usize, Alpha)])],
-        unions: &[Shares],
+        fixed: &FixedRegions,
+        scored: &mut [(ScoredRegion, &[(usize, PathShare)])],
+        unions: &[RegionShares],
         likelihood: &mut Likelihood,
     ) {
         let own_rates = self.own_rates && fixed.regions.len() == 1;
@@ -351,7 +351,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn ln_kinds(&self, fixed: &Fixed, joined: Option<&Candidate>) -> f64 {
+    fn ln_kinds(&self, fixed: &FixedRegions, joined: Option<&CandidateHypothesis>) -> f64 {
         let mut blamed: Vec<(Region, &[usize])> = fixed
             .regions
             .iter()
@@ -367,7 +367,7 @@ impl<'a> Problem<'a> {
     /// Greedy alone starts from the best single region, which for two faults may be a wide one that covers both badly;
     /// so the search starts from several of the best.
     pub(crate) fn explain(&self, single: &Posterior, likelihood: &mut Likelihood) -> Vec<Region> {
-        let mut starts: Vec<&Scored> = single
+        let mut starts: Vec<&ScoredRegion> = single
             .classes
             .iter()
             .filter(|class| !class.unobserved)
@@ -385,7 +385,7 @@ impl<'a> Problem<'a> {
             .iter()
             .map(|c| c.hypothesis.ln_prior + c.hypothesis.pooled.max(0.0))
             .fold(f64::NEG_INFINITY, f64::max);
-        let mut pair: Option<(Scored, Scored, f64)> = None;
+        let mut pair: Option<(ScoredRegion, ScoredRegion, f64)> = None;
         for seed in starts.iter().take(STARTS) {
             // Likelihood and kinds can at best reach certainty.
             if seed.before() + likeliest_prior < score + SECOND_FAULT {
@@ -413,7 +413,7 @@ impl<'a> Problem<'a> {
 
     /// The region that adds most to the fixed ones; its score is that of the union, without what spoke for the fixed
     /// before.
-    fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<Scored> {
+    fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<ScoredRegion> {
         self.score(&self.fix(fixed), likelihood)
             .into_iter()
             .skip(1)
@@ -442,10 +442,10 @@ impl<'a> Problem<'a> {
     pub(crate) fn near_ties<'p>(
         &self,
         posterior: &'p Posterior,
-        best: &Class,
+        best: &RegionClass,
         by_odds: bool,
-    ) -> Vec<&'p Class> {
-        let ln_m = |class: &Class| {
+    ) -> Vec<&'p RegionClass> {
+        let ln_m = |class: &RegionClass| {
             class
                 .members
                 .first()
@@ -464,7 +464,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Probes on which two classes disagree.
-    fn apart(&self, a: &Class, b: &Class) -> f64 {
+    fn apart(&self, a: &RegionClass, b: &RegionClass) -> f64 {
         let mut differ: BTreeMap<usize, i64> = BTreeMap::new();
         for (i, permille) in &a.signature {
             *differ.entry(*i).or_default() += i64::from(*permille);

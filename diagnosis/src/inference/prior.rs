@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use super::data::Data;
+use super::data::ComparisonData;
 use crate::{
     ids::{NodeIx, PodIx},
-    regions::{Region, RegionKind, pair_count, paths::Scene},
+    regions::{Region, RegionKind, pair_count, paths::SubjectPaths},
     verdict::Fact,
 };
 
@@ -25,7 +25,7 @@ const ALONE: f64 = 0.1;
 
 /// Regions a fact is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum About {
+pub(crate) enum FactScope {
     /// All regions of a kind.
     Kind(RegionKind),
     /// `backend` of a pod.
@@ -37,16 +37,16 @@ pub(crate) enum About {
 /// A fact and what it moves.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PriorFact {
-    pub(crate) about: About,
+    pub(crate) about: FactScope,
     pub(crate) fact: Fact,
 }
 
 impl PriorFact {
     pub(crate) fn applies(&self, region: Region) -> bool {
         match self.about {
-            About::Kind(kind) => region.kind() == kind,
-            About::Pod(pod) => region == Region::Backend(pod),
-            About::Node(kind, node) => region.kind() == kind && region.node() == Some(node),
+            FactScope::Kind(kind) => region.kind() == kind,
+            FactScope::Pod(pod) => region == Region::Backend(pod),
+            FactScope::Node(kind, node) => region.kind() == kind && region.node() == Some(node),
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct Hypothesis {
 /// them stays. The others explain nothing, and a mesh of five thousand nodes has twenty thousand of them.
 const LISTED: usize = 400;
 
-fn members(kind: RegionKind, scene: &Scene, data: &Data) -> (Vec<Region>, usize) {
+fn members(kind: RegionKind, scene: &SubjectPaths, data: &ComparisonData) -> (Vec<Region>, usize) {
     let nodes = || data.failing_nodes(scene).into_iter();
     let clients = || data.failing_clients(scene).into_iter();
     let all = match kind {
@@ -96,8 +96,8 @@ fn members(kind: RegionKind, scene: &Scene, data: &Data) -> (Vec<Region>, usize)
 /// All members of the kinds in play, with their priors.
 pub(crate) fn hypotheses(
     kinds: &BTreeSet<RegionKind>,
-    scene: &Scene,
-    data: &Data,
+    scene: &SubjectPaths,
+    data: &ComparisonData,
     facts: &[PriorFact],
 ) -> Vec<Hypothesis> {
     let mut counted = kinds.clone();

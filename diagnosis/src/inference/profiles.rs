@@ -14,24 +14,24 @@ use super::likelihood::lse;
 use crate::{regions::RegionKind, topology::ProxyMode};
 
 /// Pseudo-counts in the order of [`KindClass::ALL`].
-pub(crate) type Profile = [f64; KindClass::ALL.len()];
+pub(crate) type KindProfile = [f64; KindClass::ALL.len()];
 
-pub(crate) const BACKGROUND: Profile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
-pub(crate) const NOLOCAL_DROPS: Profile = [8.0, 1.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const NOLOCAL_REFUSES: Profile = [1.0, 8.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const NOLOCAL_EITHER: Profile = [4.0, 4.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const PROTO_VIP: Profile = [0.3, 0.1, 5.0, 0.1, 0.1, 1.0, 4.0, 0.3, 0.1, 0.1];
-pub(crate) const VIP: Profile = [4.0, 3.0, 1.0, 2.0, 0.5, 1.0, 0.3, 0.3, 0.1, 0.1];
-pub(crate) const TARGET: Profile = [2.0, 3.0, 1.0, 0.3, 0.3, 1.0, 0.3, 4.0, 0.1, 0.1];
-pub(crate) const BACKEND: Profile = [2.0, 4.0, 1.0, 0.3, 0.3, 0.3, 0.3, 4.0, 0.1, 0.1];
-pub(crate) const CLIENT: Profile = [6.0, 0.3, 0.3, 3.0, 0.3, 0.1, 0.1, 0.1, 0.1, 1.0];
-pub(crate) const CLIENT_VIP: Profile = [6.0, 3.0, 0.3, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const NETWORK: Profile = [8.0, 0.5, 0.1, 1.0, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const LOOPBACK: Profile = [7.0, 0.3, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
-pub(crate) const DNS: Profile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
+pub(crate) const BACKGROUND: KindProfile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
+pub(crate) const NOLOCAL_DROPS: KindProfile = [8.0, 1.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NOLOCAL_REFUSES: KindProfile = [1.0, 8.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NOLOCAL_EITHER: KindProfile = [4.0, 4.0, 0.1, 0.5, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const PROTO_VIP: KindProfile = [0.3, 0.1, 5.0, 0.1, 0.1, 1.0, 4.0, 0.3, 0.1, 0.1];
+pub(crate) const VIP: KindProfile = [4.0, 3.0, 1.0, 2.0, 0.5, 1.0, 0.3, 0.3, 0.1, 0.1];
+pub(crate) const TARGET: KindProfile = [2.0, 3.0, 1.0, 0.3, 0.3, 1.0, 0.3, 4.0, 0.1, 0.1];
+pub(crate) const BACKEND: KindProfile = [2.0, 4.0, 1.0, 0.3, 0.3, 0.3, 0.3, 4.0, 0.1, 0.1];
+pub(crate) const CLIENT: KindProfile = [6.0, 0.3, 0.3, 3.0, 0.3, 0.1, 0.1, 0.1, 0.1, 1.0];
+pub(crate) const CLIENT_VIP: KindProfile = [6.0, 3.0, 0.3, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
+pub(crate) const DNS: KindProfile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
 
 /// How a node without an endpoint behaves under each implementation: IPVS answers with a refusal, the others drop.
-pub(crate) const fn nolocal(mode: ProxyMode) -> Profile {
+pub(crate) const fn nolocal(mode: ProxyMode) -> KindProfile {
     match mode {
         ProxyMode::Ipvs => NOLOCAL_REFUSES,
         ProxyMode::Iptables | ProxyMode::Nftables => NOLOCAL_DROPS,
@@ -40,7 +40,7 @@ pub(crate) const fn nolocal(mode: ProxyMode) -> Profile {
 }
 
 /// ln of the Dirichlet-multinomial of weighted counts, without the coefficient that is equal for all hypotheses.
-pub(crate) fn dm(counts: &Profile, pseudo: &Profile) -> f64 {
+pub(crate) fn dm(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     let total: f64 = pseudo.iter().sum();
     let seen: f64 = counts.iter().sum();
     let terms: f64 = counts
@@ -52,11 +52,11 @@ pub(crate) fn dm(counts: &Profile, pseudo: &Profile) -> f64 {
 }
 
 /// One kind, whichever it is, again and again.
-const SOME_ONE_KIND: Profile = [0.1; KindClass::ALL.len()];
+const SOME_ONE_KIND: KindProfile = [0.1; KindClass::ALL.len()];
 const SURPRISE: f64 = 0.3;
 
 /// ln of the probability of the kinds of one fault.
-pub(crate) fn ln_kinds(counts: &Profile, pseudo: &Profile) -> f64 {
+pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     if counts.iter().all(|count| *count <= 0.0) {
         return 0.0;
     }
@@ -87,7 +87,7 @@ pub(crate) const fn was_understood(kind: &FailureKind, status: Option<u16>) -> b
 }
 
 /// What a region usually produces.
-pub(crate) const fn of_region(kind: RegionKind, mode: ProxyMode) -> Profile {
+pub(crate) const fn of_region(kind: RegionKind, mode: ProxyMode) -> KindProfile {
     match kind {
         RegionKind::Healthy => BACKGROUND,
         RegionKind::Target => TARGET,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use parallax_model::Round;
 
 use super::sequential::{P0, healthy_bound};
-use crate::{evidence::weights::probes, regions::share::Alpha};
+use crate::{evidence::weights::probes, regions::share::PathShare};
 
 /// One-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.645;
@@ -25,15 +25,15 @@ const ROUNDS_HEARD: u32 = 2;
 
 /// What crossed a region in one round.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Crossing {
+pub(crate) struct RegionCrossing {
     failures: u64,
     /// Successes by the share of their paths that cross.
-    successes: BTreeMap<Alpha, u64>,
+    successes: BTreeMap<PathShare, u64>,
 }
 
-impl Crossing {
+impl RegionCrossing {
     /// Takes a cell in.
-    pub(crate) fn add(&mut self, share: Alpha, failures: u64, successes: u64) {
+    pub(crate) fn add(&mut self, share: PathShare, failures: u64, successes: u64) {
         self.failures += failures;
         if successes > 0 {
             *self.successes.entry(share).or_default() += successes;
@@ -49,7 +49,7 @@ impl Crossing {
 
 /// How far a region is from proving healthy.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recovery {
+pub(crate) struct RecoveryProgress {
     /// Failures, and probes that crossed, up to the last failure.
     failures: f64,
     crossed: f64,
@@ -61,7 +61,7 @@ pub(crate) struct Recovery {
     latest: Option<Round>,
 }
 
-impl Recovery {
+impl RecoveryProgress {
     /// A region of which so many of the probes that cross it failed until now.
     pub(crate) fn of(failures: f64, crossed: f64, last_failure: Round) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Recovery {
     }
 
     /// Takes a round in. Rounds ascend.
-    pub(crate) fn step(&mut self, round: Round, crossing: &Crossing) {
+    pub(crate) fn step(&mut self, round: Round, crossing: &RegionCrossing) {
         self.latest = self.latest.max(Some(round));
         let passed = crossing.passed();
         if crossing.failures > 0 {
@@ -128,8 +128,8 @@ impl Recovery {
 }
 
 /// The last round, if any, in which a region proved healthy. Rounds ascend.
-pub(crate) fn healthy_until(rounds: impl Iterator<Item = (Round, Crossing)>) -> Option<Round> {
-    let mut recovery = Recovery::default();
+pub(crate) fn healthy_until(rounds: impl Iterator<Item = (Round, RegionCrossing)>) -> Option<Round> {
+    let mut recovery = RecoveryProgress::default();
     let mut healthy = None;
     for (round, crossing) in rounds {
         recovery.step(round, &crossing);
@@ -139,7 +139,7 @@ pub(crate) fn healthy_until(rounds: impl Iterator<Item = (Round, Crossing)>) -> 
         }
         // What comes after is another fault, with a rate of its own.
         if healthy.is_some() && crossing.failures > 0 {
-            recovery = Recovery::default();
+            recovery = RecoveryProgress::default();
             recovery.step(round, &crossing);
         }
     }
@@ -151,15 +151,15 @@ mod tests {
     use super::*;
     use crate::evidence::weights::ONE;
 
-    fn crossing(failures: u64, successes: u64) -> Crossing {
-        let mut crossing = Crossing::default();
-        crossing.add(Alpha::new(1, 1), failures * ONE, successes * ONE);
+    fn crossing(failures: u64, successes: u64) -> RegionCrossing {
+        let mut crossing = RegionCrossing::default();
+        crossing.add(PathShare::new(1, 1), failures * ONE, successes * ONE);
         crossing
     }
 
     /// Rounds until recovery is accepted after `before`, with so many successes a round.
     fn rounds_to_recover(before: &[(u64, u64)], successes: u64) -> i64 {
-        let mut recovery = Recovery::default();
+        let mut recovery = RecoveryProgress::default();
         let mut round = 0;
         for (failures, successes) in before {
             recovery.step(Round(round), &crossing(*failures, *successes));
@@ -194,16 +194,16 @@ mod tests {
 
     #[test]
     fn a_share_of_each_probe_takes_as_many_more() {
-        let mut recovery = Recovery::of(30.0, 30.0, Round(0));
-        let mut half = Crossing::default();
-        half.add(Alpha::new(1, 2), 0, 4 * ONE);
+        let mut recovery = RecoveryProgress::of(30.0, 30.0, Round(0));
+        let mut half = RegionCrossing::default();
+        half.add(PathShare::new(1, 2), 0, 4 * ONE);
         for round in 1..=ROUNDS {
             recovery.step(Round(round), &half);
         }
         assert!(recovery.accepts_healthy());
-        let mut tenth = Crossing::default();
-        tenth.add(Alpha::new(1, 10), 0, 4 * ONE);
-        let mut recovery = Recovery::of(30.0, 30.0, Round(0));
+        let mut tenth = RegionCrossing::default();
+        tenth.add(PathShare::new(1, 10), 0, 4 * ONE);
+        let mut recovery = RecoveryProgress::of(30.0, 30.0, Round(0));
         for round in 1..=ROUNDS {
             recovery.step(Round(round), &tenth);
         }
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn silence_and_a_single_round_prove_nothing() {
-        let mut recovery = Recovery::of(30.0, 30.0, Round(0));
+        let mut recovery = RecoveryProgress::of(30.0, 30.0, Round(0));
         for round in 1..100 {
-            recovery.step(Round(round), &Crossing::default());
+            recovery.step(Round(round), &RegionCrossing::default());
         }
         assert!(!recovery.accepts_healthy() && !recovery.leans_healthy());
         recovery.step(Round(100), &crossing(0, 1_000));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn evidence_ends_where_the_region_proved_healthy() {
-        let history = |pattern: &[(u64, u64, usize)]| -> Vec<(Round, Crossing)> {
+        let history = |pattern: &[(u64, u64, usize)]| -> Vec<(Round, RegionCrossing)> {
             let rounds = pattern
                 .iter()
                 .flat_map(|(f, s, n)| std::iter::repeat_n((*f, *s), *n));

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use parallax_model::{Channel, Front, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
-use crate::regions::{RegionKind, paths::Scene};
+use crate::regions::{RegionKind, paths::SubjectPaths};
 
 /// A subject that is judged on its own.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Unit {
+pub(crate) enum JudgementUnit {
     /// The resolvers, all names together.
     Dns,
     /// The network between probers.
@@ -24,10 +24,10 @@ pub(crate) enum Unit {
     /// Every channel of the one target of a recording, as one path.
     Whole(TargetId),
     /// How long the successes of one of the others take.
-    Slow(Box<Unit>),
+    Slow(Box<JudgementUnit>),
 }
 
-impl Unit {
+impl JudgementUnit {
     /// The same subject, judged by how long its successes take.
     pub(crate) fn slow(self) -> Self {
         Self::Slow(Box::new(self))
@@ -46,7 +46,7 @@ impl Unit {
     }
 
     /// Kinds of region that can be told on the subject.
-    pub(crate) fn kinds(&self, scene: &Scene, channels: &BTreeSet<Channel>) -> BTreeSet<RegionKind> {
+    pub(crate) fn kinds(&self, scene: &SubjectPaths, channels: &BTreeSet<Channel>) -> BTreeSet<RegionKind> {
         use RegionKind::{
             Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, LbOwnNode,
             NoLocal, OutsideAll, OutsideFrontNode, Pair, ProtoVip, Same, SameVip, SelfPod, SelfVip, Target,

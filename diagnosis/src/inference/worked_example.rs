@@ -5,25 +5,25 @@ use std::{collections::BTreeSet, sync::Arc};
 use parallax_model::{Channel, KindClass, Round};
 
 use super::{
-    data::Data,
+    data::ComparisonData,
     fit::ln_m_saturated,
     likelihood::{Likelihood, THETA0, THETA1, failure_probability, lse},
-    posterior::{Posterior, Problem},
+    posterior::{Comparison, Posterior},
     prior::{Hypothesis, hypotheses},
     profiles,
     sequential::{Cusum, broken_bound, hard, healthy_bound, ln_bb},
 };
 use crate::{
     evidence::{
-        cells::{CellKey, Counts, Dest, RoundCells},
+        cells::{CellCounts, CellKey, Destination, RoundCells},
         weights::ONE,
     },
     ids::{NodeIx, PodIx, VantageIx},
     regions::{
         Region, RegionKind,
-        paths::{Nodes, Scene},
+        paths::{MeshNodes, SubjectPaths},
     },
-    requests::Beliefs,
+    requests::ExplanationWeights,
     topology::ProxyMode,
 };
 
@@ -34,10 +34,10 @@ fn near(left: f64, right: f64) {
 }
 
 /// Four nodes; backend 0 on node 0, backend 1 on node 1.
-fn scene() -> Scene {
-    let mut nodes = Nodes {
+fn scene() -> SubjectPaths {
+    let mut nodes = MeshNodes {
         all: (0..4).map(NodeIx).collect(),
-        ..Nodes::default()
+        ..MeshNodes::default()
     };
     for i in 0..2 {
         nodes.pods.insert(PodIx(i), NodeIx(i));
@@ -45,11 +45,11 @@ fn scene() -> Scene {
     for i in 0..4 {
         nodes.add_client(VantageIx(i), Some(NodeIx(i)));
     }
-    Scene {
+    SubjectPaths {
         nodes: Arc::new(nodes),
         backends: vec![PodIx(0), PodIx(1)],
         local: BTreeSet::from([NodeIx(0), NodeIx(1)]),
-        ..Scene::default()
+        ..SubjectPaths::default()
     }
 }
 
@@ -60,34 +60,34 @@ fn kinds_in_play() -> BTreeSet<RegionKind> {
     ])
 }
 
-fn cell(channel: Channel, client: u32, dest: Dest, n: u64, f: u64) -> (CellKey, Counts) {
+fn cell(channel: Channel, client: u32, dest: Destination, n: u64, f: u64) -> (CellKey, CellCounts) {
     let key = CellKey {
         channel,
         client: VantageIx(client),
         dest,
     };
-    let counts = Counts {
+    let counts = CellCounts {
         n,
         f,
-        ..Counts::default()
+        ..CellCounts::default()
     };
     (key, counts)
 }
 
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-enum Stage {
+enum ExampleStage {
     A,
     B,
     C,
 }
 
-fn cells(stage: Stage) -> RoundCells {
-    let entry = |b| Dest::Entry(PodIx(b));
+fn cells(stage: ExampleStage) -> RoundCells {
+    let entry = |b| Destination::Entry(PodIx(b));
     let mut cells = vec![
-        cell(Channel::Vip, 2, Dest::Unknown, 3 * ONE, 3 * ONE),
-        cell(Channel::Vip, 3, Dest::Unknown, 3 * ONE, 3 * ONE),
+        cell(Channel::Vip, 2, Destination::Unknown, 3 * ONE, 3 * ONE),
+        cell(Channel::Vip, 3, Destination::Unknown, 3 * ONE, 3 * ONE),
     ];
-    if stage >= Stage::B {
+    if stage >= ExampleStage::B {
         cells.extend([
             cell(Channel::Vip, 0, entry(0), 2 * ONE, 0),
             cell(Channel::Vip, 0, entry(1), ONE, 0),
@@ -95,13 +95,13 @@ fn cells(stage: Stage) -> RoundCells {
             cell(Channel::Vip, 1, entry(1), 2 * ONE, 0),
         ]);
     }
-    if stage >= Stage::C {
+    if stage >= ExampleStage::C {
         for c in 0..4 {
             for b in 0..2 {
                 cells.push(cell(Channel::Direct, c, entry(b), ONE, 0));
             }
             for n in (0..4).filter(|n| *n != c) {
-                cells.push(cell(Channel::Mesh, c, Dest::Peer(NodeIx(n)), ONE, 0));
+                cells.push(cell(Channel::Mesh, c, Destination::Peer(NodeIx(n)), ONE, 0));
             }
         }
     }
@@ -110,16 +110,16 @@ fn cells(stage: Stage) -> RoundCells {
 
 fn posterior(cells: &RoundCells, likelihood: &mut Likelihood) -> Posterior {
     let scene = scene();
-    let data = Data::new(cells, &scene, |_, _| KindClass::Timeout);
+    let data = ComparisonData::new(cells, &scene, |_, _| KindClass::Timeout);
     let hypotheses = hypotheses(&kinds_in_play(), &scene, &data, &[]);
-    Problem::new(&data, &scene, &hypotheses).given(&[], likelihood)
+    Comparison::new(&data, &scene, &hypotheses).given(&[], likelihood)
 }
 
-fn with_problem<R>(stage: Stage, check: impl FnOnce(Problem<'_>, &mut Likelihood) -> R) -> R {
+fn with_problem<R>(stage: ExampleStage, check: impl FnOnce(Comparison<'_>, &mut Likelihood) -> R) -> R {
     let scene = scene();
-    let data = Data::new(&cells(stage), &scene, |_, _| KindClass::Timeout);
+    let data = ComparisonData::new(&cells(stage), &scene, |_, _| KindClass::Timeout);
     let hypotheses = hypotheses(&kinds_in_play(), &scene, &data, &[]);
-    let problem = Problem::new(&data, &scene, &hypotheses).with_one_rate();
+    let problem = Comparison::new(&data, &scene, &hypotheses).with_one_rate();
     check(problem, &mut Likelihood::default())
 }
 
@@ -134,7 +134,7 @@ const BNODE: Region = Region::Bnode(NodeIx(0));
 
 #[test]
 fn priors_share_the_fault_mass_by_weight_and_members() {
-    let all = hypotheses(&kinds_in_play(), &scene(), &Data::default(), &[]);
+    let all = hypotheses(&kinds_in_play(), &scene(), &ComparisonData::default(), &[]);
     assert_eq!(all.len() + 1, 33);
     let prior = |region| {
         all.iter()
@@ -156,7 +156,7 @@ fn priors_share_the_fault_mass_by_weight_and_members() {
 #[test]
 fn posteriors_of_the_three_stages_with_five_background_rates() {
     let l = &mut Likelihood::default();
-    let a = posterior(&cells(Stage::A), l);
+    let a = posterior(&cells(ExampleStage::A), l);
     for (region, ln_m, p) in [
         (NOLOCAL, -0.844_146, 0.408_137),
         (Region::Target, -0.844_146, 0.244_882),
@@ -169,7 +169,7 @@ fn posteriors_of_the_three_stages_with_five_background_rates() {
         near(of(&a, region).0, ln_m);
         near(of(&a, region).1, p);
     }
-    let b = posterior(&cells(Stage::B), l);
+    let b = posterior(&cells(ExampleStage::B), l);
     for (region, ln_m, p) in [
         (NOLOCAL, -0.873_577, 0.997_498),
         (Region::Cross, -6.016_545, 0.002_330),
@@ -180,7 +180,7 @@ fn posteriors_of_the_three_stages_with_five_background_rates() {
         near(of(&b, region).0, ln_m);
         near(of(&b, region).1, p);
     }
-    let c = posterior(&cells(Stage::C), l);
+    let c = posterior(&cells(ExampleStage::C), l);
     for (region, ln_m, p) in [
         (NOLOCAL, -0.948_269, 0.999_960),
         (Region::Vip, -10.255_146, 0.000_036),
@@ -198,20 +198,23 @@ fn posteriors_of_the_three_stages_with_five_background_rates() {
 #[test]
 fn posteriors_with_four_background_rates_and_with_a_tempered_likelihood() {
     let l = &mut Likelihood::with(&THETA1, &THETA0_4, 1.0);
-    let a = posterior(&cells(Stage::A), l);
+    let a = posterior(&cells(ExampleStage::A), l);
     near(of(&a, NOLOCAL).0, -0.844_890);
     near(of(&a, NOLOCAL).1, 0.408_281);
     near(of(&a, BACKEND).0, -4.986_323);
     near(of(&a, Region::Healthy).0, -27.500_096);
-    let b = posterior(&cells(Stage::B), l);
+    let b = posterior(&cells(ExampleStage::B), l);
     near(of(&b, NOLOCAL).1, 0.997_517);
     near(of(&b, Region::Cross).0, -6.008_258);
-    let c = posterior(&cells(Stage::C), l);
+    let c = posterior(&cells(ExampleStage::C), l);
     near(of(&c, NOLOCAL).0, -0.910_186);
     near(of(&c, Region::ClientVip(NodeIx(3))).0, -15.909_387);
     near(of(&c, Region::Healthy).0, -27.892_810);
 
-    let tempered = posterior(&cells(Stage::C), &mut Likelihood::with(&THETA1, &THETA0, 0.5));
+    let tempered = posterior(
+        &cells(ExampleStage::C),
+        &mut Likelihood::with(&THETA1, &THETA0, 0.5),
+    );
     near(of(&tempered, NOLOCAL).0, -0.727_405);
     near(of(&tempered, NOLOCAL).1, 0.992_611);
     near(of(&tempered, Region::Vip).1, 0.002_665);
@@ -229,7 +232,7 @@ fn one_cell_by_hand() {
 #[test]
 fn classes_hold_what_the_cells_so_far_cannot_separate() {
     let l = &mut Likelihood::default();
-    let a = posterior(&cells(Stage::A), l);
+    let a = posterior(&cells(ExampleStage::A), l);
     assert_eq!(a.classes.len(), 7);
     let members = |p: &Posterior, i: usize| -> BTreeSet<Region> {
         p.classes[i].members.iter().map(|m| p.scored[*m].region).collect()
@@ -249,7 +252,7 @@ fn classes_hold_what_the_cells_so_far_cannot_separate() {
         ])
     );
     near(a.classes[1].mass, 0.020_469);
-    let b = posterior(&cells(Stage::B), l);
+    let b = posterior(&cells(ExampleStage::B), l);
     assert_eq!(b.classes.len(), 15);
     let tied = b
         .classes
@@ -258,14 +261,14 @@ fn classes_hold_what_the_cells_so_far_cannot_separate() {
         .unwrap();
     assert_eq!(tied.members.len(), 2);
     near(tied.mass, 0.000_092);
-    let c = posterior(&cells(Stage::C), l);
+    let c = posterior(&cells(ExampleStage::C), l);
     assert_eq!(c.classes.len(), 33);
     assert_eq!(members(&c, 0), BTreeSet::from([NOLOCAL]));
 }
 
 #[test]
 fn two_probes_are_too_few_to_part_nolocal_from_cross_for_good() {
-    with_problem(Stage::B, |problem, l| {
+    with_problem(ExampleStage::B, |problem, l| {
         let posterior = problem.given(&[], l);
         let near = problem.near_ties(&posterior, &posterior.classes[0], false);
         let tied: Vec<_> = near
@@ -283,7 +286,7 @@ fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
         cell(
             Channel::Mesh,
             c,
-            Dest::Peer(NodeIx(n)),
+            Destination::Peer(NodeIx(n)),
             probes * ONE,
             failures * ONE,
         )
@@ -304,9 +307,9 @@ fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
     }
     let (pair, client) = (Region::Pair(NodeIx(2), NodeIx(0)), Region::Client(NodeIx(2)));
     let scene = scene();
-    let data = Data::new(&cells, &scene, |_, _| KindClass::Timeout);
+    let data = ComparisonData::new(&cells, &scene, |_, _| KindClass::Timeout);
     let hypotheses = hypotheses(&kinds_in_play(), &scene, &data, &[]);
-    let problem = Problem::new(&data, &scene, &hypotheses);
+    let problem = Comparison::new(&data, &scene, &hypotheses);
     let posterior = problem.given(&[], &mut Likelihood::default());
     let (best, other) = (of(&posterior, pair), of(&posterior, client));
     assert!(best.0 - other.0 > libm::log(10.0), "{best:?} {other:?}");
@@ -330,7 +333,7 @@ fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
 
 #[test]
 fn a_fault_inside_the_named_region_is_no_second_fault() {
-    with_problem(Stage::C, |problem, l| {
+    with_problem(ExampleStage::C, |problem, l| {
         let base = problem.ln_m(&[NOLOCAL], l);
         let given = problem.given(&[NOLOCAL], l);
         let mut gains: Vec<(Region, f64)> = given
@@ -355,13 +358,13 @@ fn a_fault_inside_the_named_region_is_no_second_fault() {
 
 #[test]
 fn the_saturated_model_says_how_well_the_best_region_fits() {
-    with_problem(Stage::C, |problem, l| {
+    with_problem(ExampleStage::C, |problem, l| {
         let (cells, ln_sat) = ln_m_saturated(problem.data);
         assert_eq!(cells, 24);
         near(ln_sat, -9.473_010);
         near(ln_sat - problem.ln_m(&[NOLOCAL], l), -8.524_741);
     });
-    with_problem(Stage::B, |problem, _| {
+    with_problem(ExampleStage::B, |problem, _| {
         let (cells, ln_sat) = ln_m_saturated(problem.data);
         assert_eq!(cells, 4);
         near(ln_sat, -8.869_467);
@@ -370,7 +373,7 @@ fn the_saturated_model_says_how_well_the_best_region_fits() {
 
 #[test]
 fn posterior_means_of_the_rates() {
-    with_problem(Stage::A, |problem, l| {
+    with_problem(ExampleStage::A, |problem, l| {
         let shares = problem.data.shares(NOLOCAL, problem.scene);
         let (theta1, theta0) = l.means(&problem.data.groups(&shares));
         near(theta1, 0.958_584);
@@ -380,23 +383,23 @@ fn posterior_means_of_the_rates() {
 
 #[test]
 fn the_next_probe_is_the_one_with_the_most_bits() {
-    let vip = |c| (Channel::Vip, c, Dest::Unknown);
-    let direct = |c, b| (Channel::Direct, c, Dest::Entry(PodIx(b)));
-    let mesh = |c, n| (Channel::Mesh, c, Dest::Peer(NodeIx(n)));
+    let vip = |c| (Channel::Vip, c, Destination::Unknown);
+    let direct = |c, b| (Channel::Direct, c, Destination::Entry(PodIx(b)));
+    let mesh = |c, n| (Channel::Mesh, c, Destination::Peer(NodeIx(n)));
     let probes = [vip(2), vip(0), direct(2, 0), direct(0, 0), mesh(2, 0), mesh(2, 3)];
     for (stage, expected) in [
         (
-            Stage::A,
+            ExampleStage::A,
             [0.027_293, 0.695_259, 0.842_333, 0.710_654, 0.560_719, 0.556_629],
         ),
         (
-            Stage::B,
+            ExampleStage::B,
             [0.001_178, 0.004_906, 0.011_630, 0.000_319, 0.011_364, 0.011_336],
         ),
     ] {
         with_problem(stage, |problem, l| {
             let posterior = problem.given(&[], l);
-            let beliefs = Beliefs::new(problem.data, problem.scene, &posterior, &[], l);
+            let beliefs = ExplanationWeights::new(problem.data, problem.scene, &posterior, &[], l);
             for ((channel, client, dest), bits) in probes.into_iter().zip(expected) {
                 let key = CellKey {
                     channel,
@@ -409,10 +412,10 @@ fn the_next_probe_is_the_one_with_the_most_bits() {
             let direct = CellKey {
                 channel: Channel::Direct,
                 client: VantageIx(2),
-                dest: Dest::Entry(PodIx(0)),
+                dest: Destination::Entry(PodIx(0)),
             };
             let separated = beliefs.separated(&beliefs.shares(&direct, problem.scene));
-            let told = if stage == Stage::A {
+            let told = if stage == ExampleStage::A {
                 Region::Target
             } else {
                 Region::Cross
@@ -423,7 +426,7 @@ fn the_next_probe_is_the_one_with_the_most_bits() {
 }
 
 /// Evidence that holds at every look: faults against the best background rate.
-fn ln_e(stage: Stage) -> f64 {
+fn ln_e(stage: ExampleStage) -> f64 {
     with_problem(stage, |problem, l| {
         let posterior = problem.given(&[], l);
         let faults: Vec<f64> = posterior
@@ -448,18 +451,18 @@ fn ln_e(stage: Stage) -> f64 {
 
 #[test]
 fn e_values_of_the_three_stages() {
-    near(ln_e(Stage::A), 15.723_816);
-    near(ln_e(Stage::B), 15.108_496);
-    near(ln_e(Stage::C), 16.057_205);
+    near(ln_e(ExampleStage::A), 15.723_816);
+    near(ln_e(ExampleStage::B), 15.108_496);
+    near(ln_e(ExampleStage::C), 16.057_205);
 }
 
 #[test]
 fn temperature_two_flattens_the_posterior() {
     let l = &mut Likelihood::default();
     for (stage, expected) in [
-        (Stage::A, 0.288_148),
-        (Stage::B, 0.922_197),
-        (Stage::C, 0.988_714),
+        (ExampleStage::A, 0.288_148),
+        (ExampleStage::B, 0.922_197),
+        (ExampleStage::C, 0.988_714),
     ] {
         let posterior = posterior(&cells(stage), l);
         let logs: Vec<f64> = posterior
@@ -531,8 +534,8 @@ fn sprt_needs_three_failures_or_eleven_successes() {
 fn failures_of_one_stall_count_once_together() {
     let both = |w: u64| -> RoundCells {
         [
-            cell(Channel::Vip, 2, Dest::Unknown, w, w),
-            cell(Channel::Direct, 2, Dest::Entry(PodIx(0)), w, w),
+            cell(Channel::Vip, 2, Destination::Unknown, w, w),
+            cell(Channel::Direct, 2, Destination::Entry(PodIx(0)), w, w),
         ]
         .into_iter()
         .collect()
@@ -556,7 +559,7 @@ fn failures_of_one_stall_count_once_together() {
 
 #[test]
 fn kinds_point_at_the_cause() {
-    let timeouts: profiles::Profile = [6.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    let timeouts: profiles::KindProfile = [6.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
     for (profile, expected) in [
         (profiles::BACKGROUND, -3.657_554),
         (profiles::nolocal(ProxyMode::Iptables), -1.167_489),
@@ -567,7 +570,7 @@ fn kinds_point_at_the_cause() {
     ] {
         near(profiles::dm(&timeouts, &profile), expected);
     }
-    let header: profiles::Profile = [0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0];
+    let header: profiles::KindProfile = [0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0];
     for (profile, expected) in [
         (profiles::PROTO_VIP, -5.190_170),
         (profiles::BACKGROUND, -11.818_073),

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use parallax_model::{Front, KindClass, Outcome, Phase, Placement, PodName, Recorded, Round};
 
-use super::{Newness, Place};
-use crate::{evidence::rounds::Rounds, settings::Settings};
+use super::{CellPosition, ProbeOrder};
+use crate::{evidence::rounds::OpenRounds, settings::Settings};
 
 /// Rounds shown in a cell.
 const SHOWN: usize = 3;
 
 /// The probes of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Tally {
+pub(super) struct RoundCounts {
     /// Probes that tell of the present.
     pub(super) probes: u64,
     /// Failures among them.
@@ -23,7 +23,7 @@ pub(super) struct Tally {
     pub(super) stale: u64,
 }
 
-impl Tally {
+impl RoundCounts {
     /// The same, where a cache may have held the absence of the name.
     pub(super) fn without_absences(self) -> Self {
         Self {
@@ -45,14 +45,14 @@ impl Tally {
 }
 
 /// What a cell tells of a front: whether its newest round went well there.
-type Said = (Option<Front>, bool);
+type FrontOutcome = (Option<Front>, bool);
 
 /// The newest rounds of one target from one vantage.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Cell {
-    pub(super) rounds: VecDeque<(Round, Tally)>,
-    pub(super) last: Option<Newness>,
-    pub(super) failure: Option<(Round, Newness, String)>,
+    pub(super) rounds: VecDeque<(Round, RoundCounts)>,
+    pub(super) last: Option<ProbeOrder>,
+    pub(super) failure: Option<(Round, ProbeOrder, String)>,
     pub(super) front: Option<Front>,
     pub(super) entry: Option<PodName>,
     pub(super) placement: Option<Placement>,
@@ -73,11 +73,11 @@ impl Cell {
     pub(super) fn take(
         &mut self,
         recorded: &Recorded,
-        place: Place,
+        place: CellPosition,
         settings: Settings,
-    ) -> (Option<Said>, Option<Said>) {
+    ) -> (Option<FrontOutcome>, Option<FrontOutcome>) {
         let observation = &recorded.observation;
-        let horizon = observation.at.minus(Rounds::patience(settings));
+        let horizon = observation.at.minus(OpenRounds::patience(settings));
         let newest = self.newest_round();
         let believed = newest.is_some_and(|round| round.end(settings.interval) > horizon);
         let said = |cell: &Self| Some((cell.front, cell.newest()?));
@@ -103,7 +103,7 @@ impl Cell {
         (before, said(self))
     }
 
-    fn count(&mut self, round: Round, tally: Tally) {
+    fn count(&mut self, round: Round, tally: RoundCounts) {
         let at = self.rounds.partition_point(|(known, _)| *known < round);
         match self.rounds.get_mut(at).filter(|(known, _)| *known == round) {
             Some((_, known)) => *known = known.and(tally),
@@ -125,16 +125,16 @@ impl Cell {
     }
 }
 
-fn tally_of(recorded: &Recorded, stale: bool) -> Tally {
-    let mut tally = Tally {
+fn tally_of(recorded: &Recorded, stale: bool) -> RoundCounts {
+    let mut tally = RoundCounts {
         probes: 1,
-        ..Tally::default()
+        ..RoundCounts::default()
     };
     if let Outcome::Failed { phase, kind, .. } = &recorded.observation.outcome {
         if stale {
-            return Tally {
+            return RoundCounts {
                 stale: 1,
-                ..Tally::default()
+                ..RoundCounts::default()
             };
         }
         tally.failures = 1;

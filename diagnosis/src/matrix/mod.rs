@@ -14,9 +14,9 @@ use parallax_model::{Channel, EventTime, Front, Micros, Outcome, Placement, Reco
 use self::cell::Cell;
 pub(crate) use self::not_excluded::by_mesh;
 use crate::{
-    evidence::{rounds::Rounds, routes::default_front},
-    findings::Seen,
-    ids::{TargetIx, VantageIx, World},
+    evidence::{rounds::OpenRounds, routes::default_front},
+    findings::LatestOutcome,
+    ids::{NameRegistry, TargetIx, VantageIx},
     plan,
     settings::Settings,
     topology::{Topology, former::FormerPods},
@@ -26,7 +26,7 @@ use crate::{
 const MAX_FRONTS: usize = 16;
 
 /// Which of two probes is the newer one, whichever arrives first.
-type Newness = (EventTime, ReportSeq);
+type ProbeOrder = (EventTime, ReportSeq);
 
 #[derive(Debug, Clone, Default)]
 struct Row {
@@ -44,7 +44,7 @@ struct Row {
 
 /// Tells whether [`Matrix::seen`] says something else than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct ChangeDetector {
     changes: u64,
     fresh: usize,
 }
@@ -64,7 +64,7 @@ pub(crate) struct Matrix {
 
 /// Where an observation belongs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct CellPosition {
     pub(crate) vantage: VantageIx,
     /// Nothing where the topology does not hold it.
     pub(crate) target: Option<TargetIx>,
@@ -77,7 +77,7 @@ pub(crate) struct Place {
 
 impl Matrix {
     /// Takes an observation in as soon as it arrives: failures show at once, though they are judged with their round.
-    pub(crate) fn take(&mut self, recorded: &Recorded, place: Place, settings: Settings) {
+    pub(crate) fn take(&mut self, recorded: &Recorded, place: CellPosition, settings: Settings) {
         let observation = &recorded.observation;
         let seen = self.last_seen.entry(place.vantage).or_default();
         *seen = (*seen).max(observation.at);
@@ -107,7 +107,7 @@ impl Matrix {
     pub(crate) fn replace_topology(
         &mut self,
         (old, new, former): (&Topology, &Topology, &FormerPods),
-        world: &World,
+        world: &NameRegistry,
         is_known: impl Fn(VantageIx) -> bool,
     ) {
         let everywhere = old.proxy_mode() != new.proxy_mode() || zones(old).ne(zones(new));
@@ -155,7 +155,7 @@ impl Matrix {
     pub(crate) fn targets_of<'a>(
         &'a self,
         front: &Front,
-        world: &'a World,
+        world: &'a NameRegistry,
     ) -> impl Iterator<Item = &'a TargetId> {
         self.rows
             .iter()
@@ -164,9 +164,9 @@ impl Matrix {
     }
 
     /// The newest outcome of each target from each vantage as a user would go, where it is fresh.
-    pub(crate) fn seen(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = Seen> {
+    pub(crate) fn seen(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = LatestOutcome> {
         self.fresh(now, settings).filter_map(|(vantage, cell)| {
-            Some(Seen {
+            Some(LatestOutcome {
                 vantage,
                 front: cell.front?,
                 ok: cell.newest()?,
@@ -175,15 +175,15 @@ impl Matrix {
     }
 
     /// The same as long as nothing that [`Self::seen`] says has changed.
-    pub(crate) fn pulse(&self, now: EventTime, settings: Settings) -> Pulse {
-        Pulse {
+    pub(crate) fn pulse(&self, now: EventTime, settings: Settings) -> ChangeDetector {
+        ChangeDetector {
             changes: self.changes,
             fresh: self.fresh(now, settings).count(),
         }
     }
 
     fn fresh(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = (VantageIx, &Cell)> {
-        let horizon = now.minus(Rounds::patience(settings));
+        let horizon = now.minus(OpenRounds::patience(settings));
         let cells = self.rows.values().flat_map(|row| &row.cells);
         cells
             .filter(move |(_, cell)| {
@@ -196,11 +196,11 @@ impl Matrix {
     /// Whether a vantage was heard lately.
     pub(crate) fn is_reporting(&self, vantage: VantageIx, now: EventTime, settings: Settings) -> bool {
         let last = self.last_seen.get(&vantage);
-        last.is_some_and(|at| now - *at <= Rounds::patience(settings))
+        last.is_some_and(|at| now - *at <= OpenRounds::patience(settings))
     }
 
     /// Whether a target ever succeeded on any channel.
-    pub(crate) fn ever_ok(&self, target: &TargetId, world: &World) -> bool {
+    pub(crate) fn ever_ok(&self, target: &TargetId, world: &NameRegistry) -> bool {
         let row = world
             .targets
             .get(target)

@@ -6,11 +6,11 @@ use parallax_model::{EventTime, Micros, Round, TargetId, Vantage};
 
 use super::{
     Matrix, Row,
-    cell::{Cell, Tally},
+    cell::{Cell, RoundCounts},
 };
 use crate::{
-    evidence::{baseline::Baseline, rounds::Rounds, routes::Routes},
-    ids::{VantageIx, World},
+    evidence::{baseline::Baseline, rounds::OpenRounds, routes::Routes},
+    ids::{NameRegistry, VantageIx},
     settings::{Settings, cache_ttl},
     topology::Topology,
     view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView},
@@ -23,7 +23,7 @@ impl Matrix {
     pub(crate) fn vantages(
         &self,
         known: &BTreeSet<Vantage>,
-        world: &World,
+        world: &NameRegistry,
         now: EventTime,
         settings: Settings,
     ) -> Vec<VantageView> {
@@ -35,7 +35,7 @@ impl Matrix {
                 let last_seen = number.and_then(|number| self.last_seen.get(&number)).copied();
                 let state = match last_seen {
                     None => VantageState::Waiting,
-                    Some(at) if now - at > Rounds::patience(settings) => VantageState::Silent,
+                    Some(at) if now - at > OpenRounds::patience(settings) => VantageState::Silent,
                     Some(_) => VantageState::Reporting,
                 };
                 VantageView {
@@ -51,12 +51,12 @@ impl Matrix {
     pub(crate) fn rows(
         &self,
         topology: &Topology,
-        (world, routes, baselines): (&World, &Routes, &BTreeMap<TargetId, Baseline>),
+        (world, routes, baselines): (&NameRegistry, &Routes, &BTreeMap<TargetId, Baseline>),
         vantages: &[VantageView],
         now: EventTime,
         settings: Settings,
     ) -> Vec<MatrixRow> {
-        let mut columns = Columns::default();
+        let mut columns = VantageColumns::default();
         for (column, vantage) in vantages.iter().enumerate() {
             if let Some(number) = world.vantages.get(&vantage.vantage) {
                 columns.put(number, column);
@@ -69,10 +69,10 @@ impl Matrix {
                 let number = world.targets.get(id);
                 let row = number.and_then(|target| self.rows.get(&target));
                 let own = placed.target.interval.unwrap_or(settings.interval);
-                let window = Window {
+                let window = FreshnessWindow {
                     now,
                     interval: settings.interval,
-                    horizon: now.minus(Rounds::patience(Settings {
+                    horizon: now.minus(OpenRounds::patience(Settings {
                         interval: own.max(settings.interval),
                         ..settings
                     })),
@@ -130,9 +130,9 @@ impl Matrix {
 
 /// The column of each vantage, by its number.
 #[derive(Debug, Default)]
-struct Columns(Vec<Option<usize>>);
+struct VantageColumns(Vec<Option<usize>>);
 
-impl Columns {
+impl VantageColumns {
     fn put(&mut self, vantage: VantageIx, column: usize) {
         let at = usize::from(vantage);
         if self.0.len() <= at {
@@ -148,7 +148,7 @@ impl Columns {
 
 /// What is fresh.
 #[derive(Debug, Clone, Copy)]
-struct Window {
+struct FreshnessWindow {
     now: EventTime,
     interval: Micros,
     horizon: EventTime,
@@ -156,13 +156,13 @@ struct Window {
     absence_until: Option<EventTime>,
 }
 
-impl Window {
+impl FreshnessWindow {
     fn is_fresh(self, round: Round) -> bool {
         round.end(self.interval) > self.horizon
     }
 
     /// What a round tells of the present.
-    fn excused(self, round: Round, tally: Tally) -> Tally {
+    fn excused(self, round: Round, tally: RoundCounts) -> RoundCounts {
         let may_be_cached = self
             .absence_until
             .is_some_and(|until| round.start(self.interval) <= until);
@@ -178,9 +178,9 @@ impl Row {
     fn cells(
         &self,
         topology: &Topology,
-        world: &World,
-        columns: &Columns,
-        window: Window,
+        world: &NameRegistry,
+        columns: &VantageColumns,
+        window: FreshnessWindow,
     ) -> Vec<MatrixCell> {
         let asking = self.planned.iter().chain(self.cells.keys());
         let mut asking: Vec<(usize, VantageIx)> = asking
@@ -207,10 +207,10 @@ impl Row {
 }
 
 impl Cell {
-    fn view(&self, column: usize, window: Window) -> MatrixCell {
+    fn view(&self, column: usize, window: FreshnessWindow) -> MatrixCell {
         // Only what is fresh is evidence; never ok without it.
         let fresh = self.rounds.iter().filter(|(round, _)| window.is_fresh(*round));
-        let tally = fresh.fold(Tally::default(), |sum, (round, tally)| {
+        let tally = fresh.fold(RoundCounts::default(), |sum, (round, tally)| {
             sum.and(window.excused(*round, *tally))
         });
         let state = match (tally.probes, tally.failures) {
@@ -232,8 +232,8 @@ impl Cell {
             probes: tally.probes,
             failures: tally.failures,
             failure: match tally {
-                Tally { failures: 1.., .. } => failure.cloned(),
-                Tally { stale: 1.., .. } => failure
+                RoundCounts { failures: 1.., .. } => failure.cloned(),
+                RoundCounts { stale: 1.., .. } => failure
                     .map(|words| format!("{words}: as before the latest change of names and endpoints")),
                 _ => None,
             },

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use parallax_model::{Channel, Dial, Micros, NodeName, ProbeSpec, Vantage, Whence};
+use parallax_model::{Channel, DialAddress, Micros, NodeName, ProbeSpec, Vantage, Whence};
 
 use super::Planner;
 use crate::{
@@ -47,7 +47,7 @@ impl Planner<'_> {
                 target: id.clone(),
                 channel: Channel::Vip,
                 probe: ProbeSpec::Http(exposure.probe.clone()),
-                dial: Dial::Address(exposure.front.address),
+                dial: DialAddress::Address(exposure.front.address),
                 entry: None,
                 peer: None,
                 interval,
@@ -70,7 +70,10 @@ impl Planner<'_> {
                     target: question.id.clone(),
                     channel: Channel::Vip,
                     probe: question.probe.clone(),
-                    dial: question.at.or(placed.dial).map_or(Dial::Resolve, Dial::Address),
+                    dial: question
+                        .at
+                        .or(placed.dial)
+                        .map_or(DialAddress::Resolve, DialAddress::Address),
                     entry: None,
                     peer: None,
                     interval: placed.target.interval.unwrap_or(config.interval),

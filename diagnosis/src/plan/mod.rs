@@ -18,8 +18,8 @@ use std::{
 };
 
 use parallax_model::{
-    Assignment, AssignmentId, Channel, Dial, EntryRef, Micros, NodeName, PlanLine, PlanRevision, ProbeSpec,
-    TargetId, Vantage,
+    Assignment, AssignmentId, Channel, DialAddress, EntryRef, Micros, NodeName, PlanLine, PlanRevision,
+    ProbeSpec, TargetId, Vantage,
 };
 
 use crate::topology::{PlacedTarget, Topology, rings::MESH};
@@ -159,7 +159,7 @@ impl<'a> Planner<'a> {
             target: id.clone(),
             channel,
             probe: target.probe.clone(),
-            dial: placed.dial.map_or(Dial::Resolve, Dial::Address),
+            dial: placed.dial.map_or(DialAddress::Resolve, DialAddress::Address),
             entry: None,
             peer: None,
             interval: target.interval.unwrap_or(config.interval),
@@ -188,7 +188,7 @@ impl<'a> Planner<'a> {
                 target: id.clone(),
                 channel: Channel::Direct,
                 probe: target.probe.clone(),
-                dial: Dial::Address(SocketAddr::new(endpoint.address, *target_port)),
+                dial: DialAddress::Address(SocketAddr::new(endpoint.address, *target_port)),
                 entry: Some(EntryRef {
                     pod: endpoint.pod.clone(),
                     node: endpoint.node.clone(),
@@ -222,7 +222,7 @@ impl<'a> Planner<'a> {
                     nonce: config.echo_nonce.clone(),
                     size: None,
                 },
-                dial: Dial::Address(prober.address),
+                dial: DialAddress::Address(prober.address),
                 entry: Some(EntryRef {
                     pod: prober.pod.clone(),
                     node: Some(peer.clone()),

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 
 use parallax_model::{
-    Assignment, Channel, Dial, DnsProbe, DnsTransport, EntryRef, ProbeSpec, RecordType, TargetId, Vantage,
+    Assignment, Channel, DialAddress, DnsProbe, DnsTransport, EntryRef, ProbeSpec, RecordType, TargetId,
+    Vantage,
 };
 
 use super::{PlanConfig, assignments};
 use crate::{
-    requests::{Ask, To, Variant},
+    requests::{ProbeRequest, ProbeVariant, RequestDestination},
     topology::{PlacedTarget, Topology},
 };
 
@@ -19,7 +20,7 @@ pub fn with_asks(
     topology: &Topology,
     config: &PlanConfig,
     vantage: &Vantage,
-    asks: &[Ask],
+    asks: &[ProbeRequest],
 ) -> Vec<Assignment> {
     let mut plan = assignments(topology, config, vantage);
     let own = asks.iter().filter(|ask| ask.vantage == *vantage);
@@ -28,7 +29,7 @@ pub fn with_asks(
     plan
 }
 
-fn assignment(topology: &Topology, config: &PlanConfig, ask: &Ask) -> Option<Assignment> {
+fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> Option<Assignment> {
     let base = Assignment {
         id: ask.id.clone(),
         target: ask.target.clone(),
@@ -36,22 +37,22 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &Ask) -> Option<Ass
         probe: ProbeSpec::Echo {
             nonce: config.echo_nonce.clone(),
             size: match ask.variant {
-                Variant::Size(bytes) => Some(bytes),
-                Variant::Plain | Variant::DnsOverTcp => None,
+                ProbeVariant::Size(bytes) => Some(bytes),
+                ProbeVariant::Plain | ProbeVariant::DnsOverTcp => None,
             },
         },
-        dial: Dial::Resolve,
+        dial: DialAddress::Resolve,
         entry: None,
         peer: None,
         interval: config.interval,
         timeout: config.timeout,
     };
-    if let To::Peer(node) = &ask.to {
+    if let RequestDestination::Peer(node) = &ask.to {
         let prober = topology.nodes().get(node)?.prober.as_ref()?;
         return Some(Assignment {
             target: TargetId::new(format!("echo://{node}")).ok()?,
             channel: Channel::Mesh,
-            dial: Dial::Address(prober.address),
+            dial: DialAddress::Address(prober.address),
             entry: Some(EntryRef {
                 pod: prober.pod.clone(),
                 node: Some(node.clone()),
@@ -61,7 +62,11 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &Ask) -> Option<Ass
         });
     }
     let placed = topology.targets().get(&ask.target)?;
-    if matches!(ask.to, To::Entry(_) | To::NodePort(_)) && topology.ends_tls_before(placed) {
+    if matches!(
+        ask.to,
+        RequestDestination::Entry(_) | RequestDestination::NodePort(_)
+    ) && topology.ends_tls_before(placed)
+    {
         return None;
     }
     let base = Assignment {
@@ -71,16 +76,16 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &Ask) -> Option<Ass
     };
     match &ask.to {
         // The address is forced: what the name resolves to at the moment is another question.
-        To::Front(front) | To::NodePort(front) => Some(Assignment {
-            dial: Dial::Address(front.address),
+        RequestDestination::Front(front) | RequestDestination::NodePort(front) => Some(Assignment {
+            dial: DialAddress::Address(front.address),
             ..base
         }),
-        To::Entry(pod) => {
+        RequestDestination::Entry(pod) => {
             let (service, target_port) = placed.entry.as_ref()?;
             let service = topology.service(service)?;
             let endpoint = service.usable().into_iter().find(|e| e.pod == *pod)?;
             Some(Assignment {
-                dial: Dial::Address(SocketAddr::new(endpoint.address, *target_port)),
+                dial: DialAddress::Address(SocketAddr::new(endpoint.address, *target_port)),
                 entry: Some(EntryRef {
                     pod: endpoint.pod.clone(),
                     node: endpoint.node.clone(),
@@ -88,21 +93,21 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &Ask) -> Option<Ass
                 ..base
             })
         }
-        To::Name(_) => Some(Assignment {
+        RequestDestination::Name(_) => Some(Assignment {
             probe: ProbeSpec::Dns(question(placed, ask.variant)?),
             ..base
         }),
-        To::Peer(_) => None,
+        RequestDestination::Peer(_) => None,
     }
 }
 
 /// The name alone, as the target's own probe asks for it.
-fn question(placed: &PlacedTarget, variant: Variant) -> Option<DnsProbe> {
+fn question(placed: &PlacedTarget, variant: ProbeVariant) -> Option<DnsProbe> {
     let mut question = match &placed.target.probe {
         ProbeSpec::Dns(dns) => dns.clone(),
         other => DnsProbe::ask(other.host()?.clone(), RecordType::A),
     };
-    if variant == Variant::DnsOverTcp {
+    if variant == ProbeVariant::DnsOverTcp {
         question.transport = DnsTransport::Tcp;
         question.search = None;
     }

@@ -118,7 +118,13 @@ fn an_entry_on_every_node_does_not_have_every_node_ask() {
 }
 
 /// An ask as the engine makes it, given in JSON so that its wire form is held too.
-fn ask(vantage: &str, id: &str, channel: &str, target: &str, to: &serde_json::Value) -> crate::requests::Ask {
+fn ask(
+    vantage: &str,
+    id: &str,
+    channel: &str,
+    target: &str,
+    to: &serde_json::Value,
+) -> crate::requests::ProbeRequest {
     serde_json::from_value(serde_json::json!({
         "id": id, "subject": {"type": "front", "name": "203.0.113.10:80"}, "vantage": vantage, "channel": channel,
         "target": target, "to": to, "separates": [], "reason": "a test", "bits": 0.5, "since": 0,
@@ -158,9 +164,15 @@ fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
     let plan = with_asks(&topology, &config(), &vantage, &asks);
     let asked: Vec<&Assignment> = plan.iter().filter(|a| a.id.is_asked()).collect();
     assert_eq!(asked.len(), 2);
-    assert_eq!(asked[0].dial, Dial::Address("10.0.0.10:8080".parse().unwrap()));
+    assert_eq!(
+        asked[0].dial,
+        DialAddress::Address("10.0.0.10:8080".parse().unwrap())
+    );
     assert_eq!(asked[0].entry.as_ref().unwrap().pod.as_str(), "ingress-0");
-    assert_eq!(asked[1].dial, Dial::Address("203.0.113.10:80".parse().unwrap()));
+    assert_eq!(
+        asked[1].dial,
+        DialAddress::Address("203.0.113.10:80".parse().unwrap())
+    );
     assert_eq!(asked[1].channel, Channel::Proxied);
     let revision = PlanRevision { epoch: 1, n: 1 };
     assert_eq!(diff(&base, &plan, revision).len(), 2);
@@ -262,7 +274,7 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
         "http://h0.example.test/",
         &serde_json::json!({"name": "h0.example.test"}),
     );
-    tcp.variant = crate::requests::Variant::DnsOverTcp;
+    tcp.variant = crate::requests::ProbeVariant::DnsOverTcp;
     let mut large = ask(
         "n2/pod",
         "ask|mesh|n1|!size=8192",
@@ -270,7 +282,7 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
         "echo://n1",
         &serde_json::json!({"peer": "n1"}),
     );
-    large.variant = crate::requests::Variant::Size(8_192);
+    large.variant = crate::requests::ProbeVariant::Size(8_192);
     let vantage = Vantage::pod("n2".parse().unwrap());
     let plan = with_asks(&topology, &config(), &vantage, &[tcp, large]);
     let probes: Vec<&ProbeSpec> = plan

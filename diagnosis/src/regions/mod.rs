@@ -9,11 +9,11 @@ use parallax_model::{Channel, NodeName, PodName, ZoneName};
 
 use crate::{
     evidence::cells::is_through_front,
-    ids::{NameIx, NodeIx, PodIx, World, ZoneIx},
+    ids::{NameIx, NameRegistry, NodeIx, PodIx, ZoneIx},
     verdict::RegionRef,
 };
 
-use paths::Scene;
+use paths::SubjectPaths;
 
 /// A set of paths that one cause breaks. NET below is vip (with proxied and nodeport), direct and mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,7 +96,7 @@ pub(crate) enum RegionKind {
 
 /// One way a probe may have gone.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Path {
+pub(crate) struct ProbePath {
     pub(crate) channel: Channel,
     /// The client's node; none outside the cluster.
     pub(crate) client: Option<NodeIx>,
@@ -110,7 +110,7 @@ pub(crate) struct Path {
     pub(crate) name: Option<NameIx>,
 }
 
-impl Path {
+impl ProbePath {
     const fn vip(self) -> bool {
         is_through_front(self.channel)
     }
@@ -159,7 +159,7 @@ impl Region {
     }
 
     /// Whether a path crosses the region.
-    pub(crate) fn holds(self, path: Path, scene: &Scene) -> bool {
+    pub(crate) fn holds(self, path: ProbePath, scene: &SubjectPaths) -> bool {
         let from = |node: NodeIx| path.client == Some(node);
         let into = |node: NodeIx| path.node == Some(node);
         // An outside vantage is in no region that is about the inside of the cluster.
@@ -204,7 +204,7 @@ impl Region {
     }
 
     /// The region's name and its members, as printed.
-    pub(crate) fn describe(self, world: &World) -> RegionRef {
+    pub(crate) fn describe(self, world: &NameRegistry) -> RegionRef {
         let node = |n: NodeIx| world.nodes.name(n).to_string();
         let zone = |z: ZoneIx| world.zones.name(z).to_string();
         let members = match self {
@@ -229,7 +229,7 @@ impl Region {
 
     /// The region that a description names. Its members get numbers where they have none. Nothing of another version's
     /// words.
-    pub(crate) fn described(described: &RegionRef, world: &mut World) -> Option<Self> {
+    pub(crate) fn described(described: &RegionRef, world: &mut NameRegistry) -> Option<Self> {
         let kind = RegionKind::ALL
             .into_iter()
             .find(|kind| kind.label() == described.region)?;
@@ -419,7 +419,7 @@ impl RegionKind {
     }
 
     /// Every region of the kind in a scene: the full membership, which is the price of having looked everywhere.
-    pub(crate) fn members(self, scene: &Scene) -> Vec<Region> {
+    pub(crate) fn members(self, scene: &SubjectPaths) -> Vec<Region> {
         let clients = || scene.client_nodes();
         match self {
             Self::Healthy => vec![Region::Healthy],
@@ -461,7 +461,7 @@ impl RegionKind {
 }
 
 /// Every ordered pair of a client's node and another node.
-fn pairs(scene: &Scene) -> impl Iterator<Item = (NodeIx, NodeIx)> {
+fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
     let nodes = &scene.nodes.all;
     scene.client_nodes().iter().flat_map(|&c| {
         nodes
@@ -473,7 +473,7 @@ fn pairs(scene: &Scene) -> impl Iterator<Item = (NodeIx, NodeIx)> {
 }
 
 /// How many pairs there are, without listing them: a large mesh has millions.
-pub(crate) fn pair_count(scene: &Scene) -> usize {
+pub(crate) fn pair_count(scene: &SubjectPaths) -> usize {
     let clients = scene.client_nodes();
     let own = clients.intersection(&scene.nodes.all).count();
     clients.len() * scene.nodes.all.len() - own
@@ -491,7 +491,7 @@ mod tests {
 
     #[test]
     fn every_region_is_the_one_that_its_description_names() {
-        let mut world = World::default();
+        let mut world = NameRegistry::default();
         for kind in RegionKind::ALL {
             for members in [&[][..], &["a"], &["a", "b"]] {
                 let described = RegionRef {

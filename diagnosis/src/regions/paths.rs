@@ -8,36 +8,36 @@ use std::{
 use parallax_model::{Channel, Front, ServiceKey, Vantage};
 
 use crate::{
-    evidence::cells::{Dest, RoundCells},
-    ids::{NameIx, NodeIx, PodIx, Table, VantageIx, World, ZoneIx},
+    evidence::cells::{Destination, RoundCells},
+    ids::{IndexedTable, NameIx, NameRegistry, NodeIx, PodIx, VantageIx, ZoneIx},
     topology::{FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
 };
 
 /// The mesh itself: the same for every subject, and shared by all.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Nodes {
+pub(crate) struct MeshNodes {
     /// Nodes that a probe can start from or arrive at.
     pub(crate) all: BTreeSet<NodeIx>,
     /// Vantages that probe, with their node; none outside the cluster.
-    pub(crate) clients: Table<VantageIx, Option<NodeIx>>,
+    pub(crate) clients: IndexedTable<VantageIx, Option<NodeIx>>,
     /// Nodes that hold a vantage.
     pub(crate) of_clients: BTreeSet<NodeIx>,
     /// Zones of nodes, where known.
-    pub(crate) zones: Table<NodeIx, ZoneIx>,
+    pub(crate) zones: IndexedTable<NodeIx, ZoneIx>,
     /// All of these.
     pub(crate) zone_set: BTreeSet<ZoneIx>,
     /// Pods that are probers: a client may be its own endpoint.
-    pub(crate) prober_pods: Table<PodIx, NodeIx>,
+    pub(crate) prober_pods: IndexedTable<PodIx, NodeIx>,
     /// Node of every endpoint that a cell may name, former ones included.
-    pub(crate) pods: Table<PodIx, NodeIx>,
+    pub(crate) pods: IndexedTable<PodIx, NodeIx>,
     /// How Services are implemented.
     pub(crate) proxy_mode: ProxyMode,
 }
 
 /// The paths of one subject.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Scene {
-    pub(crate) nodes: Arc<Nodes>,
+pub(crate) struct SubjectPaths {
+    pub(crate) nodes: Arc<MeshNodes>,
     /// Usable endpoints of the subject.
     pub(crate) backends: Vec<PodIx>,
     /// Nodes that hold a usable endpoint; empty where endpoints are unknown.
@@ -58,9 +58,9 @@ pub(crate) struct Scene {
     pub(crate) strict: bool,
 }
 
-impl Nodes {
+impl MeshNodes {
     /// Nodes, clients and zones of a topology, and where endpoints are or were.
-    pub(crate) fn new(topology: &Topology, world: &mut World, vantages: &BTreeSet<Vantage>) -> Self {
+    pub(crate) fn new(topology: &Topology, world: &mut NameRegistry, vantages: &BTreeSet<Vantage>) -> Self {
         let mut nodes = Self {
             proxy_mode: topology.proxy_mode(),
             ..Self::default()
@@ -112,16 +112,16 @@ impl Nodes {
     }
 
     /// The node that a probe arrives at, where its path is known.
-    pub(crate) fn of_dest(&self, dest: Dest) -> Option<NodeIx> {
+    pub(crate) fn of_dest(&self, dest: Destination) -> Option<NodeIx> {
         match dest {
-            Dest::Entry(pod) => self.pods.get(&pod).copied(),
-            Dest::Peer(node) => Some(node),
-            Dest::Unknown | Dest::Name(_) => None,
+            Destination::Entry(pod) => self.pods.get(&pod).copied(),
+            Destination::Peer(node) => Some(node),
+            Destination::Unknown | Destination::Name(_) => None,
         }
     }
 }
 
-impl Scene {
+impl SubjectPaths {
     /// The node a vantage sits on; none outside the cluster.
     pub(crate) fn node_of_client(&self, client: VantageIx) -> Option<NodeIx> {
         self.nodes.of_client(client)
@@ -143,7 +143,7 @@ impl Scene {
     }
 
     /// The paths to the endpoints of a Service, whichever a client chooses by name.
-    pub(crate) fn with_endpoints(mut self, world: &World, service: &Service) -> Self {
+    pub(crate) fn with_endpoints(mut self, world: &NameRegistry, service: &Service) -> Self {
         let usable = service.usable();
         self.backends = usable.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
         self.local = usable
@@ -157,7 +157,7 @@ impl Scene {
     pub(crate) fn with_service(
         mut self,
         topology: &Topology,
-        world: &World,
+        world: &NameRegistry,
         front: &Front,
         service: &Service,
         clients: &BTreeSet<VantageIx>,
@@ -210,14 +210,14 @@ impl Scene {
         let mut answered: BTreeMap<VantageIx, BTreeSet<PodIx>> = BTreeMap::new();
         for key in cells.keys() {
             match (key.channel, key.dest) {
-                (Channel::Vip, Dest::Entry(pod)) if self.backends.contains(&pod) => {
+                (Channel::Vip, Destination::Entry(pod)) if self.backends.contains(&pod) => {
                     answered.entry(key.client).or_default().insert(pod);
                     let node = self.node_of_client(key.client);
                     crossed |= node.is_some_and(|node| {
                         self.local.contains(&node) && self.nodes.pods.get(&pod) != Some(&node)
                     });
                 }
-                (_, Dest::Name(name)) => {
+                (_, Destination::Name(name)) => {
                     self.names.insert(name);
                 }
                 _ => {}

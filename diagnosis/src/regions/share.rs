@@ -1,19 +1,19 @@
 //! How much of a cell lies in a region: certain where a probe's path is known, a share where a choice on the way is not.
 
-use super::{Path, Region, paths::Scene};
+use super::{ProbePath, Region, paths::SubjectPaths};
 use crate::{
-    evidence::cells::{CellKey, Dest},
+    evidence::cells::{CellKey, Destination},
     ids::{NameIx, NodeIx, PodIx},
 };
 
 /// Share of a cell's paths that cross a region, as a reduced fraction, so that equal shares are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Alpha {
+pub(crate) struct PathShare {
     num: u32,
     den: u32,
 }
 
-impl Alpha {
+impl PathShare {
     pub(crate) const ZERO: Self = Self { num: 0, den: 1 };
     pub(crate) const SURE: Self = Self { num: 1, den: 1 };
 
@@ -53,9 +53,9 @@ impl Alpha {
 
 /// Share of a cell's paths that cross any of the regions. The union is formed on paths and mixed afterwards: the
 /// product of two shares would be too small where both regions hide behind one unknown choice.
-pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
+pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> PathShare {
     let client = scene.node_of_client(key.client);
-    let path = |backend: Option<PodIx>, node: Option<NodeIx>, name: Option<NameIx>| Path {
+    let path = |backend: Option<PodIx>, node: Option<NodeIx>, name: Option<NameIx>| ProbePath {
         channel: key.channel,
         client,
         backend,
@@ -68,14 +68,14 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
     if scene.pool.len() > 1 && regions.iter().any(|region| region.asks_receiver()) {
         return mixed(regions, key, scene, path);
     }
-    let crosses = |path: Path| regions.iter().any(|region| region.holds(path, scene));
+    let crosses = |path: ProbePath| regions.iter().any(|region| region.holds(path, scene));
     let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
-    let sure = |yes: bool| Alpha::new(usize::from(yes), 1);
+    let sure = |yes: bool| PathShare::new(usize::from(yes), 1);
     match key.dest {
-        Dest::Entry(pod) => sure(crosses(path(Some(pod), node_of(pod), None))),
-        Dest::Peer(node) => sure(crosses(path(None, Some(node), None))),
-        Dest::Name(name) => sure(crosses(path(None, None, Some(name)))),
-        Dest::Unknown => {
+        Destination::Entry(pod) => sure(crosses(path(Some(pod), node_of(pod), None))),
+        Destination::Peer(node) => sure(crosses(path(None, Some(node), None))),
+        Destination::Name(name) => sure(crosses(path(None, None, Some(name)))),
+        Destination::Unknown => {
             let eligible = scene.eligible(key.client);
             if eligible.is_empty() {
                 return sure(crosses(path(None, None, None)));
@@ -85,7 +85,7 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
                     .iter()
                     .filter(|pod| crosses(path(Some(**pod), node_of(**pod), None)))
                     .count();
-                Alpha::new(hit, pods.len())
+                PathShare::new(hit, pods.len())
             };
             // Where policy Local is obeyed so strictly that nodes without an endpoint fail, nodes with one use it.
             if scene.strict
@@ -110,17 +110,17 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &Scene) -> Alpha {
 fn mixed(
     regions: &[Region],
     key: &CellKey,
-    scene: &Scene,
-    path: impl Fn(Option<PodIx>, Option<NodeIx>, Option<NameIx>) -> Path,
-) -> Alpha {
+    scene: &SubjectPaths,
+    path: impl Fn(Option<PodIx>, Option<NodeIx>, Option<NameIx>) -> ProbePath,
+) -> PathShare {
     let node_of = |pod: PodIx| scene.nodes.pods.get(&pod).copied();
-    let ends: Vec<Path> = match key.dest {
-        Dest::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
-        Dest::Peer(node) => vec![path(None, Some(node), None)],
-        Dest::Name(name) => vec![path(None, None, Some(name))],
-        Dest::Unknown => {
+    let ends: Vec<ProbePath> = match key.dest {
+        Destination::Entry(pod) => vec![path(Some(pod), node_of(pod), None)],
+        Destination::Peer(node) => vec![path(None, Some(node), None)],
+        Destination::Name(name) => vec![path(None, None, Some(name))],
+        Destination::Unknown => {
             let eligible = scene.eligible(key.client).iter();
-            let known: Vec<Path> = eligible
+            let known: Vec<ProbePath> = eligible
                 .map(|pod| path(Some(*pod), node_of(*pod), None))
                 .collect();
             if known.is_empty() {
@@ -137,10 +137,10 @@ fn mixed(
     for end in ends {
         for node in &scene.pool {
             let receiver = Some(*node);
-            let path = Path { receiver, ..end };
+            let path = ProbePath { receiver, ..end };
             hits += usize::from(regions.iter().any(|region| region.holds(path, scene)));
             all += 1;
         }
     }
-    Alpha::new(hits, all)
+    PathShare::new(hits, all)
 }

@@ -20,9 +20,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    engine::{Engine, Leaning},
+    engine::{Engine, TentativeCause},
     incident::Event,
-    requests::{Ask, To, Variant},
+    requests::{ProbeRequest, ProbeVariant, RequestDestination},
     verdict::{Incident, IncidentState, RegionRef, Subject},
     view::View,
 };
@@ -32,30 +32,30 @@ pub use lines::{
     RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
 };
 
-use record::Recording;
-use trial::Trial;
+use record::RecordingReader;
+use trial::TrialReader;
 
 /// Reads a stream and says what the engine found, as lines of JSON.
 #[derive(Debug, Default)]
 pub struct Replay {
-    open: Open,
+    open: OpenIncident,
     /// Malformed lines outside of any recording, which the next one reports.
     malformed: u64,
     recordings: u64,
 }
 
 #[derive(Debug, Default)]
-enum Open {
+enum OpenIncident {
     #[default]
     Nothing,
-    Trial(Box<Trial>),
-    Recording(Box<Recording>),
+    Trial(Box<TrialReader>),
+    Recording(Box<RecordingReader>),
 }
 
 /// One line of output. Probabilities have four digits, times are seconds of the recording.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line<'a> {
+enum OutputLine<'a> {
     Verdict {
         trial: u64,
         t: f64,
@@ -110,19 +110,19 @@ enum Line<'a> {
         verdicts: u64,
         /// What it leans to at the end without enough evidence for a verdict.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        likeliest: Vec<Likeliest<'a>>,
+        likeliest: Vec<LikeliestRegion<'a>>,
     },
 }
 
 #[derive(Debug, Serialize)]
-struct Likeliest<'a> {
+struct LikeliestRegion<'a> {
     region: &'a str,
     members: &'a [String],
     probability: f64,
     class: Vec<(&'a str, &'a [String])>,
 }
 
-impl Line<'_> {
+impl OutputLine<'_> {
     fn write(&self) -> String {
         // Strings, numbers and lists of them always have a form in JSON.
         serde_json::to_string(self).unwrap_or_default()
@@ -145,11 +145,11 @@ impl Replay {
         }
         if let Err(reason) = self.take(text, &mut out) {
             match &mut self.open {
-                Open::Nothing => self.malformed += 1,
-                Open::Trial(trial) => trial.count.malformed += 1,
-                Open::Recording(recording) => recording.count.malformed += 1,
+                OpenIncident::Nothing => self.malformed += 1,
+                OpenIncident::Trial(trial) => trial.count.malformed += 1,
+                OpenIncident::Recording(recording) => recording.count.malformed += 1,
             }
-            out.push(Line::Malformed { line: number, reason }.write());
+            out.push(OutputLine::Malformed { line: number, reason }.write());
         }
         out
     }
@@ -158,8 +158,8 @@ impl Replay {
     #[must_use]
     pub fn view(&self, now: EventTime) -> Option<View> {
         match &self.open {
-            Open::Recording(recording) => recording.view(now),
-            Open::Nothing | Open::Trial(_) => None,
+            OpenIncident::Recording(recording) => recording.view(now),
+            OpenIncident::Nothing | OpenIncident::Trial(_) => None,
         }
     }
 
@@ -167,7 +167,7 @@ impl Replay {
     /// lines says so at the end of a round, or the answers would come a round later than in a running mesh.
     pub fn pass(&mut self, seconds: f64) -> Vec<String> {
         let mut out = Vec::new();
-        if let Open::Trial(trial) = &mut self.open {
+        if let OpenIncident::Trial(trial) = &mut self.open {
             trial.wait(seconds, &mut out);
         }
         out
@@ -182,9 +182,9 @@ impl Replay {
 
     fn close(&mut self, out: &mut Vec<String>) {
         match std::mem::take(&mut self.open) {
-            Open::Nothing => {}
-            Open::Trial(trial) => trial.finish(out),
-            Open::Recording(recording) => recording.finish(out),
+            OpenIncident::Nothing => {}
+            OpenIncident::Trial(trial) => trial.finish(out),
+            OpenIncident::Recording(recording) => recording.finish(out),
         }
     }
 
@@ -199,40 +199,40 @@ impl Replay {
             "topology" => {
                 let topology = trial::TopologyLine::read(value)?;
                 match &mut self.open {
-                    Open::Trial(trial) if trial.is(&topology) => trial.replace(topology),
+                    OpenIncident::Trial(trial) if trial.is(&topology) => trial.replace(topology),
                     _ => {
-                        let trial = Trial::new(topology, std::mem::take(&mut self.malformed))?;
+                        let trial = TrialReader::new(topology, std::mem::take(&mut self.malformed))?;
                         self.close(out);
-                        self.open = Open::Trial(Box::new(trial));
+                        self.open = OpenIncident::Trial(Box::new(trial));
                         Ok(())
                     }
                 }
             }
             "obs" | "end" => match &mut self.open {
-                Open::Trial(trial) if kind == "obs" => trial.observe(value, out),
-                Open::Trial(_) => {
+                OpenIncident::Trial(trial) if kind == "obs" => trial.observe(value, out),
+                OpenIncident::Trial(_) => {
                     self.close(out);
                     Ok(())
                 }
                 _ => Err(format!("{kind:?} before any \"topology\"")),
             },
             "settings" => {
-                let settings = Recording::settings(value)?;
-                if let Open::Recording(recording) = &mut self.open
+                let settings = RecordingReader::settings(value)?;
+                if let OpenIncident::Recording(recording) = &mut self.open
                     && recording.continues(&settings)
                 {
                     return Ok(());
                 }
                 let malformed = std::mem::take(&mut self.malformed);
-                let recording = Recording::new(settings, self.recordings, malformed);
+                let recording = RecordingReader::new(settings, self.recordings, malformed);
                 self.recordings += 1;
                 self.close(out);
-                self.open = Open::Recording(Box::new(recording));
+                self.open = OpenIncident::Recording(Box::new(recording));
                 Ok(())
             }
             "settings_changed" | "topology_spec" | "topology_unread" | "restored" | "baseline_reset"
             | "observation" | "progress" | "advance" | "gap" => match &mut self.open {
-                Open::Recording(recording) => recording.take(&kind, value, out),
+                OpenIncident::Recording(recording) => recording.take(&kind, value, out),
                 _ => Err(format!("{kind:?} before any \"settings\"")),
             },
             _ => Ok(()),
@@ -242,7 +242,7 @@ impl Replay {
 
 /// What a recording counts.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+struct RecordCounts {
     trial: u64,
     observations: u64,
     malformed: u64,
@@ -251,7 +251,7 @@ struct Count {
     nameless: bool,
 }
 
-impl Count {
+impl RecordCounts {
     /// Writes what the round just judged brought.
     fn events(&mut self, engine: &Engine, out: &mut Vec<String>) {
         for event in engine.events() {
@@ -267,7 +267,7 @@ impl Count {
                     out.push(self.verdict(incident, seconds(closed.0)));
                 }
                 Event::Unexplained { at, cells } => out.push(
-                    Line::Unexplained {
+                    OutputLine::Unexplained {
                         trial: self.trial,
                         t: seconds(at.0),
                         cells,
@@ -286,13 +286,13 @@ impl Count {
     }
 
     fn total(self, engine: Option<&Engine>) -> String {
-        Line::Trial {
+        OutputLine::Trial {
             likeliest: engine
                 .into_iter()
                 .flat_map(Engine::leanings)
-                .filter_map(|Leaning { class, probability }| {
+                .filter_map(|TentativeCause { class, probability }| {
                     let (region, members) = self.printed(class.first()?);
-                    Some(Likeliest {
+                    Some(LikeliestRegion {
                         region,
                         members,
                         probability: (probability * 1e4).round() / 1e4,
@@ -318,7 +318,7 @@ impl Count {
         let mut seen = BTreeSet::new();
         class.retain(|region| seen.insert(*region));
         let (region, members) = self.printed(&verdict.region);
-        Line::Verdict {
+        OutputLine::Verdict {
             trial: self.trial,
             t,
             id: &incident.id,
@@ -344,15 +344,15 @@ impl Count {
     }
 
     /// One ask as a line; `said` gives a name as the recording says it.
-    fn next_probe<'a>(self, ask: &'a Ask, said: &dyn Fn(&'a str) -> &'a str) -> String {
+    fn next_probe<'a>(self, ask: &'a ProbeRequest, said: &dyn Fn(&'a str) -> &'a str) -> String {
         let (mut backend, mut dst_node, mut name) = (None, None, None);
         match &ask.to {
-            To::Entry(pod) => backend = Some(pod),
-            To::Peer(node) => dst_node = Some(node),
-            To::Name(asked) => name = Some(said(asked)),
-            To::Front(_) | To::NodePort(_) => {}
+            RequestDestination::Entry(pod) => backend = Some(pod),
+            RequestDestination::Peer(node) => dst_node = Some(node),
+            RequestDestination::Name(asked) => name = Some(said(asked)),
+            RequestDestination::Front(_) | RequestDestination::NodePort(_) => {}
         }
-        Line::NextProbe {
+        OutputLine::NextProbe {
             trial: self.trial,
             t: seconds(ask.since.0),
             separates: ask.separates.iter().map(|region| self.printed(region)).collect(),
@@ -369,10 +369,10 @@ impl Count {
             dst_node,
             name,
             size: match ask.variant {
-                Variant::Size(bytes) => Some(bytes),
+                ProbeVariant::Size(bytes) => Some(bytes),
                 _ => None,
             },
-            tcp: ask.variant == Variant::DnsOverTcp,
+            tcp: ask.variant == ProbeVariant::DnsOverTcp,
             bits: ask.bits,
             reason: &ask.reason,
             assignment: &ask.id,

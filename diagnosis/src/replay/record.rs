@@ -6,7 +6,7 @@ use parallax_model::{EventTime, Micros, Recorded};
 use serde_json::Value;
 
 use super::{
-    Count, Line,
+    OutputLine, RecordCounts,
     lines::{
         AdvanceLine, GapLine, RecordBaselineReset, RecordClock, RecordProgress, RecordRestored,
         RecordSettings, RecordSettingsChanged, RecordTopology, RecordTopologyUnread,
@@ -16,23 +16,23 @@ use crate::{engine::Engine, settings::Settings, topology::Topology, view::View};
 
 /// A record that is being read.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(super) struct RecordingReader {
     settings: RecordSettings,
     engine: Option<(Engine, Arc<Topology>)>,
     now: EventTime,
-    pub(super) count: Count,
+    pub(super) count: RecordCounts,
 }
 
-impl Recording {
+impl RecordingReader {
     pub(super) fn new(settings: RecordSettings, number: u64, malformed: u64) -> Self {
         Self {
             settings,
             engine: None,
             now: EventTime(0),
-            count: Count {
+            count: RecordCounts {
                 trial: number,
                 malformed,
-                ..Count::default()
+                ..RecordCounts::default()
             },
         }
     }
@@ -64,7 +64,7 @@ impl Recording {
             "settings_changed" => self.settings_changed(read(value)?, out),
             "gap" => {
                 let GapLine { lines } = read(value)?;
-                let line = Line::Gap {
+                let line = OutputLine::Gap {
                     trial: self.count.trial,
                     lines,
                 };

@@ -18,14 +18,15 @@ use parallax_model::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Count;
+use super::RecordCounts;
 use crate::{
-    engine::{Booked, Engine, Rules},
-    evidence::{cells::is_through_front, ledger::Split},
+    engine::{Engine, JudgementRules, ObservationResult},
+    evidence::{cells::is_through_front, ledger::OutcomeSplit},
     settings::Settings,
     topology::{
-        EndpointSpec, Hints, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec, ProxyMode,
-        Readiness, ServiceProbe, ServiceSpec, ServiceType, Topology, TopologySpec, TrafficPolicy,
+        EndpointSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeReadiness, NodeSpec, PortSpec, ProberSpec,
+        ProxyMode, ServiceProbe, ServiceSpec, ServiceType, Topology, TopologyHints, TopologySpec,
+        TrafficPolicy,
     },
 };
 
@@ -106,14 +107,14 @@ struct ObsLine {
 
 /// A trial that is being read.
 #[derive(Debug)]
-pub(super) struct Trial {
+pub(super) struct TrialReader {
     line: TopologyLine,
     /// Names asked besides the target's own.
     names: BTreeSet<String>,
     engine: Engine,
     now: EventTime,
     seq: u64,
-    pub(super) count: Count,
+    pub(super) count: RecordCounts,
 }
 
 /// Address of the front in every trial; the documentation range keeps it apart from endpoints.
@@ -185,7 +186,7 @@ impl TopologyLine {
                     zone: node.zone.clone(),
                     addresses: Vec::new(),
                     prober: prober.map(|pod| ProberSpec { pod, address: FRONT }),
-                    readiness: Readiness::default(),
+                    readiness: NodeReadiness::default(),
                     cordoned: false,
                     facts: NodeFacts::default(),
                 })
@@ -214,7 +215,7 @@ impl TopologyLine {
                 ready: true,
                 serving: None,
                 terminating: false,
-                hints: Hints::default(),
+                hints: TopologyHints::default(),
             })
             .collect();
         Ok(ServiceSpec {
@@ -253,9 +254,9 @@ impl TopologyLine {
         })
     }
 
-    fn rules(&self) -> Rules {
-        Rules {
-            split: Split::Whole,
+    fn rules(&self) -> JudgementRules {
+        JudgementRules {
+            split: OutcomeSplit::Whole,
             must_have_worked: false,
             foreign_proxy: self
                 .target
@@ -267,7 +268,7 @@ impl TopologyLine {
     }
 }
 
-impl Trial {
+impl TrialReader {
     pub(super) fn new(line: TopologyLine, malformed: u64) -> Result<Self, String> {
         let names = BTreeSet::new();
         let topology = line.topology(&names)?;
@@ -277,11 +278,11 @@ impl Trial {
         };
         Ok(Self {
             engine: Engine::with_rules(settings, Arc::new(topology), line.rules()),
-            count: Count {
+            count: RecordCounts {
                 trial: line.trial,
                 malformed,
                 nameless: true,
-                ..Count::default()
+                ..RecordCounts::default()
             },
             line,
             names,
@@ -306,16 +307,16 @@ impl Trial {
         let line: ObsLine = serde_json::from_value(value).map_err(|e| e.to_string())?;
         let recorded = self.recorded(line)?;
         match self.engine.observe(&recorded) {
-            Booked::Unknown => {
+            ObservationResult::Unknown => {
                 let vantage = &recorded.vantage;
                 return Err(format!("node: {vantage} is not in the topology"));
             }
-            Booked::Implausible => {
+            ObservationResult::Implausible => {
                 return Err(
                     "t: expected seconds since the start, within an hour of the lines before".to_owned(),
                 );
             }
-            Booked::Counted { .. } | Booked::Late | Booked::OwnFault => {}
+            ObservationResult::Counted { .. } | ObservationResult::Late | ObservationResult::OwnFault => {}
         }
         self.count.observations += 1;
         self.now = self.now.max(recorded.observation.at);

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::Round;
 
 use super::{
-    Ask, Variant,
-    choice::Want,
-    outstanding::{Asking, Identity, Live, Spot},
+    ProbeRequest, ProbeVariant,
+    choice::WantedProbe,
+    outstanding::{OutstandingRequest, OutstandingRequests, ProbeRoute, RequestId},
 };
-use crate::inference::unit::Unit;
+use crate::inference::unit::JudgementUnit;
 
 /// Base probes to one that is asked for.
 const ONE_IN: usize = 10;
@@ -18,19 +18,19 @@ const PATIENCE: i64 = 3;
 /// Rounds before the same is asked again of somebody who did not answer, or whose answer stands beside the evidence.
 const REST: i64 = 12;
 
-impl Asking {
+impl OutstandingRequests {
     /// Chooses what is asked for until the next round. `write` makes an ask of a wish, or nothing where a name is
     /// missing.
     pub(crate) fn settle(
         &mut self,
         round: Round,
-        mut write: impl FnMut(&Unit, &Want) -> Option<(Ask, Spot)>,
+        mut write: impl FnMut(&JudgementUnit, &WantedProbe) -> Option<(ProbeRequest, ProbeRoute)>,
     ) {
         self.resting.retain(|_, until| *until > round);
         let mut kept = Vec::new();
         for live in std::mem::take(&mut self.live) {
             // What stands beside the evidence is no statistics: one answer will do for a while.
-            let over = live.answered && live.ask.variant == Variant::Plain;
+            let over = live.answered && live.ask.variant == ProbeVariant::Plain;
             if over {
                 continue;
             }
@@ -44,12 +44,13 @@ impl Asking {
         let most = (self.base / ONE_IN).max(suspects);
         // A late answer is still wanted, and still costs a probe.
         kept.truncate(most);
-        let mut taken: BTreeSet<Identity> = kept.iter().map(Live::identity).collect();
+        let mut taken: BTreeSet<RequestId> = kept.iter().map(OutstandingRequest::identity).collect();
         self.live = kept;
         let pleas = std::mem::take(&mut self.pleas);
-        let mut order: Vec<(bool, &Unit)> = pleas.iter().map(|(unit, plea)| (!plea.suspect, unit)).collect();
+        let mut order: Vec<(bool, &JudgementUnit)> =
+            pleas.iter().map(|(unit, plea)| (!plea.suspect, unit)).collect();
         order.sort();
-        let mut next: BTreeMap<&Unit, usize> = BTreeMap::new();
+        let mut next: BTreeMap<&JudgementUnit, usize> = BTreeMap::new();
         let mut left = true;
         while left && self.live.len() < most {
             left = false;
@@ -67,7 +68,7 @@ impl Asking {
                         continue;
                     }
                     self.fresh.push(ask.clone());
-                    self.live.push(Live {
+                    self.live.push(OutstandingRequest {
                         ask,
                         unit: (*unit).clone(),
                         spot,
@@ -82,7 +83,7 @@ impl Asking {
                 }
             }
         }
-        self.live.sort_by_key(Live::identity);
+        self.live.sort_by_key(OutstandingRequest::identity);
         self.asks = self.live.iter().map(|live| live.ask.clone()).collect();
     }
 }

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use parallax_model::Channel;
 
-use super::gain::Beliefs;
+use super::gain::ExplanationWeights;
 use crate::{
-    evidence::cells::{CellKey, ClosedCells, Dest, RoundCells, is_through_front},
+    evidence::cells::{CellKey, ClosedCells, Destination, RoundCells, is_through_front},
     hash,
-    ids::{NodeIx, PodIx, VantageIx, World},
-    regions::{Region, paths::Scene},
+    ids::{NameRegistry, NodeIx, PodIx, VantageIx},
+    regions::{Region, paths::SubjectPaths},
 };
 
 /// What is known of who can probe what.
 #[derive(Debug)]
-pub(crate) struct Ground<'a> {
-    pub(crate) world: &'a World,
-    pub(crate) scene: &'a Scene,
+pub(crate) struct ProbeCapabilities<'a> {
+    pub(crate) world: &'a NameRegistry,
+    pub(crate) scene: &'a SubjectPaths,
     /// Evidence so far.
     pub(crate) cells: &'a RoundCells,
     /// Vantages that reported lately.
@@ -47,14 +47,14 @@ const REST: usize = 256;
 
 /// Nodes in the order in which they matter to a question.
 #[derive(Debug, Default)]
-struct Focus {
+struct NodePriority {
     nodes: Vec<NodeIx>,
     /// The place of each of them.
     places: BTreeMap<NodeIx, usize>,
     pods: Vec<PodIx>,
 }
 
-impl Ground<'_> {
+impl ProbeCapabilities<'_> {
     /// Whether a client may be asked for this path. A vantage outside the cluster goes only where its own plan leads it:
     /// a ClusterIP, or an address that a name has inside only, is a stranger's address there, who may answer anything.
     pub(super) fn may_ask(&self, key: &CellKey) -> bool {
@@ -83,7 +83,7 @@ impl Ground<'_> {
     }
 }
 
-impl Focus {
+impl NodePriority {
     fn node(&mut self, node: NodeIx) {
         if let Entry::Vacant(place) = self.places.entry(node) {
             place.insert(self.nodes.len());
@@ -91,7 +91,7 @@ impl Focus {
         }
     }
 
-    fn pod(&mut self, pod: PodIx, scene: &Scene) {
+    fn pod(&mut self, pod: PodIx, scene: &SubjectPaths) {
         if !self.pods.contains(&pod) {
             self.pods.push(pod);
         }
@@ -101,7 +101,7 @@ impl Focus {
     }
 
     /// What the explanations name, then who fails, then where endpoints are, then a few others in turn.
-    fn of(beliefs: &Beliefs, ground: &Ground<'_>) -> Self {
+    fn of(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Self {
         let (mut focus, scene) = (Self::default(), ground.scene);
         for belief in &beliefs.list {
             match belief.region {
@@ -154,8 +154,8 @@ fn turned<T: Copy>(items: impl Iterator<Item = T>, turn: i64, number: impl Fn(T)
 }
 
 /// Paths that may be asked for, each once, in no order that matters.
-pub(crate) fn candidates(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<CellKey> {
-    let focus = Focus::of(beliefs, ground);
+pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Vec<CellKey> {
+    let focus = NodePriority::of(beliefs, ground);
     let scene = ground.scene;
     let position = |node: NodeIx| focus.places.get(&node).copied();
     let mut clients: Vec<(usize, VantageIx, Option<NodeIx>)> = scene
@@ -184,33 +184,33 @@ pub(crate) fn candidates(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<CellKey>
             }
         };
         if ground.front.is_some() {
-            add(Channel::Vip, Dest::Unknown);
+            add(Channel::Vip, Destination::Unknown);
             if ground.cells.keys().any(|key| key.channel == Channel::Proxied) {
-                add(Channel::Proxied, Dest::Unknown);
+                add(Channel::Proxied, Destination::Unknown);
             }
         }
         if ground.names {
             for name in scene.names.iter().take(NAMES) {
-                add(Channel::Dns, Dest::Name(*name));
+                add(Channel::Dns, Destination::Name(*name));
             }
         }
         // From outside there are no pods.
         let Some(node) = node else { continue };
         if ground.front.is_some() && ground.no_direct.is_none() {
             for pod in focus.pods.iter().take(ENTRIES) {
-                add(Channel::Direct, Dest::Entry(*pod));
+                add(Channel::Direct, Destination::Entry(*pod));
             }
         }
         let peers = focus.nodes.iter().filter(|n| **n != node && echoes.contains(n));
         for peer in peers.take(PEERS) {
-            add(Channel::Mesh, Dest::Peer(*peer));
+            add(Channel::Mesh, Destination::Peer(*peer));
         }
     }
     found
 }
 
 /// Why no probe tells two explanations apart, where none can be made.
-pub(crate) fn why_not(ground: &Ground<'_>) -> String {
+pub(crate) fn why_not(ground: &ProbeCapabilities<'_>) -> String {
     let scene = ground.scene;
     let probers = scene.client_nodes();
     let without: Vec<String> = scene

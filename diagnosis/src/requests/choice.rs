@@ -1,14 +1,14 @@
 //! From candidates to a short list: most bits for its cost first, nothing twice.
 
-use super::{Variant, candidates::Ground, gain::Beliefs};
+use super::{ProbeVariant, candidates::ProbeCapabilities, gain::ExplanationWeights};
 use crate::{evidence::cells::CellKey, regions::Region};
 use parallax_model::Channel;
 
 /// A probe that one subject would like to have made.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Want {
+pub(crate) struct WantedProbe {
     pub(crate) key: CellKey,
-    pub(crate) variant: Variant,
+    pub(crate) variant: ProbeVariant,
     pub(crate) bits: f64,
     pub(crate) separates: Option<(Region, Region)>,
     /// A rule's own words; otherwise the two explanations are the reason.
@@ -17,10 +17,10 @@ pub(crate) struct Want {
 
 /// What one subject asks for after a round, the most wanted first.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Plea {
+pub(crate) struct ProbeRequests {
     /// Something is wrong, more likely than not: it gets at least one probe.
     pub(crate) suspect: bool,
-    pub(crate) wants: Vec<Want>,
+    pub(crate) wants: Vec<WantedProbe>,
 }
 
 /// Probes chosen for one question and round.
@@ -39,7 +39,11 @@ const fn cost(channel: Channel) -> f64 {
 }
 
 /// The best probes for a question.
-pub(crate) fn choose(beliefs: &Beliefs, keys: &[CellKey], ground: &Ground<'_>) -> Vec<Want> {
+pub(crate) fn choose(
+    beliefs: &ExplanationWeights,
+    keys: &[CellKey],
+    ground: &ProbeCapabilities<'_>,
+) -> Vec<WantedProbe> {
     let mut rated: Vec<(f64, f64, CellKey, Vec<f64>)> = keys
         .iter()
         .map(|key| {
@@ -56,7 +60,7 @@ pub(crate) fn choose(beliefs: &Beliefs, keys: &[CellKey], ground: &Ground<'_>) -
             .then_with(|| seen(&a.2).cmp(&seen(&b.2)))
             .then_with(|| a.2.cmp(&b.2))
     });
-    let mut chosen: Vec<(Want, Vec<f64>)> = Vec::new();
+    let mut chosen: Vec<(WantedProbe, Vec<f64>)> = Vec::new();
     for (_, bits, key, shares) in rated {
         if chosen.len() == BATCH {
             break;
@@ -72,9 +76,9 @@ pub(crate) fn choose(beliefs: &Beliefs, keys: &[CellKey], ground: &Ground<'_>) -
         if chosen.iter().any(|(_, other)| same(other)) {
             continue;
         }
-        let want = Want {
+        let want = WantedProbe {
             key,
-            variant: Variant::Plain,
+            variant: ProbeVariant::Plain,
             bits,
             separates: beliefs.separated(&shares),
             reason: None,

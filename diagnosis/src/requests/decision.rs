@@ -2,10 +2,10 @@
 
 use crate::{
     evidence::{
-        cells::{CellKey, Counts, Dest, RoundCells},
+        cells::{CellCounts, CellKey, Destination, RoundCells},
         weights::{probes, whole},
     },
-    ids::World,
+    ids::NameRegistry,
     inference::{
         judgement::{Finding, Judgement},
         likelihood::failure_probability,
@@ -24,7 +24,7 @@ pub(crate) fn decided_by(
     finding: &Finding,
     without: Option<&Judgement>,
     asked: &RoundCells,
-    world: &World,
+    world: &NameRegistry,
 ) -> Option<String> {
     let matching = without.and_then(|w| {
         w.findings
@@ -47,7 +47,7 @@ pub(crate) fn decided_by(
         regions.push(region);
         failure_probability(alpha(&regions, key, scene).get(), BROKEN, BACKGROUND)
     };
-    let weight = |key: &CellKey, counts: &Counts| {
+    let weight = |key: &CellKey, counts: &CellCounts| {
         let (named, other) = (fails(finding.region, key), fails(rival, key));
         let (f, s) = (probes(counts.f), probes(counts.n - counts.f));
         f * libm::log(named / other) + s * libm::log((1.0 - named) / (1.0 - other))
@@ -96,19 +96,19 @@ fn rival(finding: &Finding, without: Option<&Judgement>) -> Region {
         .unwrap_or(Region::Healthy)
 }
 
-fn path(key: &CellKey, world: &World) -> String {
+fn path(key: &CellKey, world: &NameRegistry) -> String {
     let from = world.vantages.name(key.client);
     let from = from.node().map_or_else(|| from.to_string(), ToString::to_string);
     let to = match key.dest {
-        Dest::Unknown => String::new(),
-        Dest::Entry(pod) => format!(" to {}", world.pods.name(pod)),
-        Dest::Peer(node) => format!(" to {}", world.nodes.name(node)),
-        Dest::Name(name) => format!(" for {}", world.names.name(name)),
+        Destination::Unknown => String::new(),
+        Destination::Entry(pod) => format!(" to {}", world.pods.name(pod)),
+        Destination::Peer(node) => format!(" to {}", world.nodes.name(node)),
+        Destination::Name(name) => format!(" for {}", world.names.name(name)),
     };
     format!("{} from {from}{to}", key.channel)
 }
 
-fn came(counts: &Counts) -> String {
+fn came(counts: &CellCounts) -> String {
     let (all, failed) = (whole(counts.seen_n), whole(counts.seen_f));
     match (all, failed) {
         (0 | 1, 0) => "passes".to_owned(),

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use parallax_model::{Channel, Round};
 
-use super::{Variant, candidates::Ground, choice::Want, gain::Beliefs};
+use super::{ProbeVariant, candidates::ProbeCapabilities, choice::WantedProbe, gain::ExplanationWeights};
 use crate::{
-    evidence::cells::{CellKey, Dest},
+    evidence::cells::{CellKey, Destination},
     ids::{NodeIx, VantageIx},
     inference::judgement::FailingCells,
     regions::{Region, share::alpha},
@@ -25,9 +25,9 @@ pub(crate) fn follow_ups(
     failing: &FailingCells,
     round: Round,
     explained: &[Region],
-    beliefs: &Beliefs,
-    ground: &Ground<'_>,
-) -> Vec<Want> {
+    beliefs: &ExplanationWeights,
+    ground: &ProbeCapabilities<'_>,
+) -> Vec<WantedProbe> {
     let scene = ground.scene;
     let recent: BTreeSet<CellKey> = failing
         .range(Round(round.0 - REPEATS + 1)..)
@@ -55,9 +55,9 @@ pub(crate) fn follow_ups(
                 continue;
             };
             let shares = beliefs.shares(&asked, scene);
-            wants.push(Want {
+            wants.push(WantedProbe {
                 key: asked,
-                variant: Variant::Plain,
+                variant: ProbeVariant::Plain,
                 bits: beliefs.bits(&shares),
                 separates: beliefs.separated(&shares),
                 reason: None,
@@ -68,7 +68,7 @@ pub(crate) fn follow_ups(
 }
 
 /// Cells that mostly fail between one of the two nodes and others: the fewer, the more it is about the pair.
-fn elsewhere(from: NodeIx, into: NodeIx, ground: &Ground<'_>) -> u64 {
+fn elsewhere(from: NodeIx, into: NodeIx, ground: &ProbeCapabilities<'_>) -> u64 {
     let others = ground.cells.iter().filter(|(key, counts)| {
         let source = ground.scene.node_of_client(key.client);
         let there = ground.scene.nodes.of_dest(key.dest);
@@ -77,17 +77,17 @@ fn elsewhere(from: NodeIx, into: NodeIx, ground: &Ground<'_>) -> u64 {
     u64::try_from(others.count()).unwrap_or(u64::MAX)
 }
 
-fn free(key: CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+fn free(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     let open = !ground.is_planned(&key);
     (open && ground.speaking.contains(&key.client)).then_some(key)
 }
 
 /// A control that was not made yet.
-fn control(key: CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+fn control(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     free(key, ground).filter(|key| !ground.cells.contains_key(key))
 }
 
-fn vantage_on(node: NodeIx, ground: &Ground<'_>) -> Option<VantageIx> {
+fn vantage_on(node: NodeIx, ground: &ProbeCapabilities<'_>) -> Option<VantageIx> {
     let mut here = ground
         .scene
         .nodes
@@ -98,29 +98,34 @@ fn vantage_on(node: NodeIx, ground: &Ground<'_>) -> Option<VantageIx> {
         .map(|(client, _)| client)
 }
 
-fn has_echo(node: NodeIx, ground: &Ground<'_>) -> bool {
+fn has_echo(node: NodeIx, ground: &ProbeCapabilities<'_>) -> bool {
     ground.scene.nodes.prober_pods.values().any(|n| *n == node)
 }
 
-fn mesh(client: VantageIx, node: NodeIx, ground: &Ground<'_>) -> Option<CellKey> {
+fn mesh(client: VantageIx, node: NodeIx, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     has_echo(node, ground).then_some(CellKey {
         channel: Channel::Mesh,
         client,
-        dest: Dest::Peer(node),
+        dest: Destination::Peer(node),
     })
 }
 
-fn repeat(_: NodeIx, _: NodeIx, key: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+fn repeat(_: NodeIx, _: NodeIx, key: &CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     let answers = matches!(key.channel, Channel::Mesh | Channel::Direct);
     answers.then(|| free(*key, ground)).flatten()
 }
 
-fn reverse(from: NodeIx, into: NodeIx, _: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+fn reverse(from: NodeIx, into: NodeIx, _: &CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     control(mesh(vantage_on(into, ground)?, from, ground)?, ground)
 }
 
 /// Another node's probe into the same node, where none passed yet.
-fn other_source(from: NodeIx, into: NodeIx, key: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+fn other_source(
+    from: NodeIx,
+    into: NodeIx,
+    key: &CellKey,
+    ground: &ProbeCapabilities<'_>,
+) -> Option<CellKey> {
     let nodes = ground.scene.nodes.clients.values().flatten();
     let others: Vec<NodeIx> = nodes.copied().filter(|n| *n != from && *n != into).collect();
     let at = picked(&others, ground)?;
@@ -131,14 +136,19 @@ fn other_source(from: NodeIx, into: NodeIx, key: &CellKey, ground: &Ground<'_>) 
     control(mesh(client, into, ground)?, ground)
 }
 
-fn other_destination(from: NodeIx, into: NodeIx, key: &CellKey, ground: &Ground<'_>) -> Option<CellKey> {
+fn other_destination(
+    from: NodeIx,
+    into: NodeIx,
+    key: &CellKey,
+    ground: &ProbeCapabilities<'_>,
+) -> Option<CellKey> {
     let nodes = ground.scene.nodes.prober_pods.values();
     let others: Vec<NodeIx> = nodes.copied().filter(|n| *n != from && *n != into).collect();
     control(mesh(key.client, picked(&others, ground)?, ground)?, ground)
 }
 
 /// Another one each round.
-fn picked(nodes: &[NodeIx], ground: &Ground<'_>) -> Option<NodeIx> {
+fn picked(nodes: &[NodeIx], ground: &ProbeCapabilities<'_>) -> Option<NodeIx> {
     let turn = usize::try_from(ground.turn.rem_euclid(i64::try_from(nodes.len()).ok()?.max(1))).ok()?;
     nodes.get(turn).copied()
 }

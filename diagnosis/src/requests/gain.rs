@@ -7,16 +7,16 @@
 use crate::{
     evidence::cells::CellKey,
     inference::{
-        data::{Data, Shares},
+        data::{ComparisonData, RegionShares},
         likelihood::Likelihood,
-        posterior::{Posterior, Scored},
+        posterior::{Posterior, ScoredRegion},
     },
-    regions::{Region, paths::Scene, share::alpha},
+    regions::{Region, paths::SubjectPaths, share::alpha},
 };
 
 /// One explanation with what it predicts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Belief {
+pub(crate) struct WeightedExplanation {
     pub(crate) region: Region,
     pub(crate) p: f64,
     /// E[θ0].
@@ -25,7 +25,7 @@ pub(crate) struct Belief {
     caused: f64,
 }
 
-impl Belief {
+impl WeightedExplanation {
     /// Probability that a probe fails of whose paths a share crosses the region.
     pub(crate) fn fails(&self, share: f64) -> f64 {
         self.background + self.caused * share
@@ -34,9 +34,9 @@ impl Belief {
 
 /// What is believed of one question, heaviest first: which region joins the fixed ones.
 #[derive(Debug, Clone)]
-pub(crate) struct Beliefs {
+pub(crate) struct ExplanationWeights {
     pub(crate) fixed: Vec<Region>,
-    pub(crate) list: Vec<Belief>,
+    pub(crate) list: Vec<WeightedExplanation>,
 }
 
 /// Explanations with less are not worth a probe.
@@ -44,22 +44,22 @@ const LEAST: f64 = 1e-6;
 /// Explanations compared; the rest has no mass to speak of.
 const MOST: usize = 64;
 
-impl Beliefs {
+impl ExplanationWeights {
     pub(crate) fn new(
-        data: &Data,
-        scene: &Scene,
+        data: &ComparisonData,
+        scene: &SubjectPaths,
         given: &Posterior,
         fixed: &[Region],
         likelihood: &mut Likelihood,
     ) -> Self {
         let mut regions = Vec::new();
-        let mut shares = Shares::new();
+        let mut shares = RegionShares::new();
         for region in fixed {
             let own = data.shares(*region, scene);
             shares = data.union((&shares, &regions), (&own, *region), scene);
             regions.push(*region);
         }
-        let mut heaviest: Vec<&Scored> = given.scored.iter().filter(|s| s.p >= LEAST).collect();
+        let mut heaviest: Vec<&ScoredRegion> = given.scored.iter().filter(|s| s.p >= LEAST).collect();
         heaviest.sort_by(|a, b| b.p.total_cmp(&a.p).then(a.region.cmp(&b.region)));
         heaviest.truncate(MOST);
         let total: f64 = heaviest.iter().map(|s| s.p).sum();
@@ -69,7 +69,7 @@ impl Beliefs {
                 let own = data.shares(scored.region, scene);
                 let union = data.union((&shares, &regions), (&own, scored.region), scene);
                 let (background, caused) = likelihood.rates(&data.groups(&union));
-                Belief {
+                WeightedExplanation {
                     region: scored.region,
                     p: scored.p / total,
                     background,
@@ -81,7 +81,7 @@ impl Beliefs {
     }
 
     /// Share of a cell's paths that each explanation breaks, the fixed regions included.
-    pub(crate) fn shares(&self, key: &CellKey, scene: &Scene) -> Vec<f64> {
+    pub(crate) fn shares(&self, key: &CellKey, scene: &SubjectPaths) -> Vec<f64> {
         let mut regions = self.fixed.clone();
         regions.push(Region::Healthy);
         let last = regions.len() - 1;

@@ -25,17 +25,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::{RegionRef, Subject};
 
-pub(crate) use candidates::{Ground, candidates, why_not};
-pub(crate) use choice::{Plea, Want, choose};
+pub(crate) use candidates::{ProbeCapabilities, candidates, why_not};
+pub(crate) use choice::{ProbeRequests, WantedProbe, choose};
 pub(crate) use decision::decided_by;
 pub(crate) use follow_ups::follow_ups;
-pub(crate) use gain::Beliefs;
-pub(crate) use outstanding::{ASIDE, Asking, Spot, is_aside};
+pub(crate) use gain::ExplanationWeights;
+pub(crate) use outstanding::{ASIDE, OutstandingRequests, ProbeRoute, is_aside};
 pub(crate) use rules::by_kinds;
 
 /// One probe that is asked for, until it is answered or given up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ask {
+pub struct ProbeRequest {
     /// Id of the assignment that answers it; unique within the vantage.
     pub id: AssignmentId,
     /// Whose failure is in question.
@@ -47,10 +47,10 @@ pub struct Ask {
     /// What is asked for (a host's URL, `echo://NODE`, `dns://NAME`).
     pub target: TargetId,
     /// Where to.
-    pub to: To,
+    pub to: RequestDestination,
     /// What is otherwise than in an ordinary probe.
-    #[serde(default, skip_serializing_if = "Variant::is_plain")]
-    pub variant: Variant,
+    #[serde(default, skip_serializing_if = "ProbeVariant::is_plain")]
+    pub variant: ProbeVariant,
     /// The two likeliest explanations that its answer tells apart.
     pub separates: Vec<RegionRef>,
     /// Why, in words.
@@ -64,7 +64,7 @@ pub struct Ask {
 /// Where an asked probe goes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum To {
+pub enum RequestDestination {
     /// Through a front, with its address forced: no name has to be resolved.
     Front(Front),
     /// To one endpoint.
@@ -80,7 +80,7 @@ pub enum To {
 /// What is otherwise than in an ordinary probe of the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Variant {
+pub enum ProbeVariant {
     /// Nothing. The answer is evidence like any other.
     #[default]
     Plain,
@@ -90,14 +90,14 @@ pub enum Variant {
     DnsOverTcp,
 }
 
-impl Variant {
+impl ProbeVariant {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde calls")]
     const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain)
     }
 }
 
-impl fmt::Display for To {
+impl fmt::Display for RequestDestination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Front(front) | Self::NodePort(front) => write!(f, "{front}"),
@@ -108,7 +108,7 @@ impl fmt::Display for To {
     }
 }
 
-impl Ask {
+impl ProbeRequest {
     /// The probe and what it is good for: "direct from n3/pod to web-1, would separate vip from target".
     #[must_use]
     pub fn purpose(&self) -> String {
@@ -123,14 +123,14 @@ impl Ask {
     }
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for ProbeRequest {
     /// As it is said in a sentence: "direct from n3/pod to web-1".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} from {} to {}", self.channel, self.vantage, self.to)?;
         match self.variant {
-            Variant::Plain => Ok(()),
-            Variant::Size(bytes) => write!(f, " with {bytes} bytes"),
-            Variant::DnsOverTcp => f.write_str(" over TCP"),
+            ProbeVariant::Plain => Ok(()),
+            ProbeVariant::Size(bytes) => write!(f, " with {bytes} bytes"),
+            ProbeVariant::DnsOverTcp => f.write_str(" over TCP"),
         }
     }
 }

@@ -4,35 +4,35 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{AssignmentId, Channel, Front, Outcome, Round, Vantage};
 
-use super::{Ask, Variant, choice::Plea};
+use super::{ProbeRequest, ProbeVariant, choice::ProbeRequests};
 use crate::{
     evidence::{
-        block::Block,
-        cells::{CellKey, ClosedCells, Dest, is_through_front},
-        fold::Fold,
+        block::CellBlock,
+        cells::{CellKey, ClosedCells, Destination, is_through_front},
+        fold::RoundFold,
         routes::Routes,
         row::Row,
     },
-    ids::{VantageIx, World},
-    inference::unit::Unit,
+    ids::{NameRegistry, VantageIx},
+    inference::unit::JudgementUnit,
 };
 
 /// A probe's path as far as a question is concerned: through which front matters only where it chooses the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Spot {
+pub(crate) struct ProbeRoute {
     channel: Channel,
     client: VantageIx,
-    dest: Dest,
+    dest: Destination,
     front: Option<Front>,
 }
 
-impl Spot {
+impl ProbeRoute {
     pub(crate) fn of(key: &CellKey, front: Option<Front>) -> Self {
         let chosen = is_through_front(key.channel);
         Self {
             channel: key.channel,
             client: key.client,
-            dest: if chosen { Dest::Unknown } else { key.dest },
+            dest: if chosen { Destination::Unknown } else { key.dest },
             front: front.filter(|_| chosen),
         }
     }
@@ -49,41 +49,41 @@ impl Spot {
 
 /// An ask with what the engine knows of it.
 #[derive(Debug, Clone)]
-pub(super) struct Live {
-    pub(super) ask: Ask,
-    pub(super) unit: Unit,
-    pub(super) spot: Spot,
+pub(super) struct OutstandingRequest {
+    pub(super) ask: ProbeRequest,
+    pub(super) unit: JudgementUnit,
+    pub(super) spot: ProbeRoute,
     pub(super) asked: Round,
     pub(super) answered: bool,
 }
 
 /// An ask is told apart from others by who makes it and by its assignment.
-pub(super) type Identity = (Vantage, AssignmentId);
+pub(super) type RequestId = (Vantage, AssignmentId);
 
-impl Live {
-    pub(super) fn identity(&self) -> Identity {
+impl OutstandingRequest {
+    pub(super) fn identity(&self) -> RequestId {
         (self.ask.vantage.clone(), self.ask.id.clone())
     }
 }
 
 /// All asks of a mesh.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
-    pub(super) live: Vec<Live>,
+pub(crate) struct OutstandingRequests {
+    pub(super) live: Vec<OutstandingRequest>,
     /// Those that are new, or asked again, since the last judged round: one line of a replay each.
-    pub(super) fresh: Vec<Ask>,
-    pub(super) asks: Vec<Ask>,
+    pub(super) fresh: Vec<ProbeRequest>,
+    pub(super) asks: Vec<ProbeRequest>,
     /// What each subject would like to know after this round.
-    pub(super) pleas: BTreeMap<Unit, Plea>,
+    pub(super) pleas: BTreeMap<JudgementUnit, ProbeRequests>,
     /// Nobody answered, or the answer stands and repeats nothing: not asked for again before this round.
-    pub(super) resting: BTreeMap<Identity, Round>,
+    pub(super) resting: BTreeMap<RequestId, Round>,
     /// Probes of the base plan in the last round.
     pub(super) base: usize,
     /// When a vantage last reported.
     heard: BTreeMap<VantageIx, Round>,
     /// Cells of rounds with asked probes, as they would be without them.
-    without: BTreeMap<Block, BTreeMap<Round, ClosedCells>>,
-    asides: BTreeMap<Unit, Vec<String>>,
+    without: BTreeMap<CellBlock, BTreeMap<Round, ClosedCells>>,
+    asides: BTreeMap<JudgementUnit, Vec<String>>,
 }
 
 /// Rounds of which it is remembered what they would have shown unasked: the longest window at the usual interval.
@@ -93,14 +93,14 @@ const SPEAKING: i64 = 3;
 /// Answers beside the evidence that are kept of a subject.
 const ASIDES: usize = 6;
 
-impl Asking {
+impl OutstandingRequests {
     /// Everything that is asked for, by vantage and id.
-    pub(crate) fn asks(&self) -> &[Ask] {
+    pub(crate) fn asks(&self) -> &[ProbeRequest] {
         &self.asks
     }
 
     /// What was asked for with the last round.
-    pub(crate) fn fresh(&self) -> &[Ask] {
+    pub(crate) fn fresh(&self) -> &[ProbeRequest] {
         &self.fresh
     }
 
@@ -110,8 +110,8 @@ impl Asking {
         &mut self,
         round: Round,
         rows: &mut Vec<Row>,
-        (routes, world): (&Routes, &World),
-        folded: &Fold,
+        (routes, world): (&Routes, &NameRegistry),
+        folded: &RoundFold,
     ) -> Vec<bool> {
         self.fresh.clear();
         self.pleas.clear();
@@ -133,7 +133,7 @@ impl Asking {
 
     /// Whether a probe answers an ask. One that says which assignment it belongs to is believed; a recording without
     /// such words is held against what is asked for, once each.
-    fn answers(&mut self, row: &Row, routes: &Routes, world: &World) -> bool {
+    fn answers(&mut self, row: &Row, routes: &Routes, world: &NameRegistry) -> bool {
         if row.assigned {
             let Some(id) = row.asked() else { return false };
             let vantage = world.vantages.name(row.client);
@@ -145,13 +145,13 @@ impl Asking {
         if self.live.is_empty() {
             return false;
         }
-        let Some(spot) = Spot::of_probe(row, routes) else {
+        let Some(spot) = ProbeRoute::of_probe(row, routes) else {
             return false;
         };
         let open = self
             .live
             .iter_mut()
-            .find(|live| !live.answered && live.spot == spot && live.ask.variant == Variant::Plain);
+            .find(|live| !live.answered && live.spot == spot && live.ask.variant == ProbeVariant::Plain);
         open.map(|live| live.answered = true).is_some()
     }
 
@@ -184,7 +184,7 @@ impl Asking {
     }
 
     /// Answers that stand beside a subject's evidence.
-    pub(crate) fn asides(&self, unit: &Unit) -> Vec<String> {
+    pub(crate) fn asides(&self, unit: &JudgementUnit) -> Vec<String> {
         self.asides.get(unit).cloned().unwrap_or_default()
     }
 
@@ -194,18 +194,18 @@ impl Asking {
     }
 
     /// A subject's wishes after a round.
-    pub(crate) fn plead(&mut self, unit: &Unit, plea: Plea) {
+    pub(crate) fn plead(&mut self, unit: &JudgementUnit, plea: ProbeRequests) {
         self.pleas.insert(unit.clone(), plea);
     }
 
     /// A subject is well: nothing is asked for it any more.
-    pub(crate) fn forget(&mut self, unit: &Unit) {
+    pub(crate) fn forget(&mut self, unit: &JudgementUnit) {
         self.live.retain(|live| live.unit != *unit);
         self.asides.remove(unit);
     }
 
     /// Remembers what the blocks that asked probes belong to would have shown in a round without them.
-    pub(crate) fn remember(&mut self, round: Round, base: BTreeMap<Block, ClosedCells>) {
+    pub(crate) fn remember(&mut self, round: Round, base: BTreeMap<CellBlock, ClosedCells>) {
         for (block, cells) in base {
             self.without.entry(block).or_default().insert(round, cells);
         }
@@ -216,12 +216,12 @@ impl Asking {
     }
 
     /// The cells of a block in a round as they would be without asked probes; nothing where none was asked.
-    pub(crate) fn unasked(&self, block: &Block, round: Round) -> Option<&ClosedCells> {
+    pub(crate) fn unasked(&self, block: &CellBlock, round: Round) -> Option<&ClosedCells> {
         self.without.get(block)?.get(&round)
     }
 
     /// A block starts over.
-    pub(crate) fn clear(&mut self, block: &Block) {
+    pub(crate) fn clear(&mut self, block: &CellBlock) {
         self.without.remove(block);
     }
 }

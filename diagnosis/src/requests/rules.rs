@@ -2,9 +2,9 @@
 
 use parallax_model::{Channel, FailureKind, KindClass};
 
-use super::{Variant, candidates::Ground, choice::Want, gain::Beliefs};
+use super::{ProbeVariant, candidates::ProbeCapabilities, choice::WantedProbe, gain::ExplanationWeights};
 use crate::{
-    evidence::cells::{CellKey, Dest},
+    evidence::cells::{CellKey, Destination},
     ids::VantageIx,
     regions::Region,
 };
@@ -19,7 +19,7 @@ const SHARE: f64 = 0.5;
 const LIKELY: f64 = 0.05;
 
 /// What the kinds of failure suggest.
-pub(crate) fn by_kinds(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<Want> {
+pub(crate) fn by_kinds(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Vec<WantedProbe> {
     let mut wants = Vec::new();
     large_answers(ground, &mut wants);
     names_over_tcp(ground, &mut wants);
@@ -30,7 +30,7 @@ pub(crate) fn by_kinds(beliefs: &Beliefs, ground: &Ground<'_>) -> Vec<Want> {
 
 /// Clients whose failures on these channels are mostly of a sort, most failures first.
 fn failing_so(
-    ground: &Ground<'_>,
+    ground: &ProbeCapabilities<'_>,
     channels: &[Channel],
     so: impl Fn(&FailureKind, KindClass) -> bool,
 ) -> Vec<VantageIx> {
@@ -68,8 +68,8 @@ fn failing_so(
         .collect()
 }
 
-fn rule(key: CellKey, variant: Variant, reason: &str) -> Want {
-    Want {
+fn rule(key: CellKey, variant: ProbeVariant, reason: &str) -> WantedProbe {
+    WantedProbe {
         key,
         variant,
         bits: 0.0,
@@ -79,7 +79,7 @@ fn rule(key: CellKey, variant: Variant, reason: &str) -> Want {
 }
 
 /// Connects pass and answers stall: does the path carry a full packet?
-fn large_answers(ground: &Ground<'_>, wants: &mut Vec<Want>) {
+fn large_answers(ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
     let stalls = |kind: &FailureKind, _| {
         matches!(
             kind,
@@ -100,16 +100,16 @@ fn large_answers(ground: &Ground<'_>, wants: &mut Vec<Want>) {
             let key = CellKey {
                 channel: Channel::Mesh,
                 client,
-                dest: Dest::Peer(*node),
+                dest: Destination::Peer(*node),
             };
             let reason = "connections stand and answers stall: does the path carry a full packet?";
-            wants.push(rule(key, Variant::Size(size), reason));
+            wants.push(rule(key, ProbeVariant::Size(size), reason));
         }
     }
 }
 
 /// Questions get lost: do they over TCP as well?
-fn names_over_tcp(ground: &Ground<'_>, wants: &mut Vec<Want>) {
+fn names_over_tcp(ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
     if !ground.names {
         return;
     }
@@ -121,17 +121,17 @@ fn names_over_tcp(ground: &Ground<'_>, wants: &mut Vec<Want>) {
         let key = CellKey {
             channel: Channel::Dns,
             client,
-            dest: Dest::Name(*name),
+            dest: Destination::Name(*name),
         };
         let reason = "questions to the resolver get lost: are they answered over TCP?";
         if ground.may_ask(&key) {
-            wants.push(rule(key, Variant::DnsOverTcp, reason));
+            wants.push(rule(key, ProbeVariant::DnsOverTcp, reason));
         }
     }
 }
 
 /// Closed or rejected right after the connect, through the front only: does a header help?
-fn proxy_header(beliefs: &Beliefs, ground: &Ground<'_>, wants: &mut Vec<Want>) {
+fn proxy_header(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
     let likely = beliefs
         .list
         .iter()
@@ -146,16 +146,20 @@ fn proxy_header(beliefs: &Beliefs, ground: &Ground<'_>, wants: &mut Vec<Want>) {
         let key = CellKey {
             channel: Channel::Proxied,
             client,
-            dest: Dest::Unknown,
+            dest: Destination::Unknown,
         };
         let reason =
             "separates vip from proto-vip: rejected right after the connect, does a PROXY header help?";
-        wants.push(rule(key, Variant::Plain, reason));
+        wants.push(rule(key, ProbeVariant::Plain, reason));
     }
 }
 
 /// Is it the balancer's address, or the policy of the Service, that a node without an endpoint fails of?
-fn own_nodes_port(beliefs: &Beliefs, ground: &Ground<'_>, wants: &mut Vec<Want>) {
+fn own_nodes_port(
+    beliefs: &ExplanationWeights,
+    ground: &ProbeCapabilities<'_>,
+    wants: &mut Vec<WantedProbe>,
+) {
     let p = |region: Region| {
         beliefs
             .list
@@ -177,10 +181,10 @@ fn own_nodes_port(beliefs: &Beliefs, ground: &Ground<'_>, wants: &mut Vec<Want>)
             let key = CellKey {
                 channel: Channel::NodePort,
                 client,
-                dest: Dest::Unknown,
+                dest: Destination::Unknown,
             };
             let reason = "the node's own port follows the Service's policy without the balancer's address";
-            wants.push(rule(key, Variant::Plain, reason));
+            wants.push(rule(key, ProbeVariant::Plain, reason));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{ServiceKey, TargetId};
 
-use super::{Service, Topology, rings::Rings};
+use super::{Service, Topology, rings::ProberRings};
 use crate::hash;
 
 /// Up to this many nodes, everybody probes everything.
@@ -27,15 +27,15 @@ const MANY_NODES: usize = 100;
 
 /// What the plans of all vantages have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Index {
-    rings: Rings,
+pub(crate) struct PlanIndex {
+    rings: ProberRings,
     /// In the order of the topology's targets.
-    targets: Vec<Sampled>,
+    targets: Vec<TargetSample>,
 }
 
 /// Who asks for a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sampled {
+pub(crate) struct TargetSample {
     /// Probers next to an entry, by number.
     hosts: Vec<usize>,
     /// Those of them that ask: all, up to a limit. Sorted.
@@ -51,7 +51,7 @@ const MOST_DIALLED: usize = 64;
 /// And never more than these.
 const MOST_DIALLED_EVER: usize = 256;
 
-impl Sampled {
+impl TargetSample {
     /// Which of so many endpoints a vantage dials: where it begins in their list, which goes round, and how many follow.
     /// The clients beside entries share the list evenly, so that each endpoint has two of them where they suffice.
     pub(crate) fn dials(&self, own: Option<usize>, vantage: &str, endpoints: usize) -> (usize, usize) {
@@ -71,10 +71,10 @@ impl Sampled {
     }
 }
 
-impl Index {
+impl PlanIndex {
     pub(crate) fn new(topology: &Topology) -> Self {
         let nodes = topology.nodes().values().filter(|node| node.prober.is_some());
-        let rings = Rings::new(nodes.map(|node| node.name.clone()).collect());
+        let rings = ProberRings::new(nodes.map(|node| node.name.clone()).collect());
         let many = rings.probers().len() >= MANY_NODES;
         let direct = direct_targets(topology, if many { 1 } else { DIRECT_HOSTS });
         let targets = topology
@@ -91,7 +91,7 @@ impl Index {
                 hosts.sort_unstable();
                 hosts.dedup();
                 let start = rings.start(id.as_str());
-                Sampled {
+                TargetSample {
                     asking: rings.nearest(start, &hosts, MOST_HOSTS),
                     hosts,
                     start,
@@ -102,16 +102,16 @@ impl Index {
         Self { rings, targets }
     }
 
-    pub(crate) const fn rings(&self) -> &Rings {
+    pub(crate) const fn rings(&self) -> &ProberRings {
         &self.rings
     }
 
-    pub(crate) fn targets(&self) -> &[Sampled] {
+    pub(crate) fn targets(&self) -> &[TargetSample] {
         &self.targets
     }
 
     /// Whether a prober asks for a target.
-    pub(crate) fn asks(&self, target: &Sampled, own: usize) -> bool {
+    pub(crate) fn asks(&self, target: &TargetSample, own: usize) -> bool {
         let probers = self.rings.probers().len();
         probers <= SMALL_CLUSTER
             || target.asking.binary_search(&own).is_ok()
@@ -121,7 +121,7 @@ impl Index {
     }
 
     /// Every prober that asks for a target, by number, each once.
-    pub(crate) fn asking(&self, target: &Sampled) -> Vec<usize> {
+    pub(crate) fn asking(&self, target: &TargetSample) -> Vec<usize> {
         let probers = self.rings.probers().len();
         if probers <= SMALL_CLUSTER {
             return (0..probers).collect();

@@ -10,42 +10,42 @@ use std::{
 use parallax_model::{Front, HostName, ObjectName, ProbeSpec, ServiceKey, Target, TargetSpec};
 
 use super::{
-    BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, Index, IngressSpec, Node,
-    PlacedTarget, PublishedSpec, Service, ServiceSpec, Topology, TopologySpec, Written,
+    BalancerSpec, Endpoint, EndpointCondition, EndpointSpec, FrontInfo, FrontKind, IngressSpec, Node,
+    PlacedTarget, PlanIndex, PublishedSpec, Service, ServiceSpec, SourceForm, Topology, TopologySpec,
     cluster_addresses::cluster_ip_target,
-    exposure::{Claim, exposures},
-    machines::Machines,
+    exposure::{HostClaim, exposures},
+    machines::NodeListeners,
 };
 
 /// Something in a topology that cannot be, with its path (`services[2].endpoints[0].node`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct TopologyProblem {
     /// Where.
     pub path: String,
     /// What was found and what was expected.
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for TopologyProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.message)
     }
 }
 
 #[derive(Default)]
-struct Builder {
+struct TopologyBuilder {
     topology: Topology,
     /// Which host belongs to which class.
-    claims: Vec<Claim>,
-    problems: Vec<Problem>,
+    claims: Vec<HostClaim>,
+    problems: Vec<TopologyProblem>,
 }
 
 impl TryFrom<TopologySpec> for Topology {
-    type Error = Vec<Problem>;
+    type Error = Vec<TopologyProblem>;
 
-    fn try_from(spec: TopologySpec) -> Result<Self, Vec<Problem>> {
-        let mut builder = Builder::default();
-        builder.topology.written = Written(Arc::new(spec.clone()));
+    fn try_from(spec: TopologySpec) -> Result<Self, Vec<TopologyProblem>> {
+        let mut builder = TopologyBuilder::default();
+        builder.topology.written = SourceForm(Arc::new(spec.clone()));
         builder.topology.platform = spec.platform;
         builder.topology.proxy_mode = spec.proxy_mode;
         builder.topology.extra_vantages = spec.vantages;
@@ -53,7 +53,7 @@ impl TryFrom<TopologySpec> for Topology {
         builder.services(spec.services);
         builder.ingresses(&spec.ingresses);
         builder.published(spec.published);
-        builder.topology.machines = Machines::of(&builder.topology);
+        builder.topology.machines = NodeListeners::of(&builder.topology);
         builder.topology.authorities = spec.resolvers.authoritative;
         builder.topology.public_resolvers = spec.resolvers.public.into_iter().collect();
         builder.balancers(spec.balancers);
@@ -68,7 +68,7 @@ impl TryFrom<TopologySpec> for Topology {
         builder.topology.ways = ways;
         if builder.problems.is_empty() {
             builder.topology.exposures = exposures(&builder.topology, &builder.claims);
-            builder.topology.index = Index::new(&builder.topology);
+            builder.topology.index = PlanIndex::new(&builder.topology);
             Ok(builder.topology)
         } else {
             Err(builder.problems)
@@ -76,9 +76,9 @@ impl TryFrom<TopologySpec> for Topology {
     }
 }
 
-impl Builder {
+impl TopologyBuilder {
     fn wrong(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem {
+        self.problems.push(TopologyProblem {
             path: path.into(),
             message: message.into(),
         });
@@ -301,7 +301,7 @@ impl Builder {
                     );
                     continue;
                 }
-                self.claims.push(Claim {
+                self.claims.push(HostClaim {
                     host: host.clone(),
                     class: ingress.class.clone(),
                     service: ingress.service.clone(),
@@ -332,7 +332,7 @@ impl Builder {
             match Target::try_from(spec.target) {
                 Ok(target) => {
                     if let ProbeSpec::Http(http) = &target.probe {
-                        self.claims.push(Claim {
+                        self.claims.push(HostClaim {
                             host: http.host.clone(),
                             class: spec.class,
                             service: spec.service,

@@ -10,7 +10,7 @@ use super::{FrontKind, Topology};
 
 /// A host, the Service it enters through and the class it is said to belong to.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct HostClaim {
     pub(super) host: HostName,
     pub(super) class: Option<ObjectName>,
     pub(super) service: ServiceKey,
@@ -42,7 +42,7 @@ impl Exposure {
 }
 
 /// All pairs of a class's hosts and another class's balancer fronts on the same port, and the hosts at their own.
-pub(super) fn exposures(topology: &Topology, claims: &[Claim]) -> BTreeMap<TargetId, Exposure> {
+pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<TargetId, Exposure> {
     let classes = classes(topology, claims);
     let host_classes: BTreeMap<&HostName, &ObjectName> = claims
         .iter()
@@ -100,7 +100,7 @@ pub(super) fn exposures(topology: &Topology, claims: &[Claim]) -> BTreeMap<Targe
 }
 
 /// The class behind each Service: as it says itself, else the one class of the hosts that enter through it.
-fn classes(topology: &Topology, claims: &[Claim]) -> BTreeMap<ServiceKey, ObjectName> {
+fn classes(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<ServiceKey, ObjectName> {
     let mut named: BTreeMap<&ServiceKey, BTreeSet<&ObjectName>> = BTreeMap::new();
     for claim in claims {
         if let Some(class) = &claim.class {

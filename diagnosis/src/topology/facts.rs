@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parallax_model::NodeName;
 
-use super::{Node, NodeFacts, ProxyMode, Service, Topology, Written};
+use super::{Node, NodeFacts, ProxyMode, Service, SourceForm, Topology};
 
 impl Topology {
     /// The same topology with facts that were reported, where nothing is written. The mode of the whole cluster, where
@@ -36,7 +36,7 @@ impl Topology {
                 spec.proxy_mode = one;
             }
         }
-        topology.written = Written(Arc::new(spec));
+        topology.written = SourceForm(Arc::new(spec));
         topology
     }
 }

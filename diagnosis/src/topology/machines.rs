@@ -15,7 +15,7 @@ use super::{Endpoint, EndpointCondition, FrontInfo, FrontKind, Service, Topology
 
 /// What nodes serve at their own addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Machines {
+pub(super) struct NodeListeners {
     /// Whose each address is.
     owners: BTreeMap<IpAddr, NodeName>,
     /// What every node hands on at a port of its own.
@@ -24,7 +24,7 @@ pub(super) struct Machines {
     hosts: BTreeMap<SocketAddr, FrontInfo>,
 }
 
-impl Machines {
+impl NodeListeners {
     /// Of a topology whose nodes, Services and published targets are known. Of several Services that select the same pod
     /// at the same port the one through which targets enter is meant, else the first by name.
     pub(super) fn of(topology: &Topology) -> Self {

@@ -29,21 +29,21 @@ use parallax_model::{
     Forbidden, Front, NodeName, ObjectName, PodName, ServiceKey, Target, TargetId, Vantage, ZoneName,
 };
 
-pub(crate) use self::withdrawals::Withdrawals;
+pub(crate) use self::withdrawals::EndpointWithdrawals;
 pub(crate) use address::is_private;
-pub(crate) use askers::Index;
-pub use build::Problem;
+pub(crate) use askers::PlanIndex;
+pub use build::TopologyProblem;
 pub use exposure::Exposure;
 pub(crate) use facts::{nodes_with, stale};
 pub use spec::{
-    BalancerSpec, EndpointSpec, Hints, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeSpec, Platform,
-    PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, Readiness, ResolversSpec, ServiceProbe,
-    ServiceSpec, ServiceType, TopologySpec, TrafficPolicy,
+    BalancerSpec, EndpointSpec, IngressSpec, IpMode, LoadBalancerSpec, NodeFacts, NodeReadiness, NodeSpec,
+    Platform, PortSpec, ProberSpec, ProxyMode, PublishedSpec, QuotaSpec, ResolversSpec, ServiceProbe,
+    ServiceSpec, ServiceType, TopologyHints, TopologySpec, TrafficPolicy,
 };
-pub use usable_endpoints::Preference;
+pub use usable_endpoints::HintPreference;
 pub(crate) use usable_endpoints::entry_nodes;
 
-use machines::Machines;
+use machines::NodeListeners;
 
 /// The cluster as the diagnosis sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -55,7 +55,7 @@ pub struct Topology {
     targets: BTreeMap<TargetId, PlacedTarget>,
     fronts: BTreeMap<Front, FrontInfo>,
     /// What nodes serve at their own addresses.
-    machines: Machines,
+    machines: NodeListeners,
     /// Hosts of one ingress class at the fronts of another.
     exposures: BTreeMap<TargetId, Exposure>,
     forbidden: BTreeMap<TargetId, Forbidden>,
@@ -67,15 +67,15 @@ pub struct Topology {
     /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
     extra_vantages: Vec<Vantage>,
     /// Who asks for which target.
-    index: Index,
-    written: Written,
+    index: PlanIndex,
+    written: SourceForm,
 }
 
 /// The written form a topology was built from, for recordings. Two forms that build the same are the same topology.
 #[derive(Debug, Clone, Default)]
-struct Written(Arc<TopologySpec>);
+struct SourceForm(Arc<TopologySpec>);
 
-impl PartialEq for Written {
+impl PartialEq for SourceForm {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -93,7 +93,7 @@ pub struct Node {
     /// The prober on it.
     pub prober: Option<ProberSpec>,
     /// Its condition `Ready`.
-    pub readiness: Readiness,
+    pub readiness: NodeReadiness,
     /// `spec.unschedulable`.
     pub cordoned: bool,
     /// What is known of its network.
@@ -141,7 +141,7 @@ pub struct Endpoint {
     /// Whether new connections are sent to it.
     pub condition: EndpointCondition,
     /// Whose clients it is meant for.
-    pub hints: Hints,
+    pub hints: TopologyHints,
 }
 
 /// What EndpointSlices say of an endpoint, reduced to what decides.
@@ -315,7 +315,7 @@ impl Topology {
         vantages
     }
 
-    pub(crate) const fn plan_index(&self) -> &Index {
+    pub(crate) const fn plan_index(&self) -> &PlanIndex {
         &self.index
     }
 

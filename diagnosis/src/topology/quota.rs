@@ -8,12 +8,12 @@ use crate::wording::plural;
 
 /// What a balancer holds of one Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct BalancerLoad {
     pub(crate) ports: usize,
     pub(crate) nodes: usize,
 }
 
-impl Load {
+impl BalancerLoad {
     /// Under policy Local only nodes with an entry are registered.
     pub(crate) fn today(topology: &Topology, service: &Service) -> Self {
         Self {
@@ -47,7 +47,11 @@ impl Load {
     }
 }
 
-pub(crate) fn sum(topology: &Topology, balancer: &BalancerSpec, load: impl Fn(&Service) -> Load) -> usize {
+pub(crate) fn sum(
+    topology: &Topology,
+    balancer: &BalancerSpec,
+    load: impl Fn(&Service) -> BalancerLoad,
+) -> usize {
     balancer
         .services
         .iter()
@@ -59,7 +63,7 @@ pub(crate) fn sum(topology: &Topology, balancer: &BalancerSpec, load: impl Fn(&S
 /// What the balancer of a Service would hold with every node registered for it: "4 ports × 50 nodes = 200 backends, and
 /// 200 of 200 on balancer b (quota from configuration)".
 pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
-    let load = Load::everywhere(topology, service);
+    let load = BalancerLoad::everywhere(topology, service);
     let Some(balancer) = topology
         .balancers()
         .iter()
@@ -74,7 +78,7 @@ pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
         if other.key == service.key {
             load
         } else {
-            Load::today(topology, other)
+            BalancerLoad::today(topology, other)
         }
     });
     match balancer.quota {
@@ -105,9 +109,9 @@ pub(crate) fn fits(topology: &Topology, key: &ServiceKey) -> Option<bool> {
     let most = usize::try_from(balancer.quota?.targets).unwrap_or(usize::MAX);
     let after = sum(topology, balancer, |other| {
         if other.key == *key {
-            Load::everywhere(topology, other)
+            BalancerLoad::everywhere(topology, other)
         } else {
-            Load::today(topology, other)
+            BalancerLoad::today(topology, other)
         }
     });
     Some(after <= most)

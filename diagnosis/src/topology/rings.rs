@@ -12,14 +12,14 @@ pub(crate) const MESH: usize = 4;
 
 /// One order of the probers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Ring {
+struct ProberRing {
     /// Hashes in order, with the prober's number.
     order: Vec<(u64, usize)>,
     /// Place of each prober in that order.
     place: Vec<usize>,
 }
 
-impl Ring {
+impl ProberRing {
     fn new(name: &str, probers: &[NodeName]) -> Self {
         let mut order: Vec<(u64, usize)> = probers
             .iter()
@@ -37,21 +37,21 @@ impl Ring {
 
 /// Every node with a prober, on all rings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rings {
+pub(crate) struct ProberRings {
     /// Sorted by name; a prober's number is its index.
     probers: Vec<NodeName>,
-    mesh: Vec<Ring>,
-    sample: Ring,
+    mesh: Vec<ProberRing>,
+    sample: ProberRing,
 }
 
-impl Rings {
+impl ProberRings {
     /// The rings of the nodes that hold a prober, in the order of their names.
     pub(crate) fn new(probers: Vec<NodeName>) -> Self {
         Self {
             mesh: (0..MESH)
-                .map(|ring| Ring::new(&ring.to_string(), &probers))
+                .map(|ring| ProberRing::new(&ring.to_string(), &probers))
                 .collect(),
-            sample: Ring::new("sample", &probers),
+            sample: ProberRing::new("sample", &probers),
             probers,
         }
     }
@@ -80,7 +80,7 @@ impl Rings {
 
     /// The first of some probers on the ring from a key's place on; sorted by number.
     pub(crate) fn nearest(&self, start: usize, of: &[usize], most: usize) -> Vec<usize> {
-        let Ring { order, place } = &self.sample;
+        let ProberRing { order, place } = &self.sample;
         let mut nearest = of.to_vec();
         if nearest.len() > most {
             nearest.sort_by_key(|number| (place[*number] + order.len() - start) % order.len());
@@ -105,7 +105,7 @@ impl Rings {
     /// Whether a prober is among the first `wanted` on the ring from a key's place on, those left out not counted. One
     /// prober more or less moves at most one other in or out of each key's sample.
     pub(crate) fn samples(&self, start: usize, wanted: usize, number: usize, left_out: &[usize]) -> bool {
-        let Ring { order, place } = &self.sample;
+        let ProberRing { order, place } = &self.sample;
         let distance = |number: usize| (place[number] + order.len() - start) % order.len();
         let own = distance(number);
         let before = left_out.iter().filter(|other| distance(**other) < own).count();

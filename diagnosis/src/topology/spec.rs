@@ -136,8 +136,8 @@ pub struct NodeSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prober: Option<ProberSpec>,
     /// Its condition `Ready`.
-    #[serde(default, skip_serializing_if = "Readiness::is_unknown")]
-    pub readiness: Readiness,
+    #[serde(default, skip_serializing_if = "NodeReadiness::is_unknown")]
+    pub readiness: NodeReadiness,
     /// `spec.unschedulable`: somebody takes it out of service.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cordoned: bool,
@@ -148,7 +148,7 @@ pub struct NodeSpec {
 
 /// The condition `Ready` of a node: whether its kubelet renews its Lease, and says that it is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub enum Readiness {
+pub enum NodeReadiness {
     /// `True`.
     Ready,
     /// `False`, or `Unknown`: the node controller has not heard of its kubelet for the grace period (40 s by default).
@@ -158,7 +158,7 @@ pub enum Readiness {
     Unknown,
 }
 
-impl Readiness {
+impl NodeReadiness {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
     const fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown)
@@ -417,14 +417,14 @@ pub struct EndpointSpec {
     #[serde(default)]
     pub terminating: bool,
     /// `hints`: whose clients it is meant for.
-    #[serde(default, skip_serializing_if = "Hints::is_empty")]
-    pub hints: Hints,
+    #[serde(default, skip_serializing_if = "TopologyHints::is_empty")]
+    pub hints: TopologyHints,
 }
 
 /// Whose clients an endpoint is meant for. Empty: everybody's.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Hints {
+pub struct TopologyHints {
     /// `forZones`.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub for_zones: BTreeSet<ZoneName>,
@@ -433,7 +433,7 @@ pub struct Hints {
     pub for_nodes: BTreeSet<NodeName>,
 }
 
-impl Hints {
+impl TopologyHints {
     /// It is everybody's.
     #[must_use]
     pub fn is_empty(&self) -> bool {

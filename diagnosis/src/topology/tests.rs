@@ -25,7 +25,7 @@ fn three_nodes() -> serde_json::Value {
     })
 }
 
-fn build(json: serde_json::Value) -> Result<Topology, Vec<Problem>> {
+fn build(json: serde_json::Value) -> Result<Topology, Vec<TopologyProblem>> {
     serde_json::from_value::<TopologySpec>(json).unwrap().try_into()
 }
 

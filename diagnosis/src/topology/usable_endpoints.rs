@@ -12,7 +12,7 @@ use super::{Endpoint, EndpointCondition, Service, TrafficPolicy};
 
 /// Which hints hold for the clients of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preference {
+pub enum HintPreference {
     /// Endpoints that are hinted for the node itself.
     SameNode,
     /// Endpoints that are hinted for its zone.
@@ -52,9 +52,9 @@ impl Service {
     #[must_use]
     pub fn usable_from(&self, node: &NodeName, zone: Option<&ZoneName>) -> Vec<&Endpoint> {
         let admitted = |endpoint: &Endpoint| match self.preference(node, zone) {
-            Preference::SameNode => endpoint.hints.for_nodes.contains(node),
-            Preference::SameZone => zone.is_some_and(|zone| endpoint.hints.for_zones.contains(zone)),
-            Preference::None => true,
+            HintPreference::SameNode => endpoint.hints.for_nodes.contains(node),
+            HintPreference::SameZone => zone.is_some_and(|zone| endpoint.hints.for_zones.contains(zone)),
+            HintPreference::None => true,
         };
         ready_else_draining(&self.endpoints, admitted, |_| true)
     }
@@ -62,7 +62,7 @@ impl Service {
     /// Which hints hold for a node. One ready endpoint without hints switches them off for everybody, and so does a node
     /// or zone that no hint names.
     #[must_use]
-    pub fn preference(&self, node: &NodeName, zone: Option<&ZoneName>) -> Preference {
+    pub fn preference(&self, node: &NodeName, zone: Option<&ZoneName>) -> HintPreference {
         let ready = || {
             self.endpoints
                 .iter()
@@ -70,13 +70,13 @@ impl Service {
         };
         if ready().all(|e| !e.hints.for_nodes.is_empty()) && ready().any(|e| e.hints.for_nodes.contains(node))
         {
-            return Preference::SameNode;
+            return HintPreference::SameNode;
         }
         let named = |e: &Endpoint| zone.is_some_and(|zone| e.hints.for_zones.contains(zone));
         if ready().all(|e| !e.hints.for_zones.is_empty()) && ready().any(named) {
-            return Preference::SameZone;
+            return HintPreference::SameZone;
         }
-        Preference::None
+        HintPreference::None
     }
 
     /// The nodes that have an endpoint of their own: under `Local` a draining one counts as long as the node has no ready

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{NodeName, PodName, Round, ServiceKey};
 
-use super::{Endpoint, EndpointCondition, Readiness, Service, Topology};
+use super::{Endpoint, EndpointCondition, NodeReadiness, Service, Topology};
 
 /// Rounds after the endpoints' return in which failures may still come of the withdrawal, as the Service rules of a node may
 /// be without them: measured 20 s and 26 s after an absence of the API server; kube-proxy waits up to a minute between two
@@ -20,8 +20,8 @@ const RETURN: i64 = 24;
 
 /// When Services were last without their endpoints because of their nodes. A window of evidence is longer than the withdrawal.
 #[derive(Debug, Default)]
-pub(crate) struct Withdrawals {
-    services: BTreeMap<ServiceKey, Withdrawn>,
+pub(crate) struct EndpointWithdrawals {
+    services: BTreeMap<ServiceKey, WithdrawnService>,
     /// The last round in which a node was not ready, of those that were of late. After an absence of the API server the
     /// `EndpointSlice` controller may follow only when the nodes are ready again.
     nodes: BTreeMap<NodeName, Round>,
@@ -29,7 +29,7 @@ pub(crate) struct Withdrawals {
 
 /// A Service that lost its endpoints.
 #[derive(Debug)]
-struct Withdrawn {
+struct WithdrawnService {
     /// The last round in which it was without them.
     last: Round,
     /// The last round in which one of their nodes was not ready.
@@ -38,7 +38,7 @@ struct Withdrawn {
     pods: BTreeSet<PodName>,
 }
 
-impl Withdrawn {
+impl WithdrawnService {
     /// Whether none of the endpoints has returned yet.
     fn lasts(&self, round: Round, service: &Service) -> bool {
         let mut endpoints = service.endpoints.iter();
@@ -48,7 +48,7 @@ impl Withdrawn {
     }
 }
 
-impl Withdrawals {
+impl EndpointWithdrawals {
     /// Takes in what holds in a round.
     pub(crate) fn take(&mut self, round: Round, topology: &Topology) {
         self.services
@@ -65,7 +65,7 @@ impl Withdrawals {
         let not_ready = topology
             .nodes
             .values()
-            .filter(|node| node.readiness == Readiness::NotReady);
+            .filter(|node| node.readiness == NodeReadiness::NotReady);
         self.nodes
             .extend(not_ready.map(|node| (node.name.clone(), round)));
         self.nodes.retain(|_, last| round.0 - last.0 <= RETURN);
@@ -82,7 +82,7 @@ impl Withdrawals {
     /// A Service whose endpoints are withdrawn because of their nodes: all of them are not ready, and each of their nodes is
     /// not, or was of late. In the latter case only once: endpoints that came back since and are gone again have another
     /// reason.
-    fn withdrawn(&self, round: Round, key: &ServiceKey, service: &Service) -> Option<Withdrawn> {
+    fn withdrawn(&self, round: Round, key: &ServiceKey, service: &Service) -> Option<WithdrawnService> {
         if !service.has_only_unready_endpoints() {
             return None;
         }
@@ -96,7 +96,7 @@ impl Withdrawals {
         if first < round && before.is_some_and(|before| round.0 - before.not_ready.0 <= RETURN) {
             return None;
         }
-        Some(Withdrawn {
+        Some(WithdrawnService {
             last: round,
             not_ready,
             nodes: nodes.into_keys().collect(),
@@ -128,7 +128,7 @@ impl Topology {
     pub(crate) fn has_withdrawn(&self, service: &Service) -> bool {
         let not_ready = |endpoint: &Endpoint| {
             let node = endpoint.node.as_ref().and_then(|name| self.nodes.get(name));
-            node.is_some_and(|node| node.readiness == Readiness::NotReady)
+            node.is_some_and(|node| node.readiness == NodeReadiness::NotReady)
         };
         service.has_only_unready_endpoints() && service.endpoints.iter().all(not_ready)
     }
@@ -172,7 +172,7 @@ mod tests {
     fn withdrawn(endpoints: [bool; 2], nodes: [&str; 2]) -> Option<Vec<String>> {
         let topology = topology([("web-1", endpoints[0]), ("web-2", endpoints[1])], nodes);
         let service = topology.services().values().next().unwrap();
-        let mut withdrawals = Withdrawals::default();
+        let mut withdrawals = EndpointWithdrawals::default();
         withdrawals.take(Round(0), &topology);
         let nodes = withdrawals.nodes_of(&service.key, Round(0));
         assert_eq!(topology.has_withdrawn(service), nodes.is_some());
@@ -184,7 +184,7 @@ mod tests {
     fn explained(after: impl Fn(i64) -> [(&'static str, bool); 2]) -> Vec<bool> {
         let gone = topology([("web-1", false), ("web-2", false)], ["NotReady"; 2]);
         let key = gone.services().keys().next().unwrap();
-        let mut withdrawals = Withdrawals::default();
+        let mut withdrawals = EndpointWithdrawals::default();
         (0..60)
             .map(|round| {
                 let now = if round < 5 {
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn endpoints_may_be_withdrawn_only_when_the_nodes_are_ready_again_and_then_once() {
         let explained = |after: &dyn Fn(i64) -> bool| {
-            let mut withdrawals = Withdrawals::default();
+            let mut withdrawals = EndpointWithdrawals::default();
             let day = (0..60).map(|round| {
                 let nodes = if round < 5 { "NotReady" } else { "Ready" };
                 let now = topology([("web-1", after(round)), ("web-2", after(round))], [nodes; 2]);

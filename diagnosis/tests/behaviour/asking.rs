@@ -4,8 +4,8 @@ use crate::answers::{ask_shop, shop};
 use crate::day::{ALL, Day, open, with};
 use crate::mesh::{Fault, INTERVAL, Mesh, Probe, cluster, refused_without_local};
 use parallax_diagnosis::{
-    requests::{Ask, To},
-    text::{self, Style},
+    requests::{ProbeRequest, RequestDestination},
+    text::{self, ColorMode},
     view::View,
 };
 use parallax_model::{Channel, EventTime};
@@ -17,7 +17,7 @@ const FRONT: &str = "203.0.113.10:80";
 struct Loop<'a> {
     mesh: Mesh,
     planned: &'a dyn Fn(&Probe) -> bool,
-    asked: Vec<Vec<Ask>>,
+    asked: Vec<Vec<ProbeRequest>>,
     base: usize,
 }
 
@@ -52,13 +52,13 @@ impl<'a> Loop<'a> {
         self.mesh.finish(round)
     }
 
-    fn answer(&mut self, ask: &Ask, round: i64, fault: &Fault<'_>) {
+    fn answer(&mut self, ask: &ProbeRequest, round: i64, fault: &Fault<'_>) {
         let node = |pod: &str| pod.replace("ingress-", "n");
         let (front, entry, node) = match &ask.to {
-            To::Front(front) => (Some(front.to_string()), None, None),
-            To::Entry(pod) => (None, Some(pod.to_string()), Some(node(pod.as_str()))),
-            To::Peer(peer) => (None, None, Some(peer.to_string())),
-            To::Name(_) | To::NodePort(_) => return,
+            RequestDestination::Front(front) => (Some(front.to_string()), None, None),
+            RequestDestination::Entry(pod) => (None, Some(pod.to_string()), Some(node(pod.as_str()))),
+            RequestDestination::Peer(peer) => (None, None, Some(peer.to_string())),
+            RequestDestination::Name(_) | RequestDestination::NodePort(_) => return,
         };
         let probe = Probe {
             client: ask
@@ -98,12 +98,15 @@ fn a_tie_between_the_address_and_the_endpoints_is_broken_by_direct_probes_and_th
         views.push(run.round(round, &balancer_times_out));
     }
     // Whoever looks meanwhile sees what is asked, and what for.
-    let seen: String = views.iter().map(|view| text::asked(view, Style::Plain)).collect();
+    let seen: String = views
+        .iter()
+        .map(|view| text::asked(view, ColorMode::Plain))
+        .collect();
     assert!(
         seen.contains("? 203.0.113.10:80: direct from n") && seen.contains(", would separate "),
         "{seen}"
     );
-    let direct = |asks: &Vec<Ask>| asks.iter().any(|ask| ask.channel == Channel::Direct);
+    let direct = |asks: &Vec<ProbeRequest>| asks.iter().any(|ask| ask.channel == Channel::Direct);
     assert!(run.asked.iter().any(direct), "{:?}", run.asked);
     let last = views
         .last()
@@ -163,7 +166,7 @@ fn a_vantage_outside_is_asked_for_no_address_that_its_own_plan_does_not_lead_to(
         }
         for ask in run.asked.iter().flatten() {
             let outside = ask.vantage.node().is_none();
-            let own = matches!(&ask.to, To::Front(front) if front.to_string() == FRONT);
+            let own = matches!(&ask.to, RequestDestination::Front(front) if front.to_string() == FRONT);
             assert!(!outside || own, "pattern {pattern:b}: {ask}");
         }
     }
@@ -235,7 +238,7 @@ fn a_rejected_handshake_through_the_address_asks_for_a_proxy_header() {
     for round in 2..12 {
         last = run.round(round, &headless).incidents;
     }
-    let proxied = |asks: &Vec<Ask>| asks.iter().any(|ask| ask.channel == Channel::Proxied);
+    let proxied = |asks: &Vec<ProbeRequest>| asks.iter().any(|ask| ask.channel == Channel::Proxied);
     assert!(run.asked.iter().any(proxied), "{:?}", run.asked);
     let regions: Vec<String> = last.iter().map(|i| i.verdict.region.to_string()).collect();
     assert_eq!(json!(regions), json!(["proto-vip"]));

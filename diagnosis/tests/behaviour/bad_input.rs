@@ -1,7 +1,7 @@
 //! What no honest mesh sends, and what every real one sends sometimes: counted, visible, never a panic, never a wrong
 //! blame.
 
-use parallax_diagnosis::{Booked, verdict::IncidentState, view::VantageState};
+use parallax_diagnosis::{ObservationResult, verdict::IncidentState, view::VantageState};
 use parallax_model::{EventTime, Micros, Recorded};
 use serde_json::json;
 
@@ -55,11 +55,17 @@ fn a_duplicate_is_told_from_a_new_life_of_the_prober_with_the_same_numbers() {
     let mut mesh = three_nodes();
     let sent = reports(&mut mesh, 0, &healthy);
     for recorded in &sent {
-        assert!(matches!(mesh.engine.observe(recorded), Booked::Counted { .. }));
-        assert_eq!(mesh.engine.observe(recorded), Booked::Late);
+        assert!(matches!(
+            mesh.engine.observe(recorded),
+            ObservationResult::Counted { .. }
+        ));
+        assert_eq!(mesh.engine.observe(recorded), ObservationResult::Late);
         let mut reborn = recorded.clone();
         reborn.incarnation = "a-life-after".parse().unwrap();
-        assert!(matches!(mesh.engine.observe(&reborn), Booked::Counted { .. }));
+        assert!(matches!(
+            mesh.engine.observe(&reborn),
+            ObservationResult::Counted { .. }
+        ));
     }
 }
 
@@ -74,7 +80,7 @@ fn what_comes_after_its_round_was_judged_is_counted_as_late_and_blames_nobody() 
         mesh.round(round, &healthy);
     }
     for recorded in &old {
-        assert_eq!(mesh.engine.observe(recorded), Booked::Late);
+        assert_eq!(mesh.engine.observe(recorded), ObservationResult::Late);
     }
     let view = mesh.round(6, &healthy);
     assert_eq!(view.counters.late, u64::try_from(old.len()).unwrap());
@@ -121,7 +127,7 @@ fn a_clock_that_is_hours_ahead_is_implausible_counted_and_holds_up_nobody() {
         }) {
             if recorded.vantage.to_string() == "n3/pod" {
                 recorded.observation.at = recorded.observation.at.plus(Micros::from_secs(7_200));
-                assert_eq!(mesh.engine.observe(&recorded), Booked::Implausible);
+                assert_eq!(mesh.engine.observe(&recorded), ObservationResult::Implausible);
             } else {
                 mesh.engine.observe(&recorded);
             }
@@ -197,12 +203,12 @@ fn strangers_are_counted_and_change_neither_view_nor_verdict() {
     for round in 0..6 {
         for mut recorded in reports(&mut mesh, round, &|_| Some(("connect", "refused"))) {
             recorded.vantage = "n99/pod".parse().unwrap();
-            assert_eq!(mesh.engine.observe(&recorded), Booked::Unknown);
+            assert_eq!(mesh.engine.observe(&recorded), ObservationResult::Unknown);
         }
         for mut recorded in reports(&mut mesh, round, &|_| Some(("connect", "refused"))) {
             if recorded.observation.target.as_str().starts_with("http") {
                 recorded.observation.target = "http://nobody.example.test/".parse().unwrap();
-                assert_eq!(mesh.engine.observe(&recorded), Booked::Unknown);
+                assert_eq!(mesh.engine.observe(&recorded), ObservationResult::Unknown);
             }
         }
         mesh.round(round, &healthy);

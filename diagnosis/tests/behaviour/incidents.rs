@@ -4,7 +4,7 @@ use crate::{
     day::{Day, open, with},
     mesh::{INTERVAL, Mesh, Probe, cluster, refused_without_local},
 };
-use parallax_diagnosis::{Booked, verdict::IncidentState, view::VantageState};
+use parallax_diagnosis::{ObservationResult, verdict::IncidentState, view::VantageState};
 use parallax_model::{EventTime, Micros};
 use serde_json::json;
 
@@ -478,19 +478,19 @@ fn every_observation_counts_once_or_is_accounted_for() {
     let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
     mesh.round(0, &healthy);
     let first = mesh.sent[0].clone();
-    assert_eq!(mesh.engine.observe(&first), Booked::Late);
+    assert_eq!(mesh.engine.observe(&first), ObservationResult::Late);
     let mut stranger = first.clone();
     stranger.vantage = "n9/pod".parse().unwrap();
-    assert_eq!(mesh.engine.observe(&stranger), Booked::Unknown);
+    assert_eq!(mesh.engine.observe(&stranger), ObservationResult::Unknown);
     let mut ahead = first.clone();
     ahead.observation.seq = parallax_model::ReportSeq(900);
     ahead.observation.at = EventTime(2 * 3_600_000_000);
-    assert_eq!(mesh.engine.observe(&ahead), Booked::Implausible);
+    assert_eq!(mesh.engine.observe(&ahead), ObservationResult::Implausible);
     ahead.observation.at = EventTime(-1);
-    assert_eq!(mesh.engine.observe(&ahead), Booked::Implausible);
+    assert_eq!(mesh.engine.observe(&ahead), ObservationResult::Implausible);
     let mut late = first;
     late.observation.seq = parallax_model::ReportSeq(901);
-    assert_eq!(mesh.engine.observe(&late), Booked::Late);
+    assert_eq!(mesh.engine.observe(&late), ObservationResult::Late);
     let counters = mesh.engine.view(EventTime(6_000_000)).counters;
     assert_eq!((counters.late, counters.unknown, counters.implausible), (1, 1, 2));
     assert_eq!(counters.counted, u64::try_from(mesh.sent.len()).unwrap());

@@ -187,20 +187,23 @@ fn of_set(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
         return CaaVerdict::Allowed { at, accounts };
     }
     let (mut others, mut other_accounts, mut other_methods) = (Vec::new(), Vec::new(), Vec::new());
-    for property in relevant.iter().filter_map(|record| Property::read(&record.value)) {
+    for property in relevant
+        .iter()
+        .filter_map(|record| IssueProperty::read(&record.value))
+    {
         if property.issuer != ask.issuer {
             others.extend((!property.issuer.is_empty()).then(|| property.issuer.to_owned()));
             continue;
         }
         let bound = match property.account(ask.account_uri) {
-            Held::Yes => None,
-            Held::Unknown(account) => Some(account),
-            Held::No(accounts) => {
+            ValueState::Yes => None,
+            ValueState::Unknown(account) => Some(account),
+            ValueState::No(accounts) => {
                 other_accounts.extend(accounts);
                 continue;
             }
         };
-        if let Held::No(methods) = property.method(ask.method) {
+        if let ValueState::No(methods) = property.method(ask.method) {
             other_methods.extend(methods);
             continue;
         }
@@ -235,12 +238,12 @@ fn critical_unknown(record: &CaaRecord) -> bool {
 
 /// The value of an `issue` or `issuewild`.
 #[derive(Debug, PartialEq, Eq)]
-struct Property<'a> {
+struct IssueProperty<'a> {
     issuer: &'a str,
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-enum Held {
+enum ValueState {
     Yes,
     /// It depends on this account.
     Unknown(String),
@@ -248,7 +251,7 @@ enum Held {
     No(Vec<String>),
 }
 
-impl<'a> Property<'a> {
+impl<'a> IssueProperty<'a> {
     /// Absent where it is not of the form: then it allows nobody.
     fn read(value: &'a str) -> Option<Self> {
         let trim = |text: &'a str| text.trim_matches([' ', '\t']);
@@ -284,17 +287,17 @@ impl<'a> Property<'a> {
             .collect()
     }
 
-    fn account(&self, wanted: Option<&str>) -> Held {
+    fn account(&self, wanted: Option<&str>) -> ValueState {
         match (self.values("accounturi").as_slice(), wanted) {
-            ([], _) => Held::Yes,
-            ([only], Some(wanted)) if *only == wanted => Held::Yes,
-            ([only], None) => Held::Unknown((*only).to_owned()),
+            ([], _) => ValueState::Yes,
+            ([only], Some(wanted)) if *only == wanted => ValueState::Yes,
+            ([only], None) => ValueState::Unknown((*only).to_owned()),
             // Two of them can never hold both.
-            (some, _) => Held::No(some.iter().map(|uri| (*uri).to_owned()).collect()),
+            (some, _) => ValueState::No(some.iter().map(|uri| (*uri).to_owned()).collect()),
         }
     }
 
-    fn method(&self, wanted: &str) -> Held {
+    fn method(&self, wanted: &str) -> ValueState {
         let label = |text: &str| {
             !text.is_empty()
                 && text
@@ -310,19 +313,19 @@ impl<'a> Property<'a> {
                 .collect()
         };
         match values.as_slice() {
-            [] => Held::Yes,
+            [] => ValueState::Yes,
             [only] => {
                 for method in only.split(',') {
                     if !label(method) {
-                        return Held::No(all());
+                        return ValueState::No(all());
                     }
                     if method == wanted {
-                        return Held::Yes;
+                        return ValueState::Yes;
                     }
                 }
-                Held::No(all())
+                ValueState::No(all())
             }
-            _ => Held::No(all()),
+            _ => ValueState::No(all()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{CaaAnswer, NameView, RecordAnswer, Viewer};
+use super::{CaaAnswer, NameView, RecordAnswer, ServerOwner};
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,14 +28,14 @@ pub struct NameDifference {
     /// Of what.
     pub record: ComparedRecord,
     /// What is said, and by whom; two at least.
-    pub opinions: Vec<Opinion>,
+    pub opinions: Vec<DnsOpinion>,
 }
 
 /// One of several answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opinion {
+pub struct DnsOpinion {
     /// Whose servers say so.
-    pub who: Vec<Viewer>,
+    pub who: Vec<ServerOwner>,
     /// Which these are.
     pub servers: Vec<SocketAddr>,
     /// What they say, in words.
@@ -43,13 +43,13 @@ pub struct Opinion {
 }
 
 /// What a view says of a record; nothing where it is not asked.
-type Says = fn(&NameView) -> Option<String>;
+type RecordOpinion = fn(&NameView) -> Option<String>;
 
 /// Where the views do not agree. A zone's own server that knows of an alias into another zone is not asked for the
 /// addresses behind it, and what came with a failure is its own opinion.
 #[must_use]
 pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
-    let records: [(ComparedRecord, Says); 4] = [
+    let records: [(ComparedRecord, RecordOpinion); 4] = [
         (ComparedRecord::A, |view| of_addresses(view, &view.a)),
         (ComparedRecord::Aaaa, |view| of_addresses(view, &view.aaaa)),
         (ComparedRecord::Cname, aliases),
@@ -58,10 +58,10 @@ pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
     records
         .into_iter()
         .filter_map(|(record, says)| {
-            let mut opinions: BTreeMap<String, Opinion> = BTreeMap::new();
+            let mut opinions: BTreeMap<String, DnsOpinion> = BTreeMap::new();
             for view in views {
                 let Some(says) = says(view) else { continue };
-                let opinion = opinions.entry(says.clone()).or_insert_with(|| Opinion {
+                let opinion = opinions.entry(says.clone()).or_insert_with(|| DnsOpinion {
                     who: Vec::new(),
                     servers: Vec::new(),
                     says,
@@ -80,7 +80,7 @@ pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
 }
 
 fn of_addresses(view: &NameView, answer: &RecordAnswer) -> Option<String> {
-    let only_alias = matches!(view.by, Viewer::Authority { .. }) && !view.aliases.is_empty();
+    let only_alias = matches!(view.by, ServerOwner::Authority { .. }) && !view.aliases.is_empty();
     match answer {
         RecordAnswer::None | RecordAnswer::NoName if only_alias => None,
         RecordAnswer::Addresses(addresses) => {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::FailureKind;
 
-    fn view(by: Viewer, last: u8, a: &[&str], aliases: &[&str]) -> NameView {
+    fn view(by: ServerOwner, last: u8, a: &[&str], aliases: &[&str]) -> NameView {
         NameView {
             by,
             server: SocketAddr::from(([192, 0, 2, last], 53)),
@@ -136,8 +136,8 @@ mod tests {
         }
     }
 
-    fn own() -> Viewer {
-        Viewer::Authority {
+    fn own() -> ServerOwner {
+        ServerOwner::Authority {
             zone: "example.org".to_owned(),
             server: "ns.example.org".to_owned(),
         }
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn servers_that_say_the_same_differ_in_nothing() {
         let views = [
-            view(Viewer::Own, 1, &["9.0.0.1"], &[]),
-            view(Viewer::Public, 2, &["9.0.0.1"], &[]),
+            view(ServerOwner::Own, 1, &["9.0.0.1"], &[]),
+            view(ServerOwner::Public, 2, &["9.0.0.1"], &[]),
             view(own(), 3, &["9.0.0.1"], &[]),
         ];
         assert_eq!(name_differences(&views), []);
@@ -156,8 +156,8 @@ mod tests {
     #[test]
     fn a_cluster_that_sees_another_address_is_a_difference_with_both_opinions() {
         let views = [
-            view(Viewer::Own, 1, &["10.0.0.1"], &[]),
-            view(Viewer::Public, 2, &["9.0.0.1"], &[]),
+            view(ServerOwner::Own, 1, &["10.0.0.1"], &[]),
+            view(ServerOwner::Public, 2, &["9.0.0.1"], &[]),
             view(own(), 3, &["9.0.0.1"], &[]),
         ];
         let [difference] = name_differences(&views).try_into().unwrap();
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_zones_server_is_not_asked_for_addresses_behind_an_alias_that_leads_away() {
         let views = [
-            view(Viewer::Public, 2, &["9.0.0.1"], &["lb.example.net"]),
+            view(ServerOwner::Public, 2, &["9.0.0.1"], &["lb.example.net"]),
             view(own(), 3, &[], &["lb.example.net"]),
         ];
         assert_eq!(name_differences(&views), []);
@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_answer_is_an_opinion_of_its_own() {
-        let mut silent = view(Viewer::Public, 2, &[], &[]);
+        let mut silent = view(ServerOwner::Public, 2, &[], &[]);
         silent.a = RecordAnswer::Failed(FailureKind::ServFail);
-        let views = [view(Viewer::Own, 1, &["9.0.0.1"], &[]), silent];
+        let views = [view(ServerOwner::Own, 1, &["9.0.0.1"], &[]), silent];
         let [difference] = name_differences(&views).try_into().unwrap();
         assert!(
             difference

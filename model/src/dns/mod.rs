@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
 pub use self::{
     caa::{CaaAsk, CaaRefusal, CaaVerdict, caa_names, judge_caa, lookup_problem},
-    compare::{ComparedRecord, NameDifference, Opinion, name_differences},
+    compare::{ComparedRecord, DnsOpinion, NameDifference, name_differences},
 };
 use crate::{FailureKind, HostName, Scope};
 
@@ -57,13 +57,13 @@ impl NameSight {
     pub fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Self>>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Told {
+        enum TaggedAnswer {
             Known(Box<NameSight>),
             Newer(IgnoredAny),
         }
-        Ok(match Told::deserialize(deserializer)? {
-            Told::Known(sight) => Some(sight),
-            Told::Newer(_) => None,
+        Ok(match TaggedAnswer::deserialize(deserializer)? {
+            TaggedAnswer::Known(sight) => Some(sight),
+            TaggedAnswer::Newer(_) => None,
         })
     }
 }
@@ -71,7 +71,7 @@ impl NameSight {
 /// Whose server it is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Viewer {
+pub enum ServerOwner {
     /// The asking machine's own resolver: for a pod the cluster's.
     Own,
     /// A resolver that sees what the world sees.
@@ -89,7 +89,7 @@ pub enum Viewer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameView {
     /// Whose it is.
-    pub by: Viewer,
+    pub by: ServerOwner,
     /// Where it was asked.
     pub server: SocketAddr,
     /// Of IPv4.
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[derive(Deserialize)]
-    struct Holder {
+    struct TaggedRecord {
         #[serde(default, deserialize_with = "NameSight::lenient")]
         names: Option<Box<NameSight>>,
     }
@@ -185,10 +185,10 @@ mod tests {
     #[test]
     fn facts_in_a_form_that_only_a_newer_prober_knows_are_none_and_refuse_nothing() {
         let newer = r#"{"names":{"views":[{"by":"resolver_over_quic","server":"192.0.2.1:853"}]}}"#;
-        assert_eq!(serde_json::from_str::<Holder>(newer).unwrap().names, None);
+        assert_eq!(serde_json::from_str::<TaggedRecord>(newer).unwrap().names, None);
         let more = r#"{"names":{"caa":[{"name":"test","answer":"none"}],"dnssec":"bogus"}}"#;
-        let sight = serde_json::from_str::<Holder>(more).unwrap().names.unwrap();
+        let sight = serde_json::from_str::<TaggedRecord>(more).unwrap().names.unwrap();
         assert_eq!(sight.caa[0].answer, CaaAnswer::None);
-        assert_eq!(serde_json::from_str::<Holder>("{}").unwrap().names, None);
+        assert_eq!(serde_json::from_str::<TaggedRecord>("{}").unwrap().names, None);
     }
 }

@@ -10,9 +10,9 @@ const AGAIN: Duration = Duration::from_mins(1);
 
 /// The latest look.
 #[derive(Debug, Default)]
-pub(crate) struct Desk(Mutex<Option<HostFacts>>);
+pub(crate) struct LatestFacts(Mutex<Option<HostFacts>>);
 
-impl Desk {
+impl LatestFacts {
     /// Takes a look's facts.
     pub(crate) fn put(&self, facts: HostFacts) {
         *self.0.lock() = Some(facts);
@@ -21,15 +21,15 @@ impl Desk {
 
 /// What one aggregator was told of them.
 #[derive(Debug, Default)]
-pub(crate) struct Telling {
+pub(crate) struct FactDelivery {
     /// Handed to a report that is not acknowledged yet.
     sent: Option<HostFacts>,
     delivered: Option<(HostFacts, Instant)>,
 }
 
-impl Telling {
+impl FactDelivery {
     /// What the next report carries, if anything. Nothing known is nothing to say, but for taking back what was said.
-    pub(crate) fn due(&mut self, desk: &Desk, now: Instant) -> Option<HostFacts> {
+    pub(crate) fn due(&mut self, desk: &LatestFacts, now: Instant) -> Option<HostFacts> {
         let latest = desk.0.lock().clone();
         let due = latest.filter(|latest| match &self.delivered {
             Some((before, at)) => before != latest || now.duration_since(*at) >= AGAIN,

@@ -6,7 +6,7 @@ use parallax_model::HealthCheck;
 use reqwest::{Client, Response, StatusCode, redirect};
 use serde_json::Value;
 
-use crate::tls::Tls;
+use crate::tls::TlsConfigs;
 
 /// It answers from memory.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ impl KubeProxy {
     pub(super) fn new() -> Result<Self, reqwest::Error> {
         // It speaks plain HTTP only; the client must have a TLS configuration all the same, so it gets an empty one.
         Client::builder()
-            .tls_backend_preconfigured(Tls::with_roots([]).control())
+            .tls_backend_preconfigured(TlsConfigs::with_roots([]).control())
             .http1_only()
             .no_proxy()
             .redirect(redirect::Policy::none())

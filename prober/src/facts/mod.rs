@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{Desk, Telling};
+pub(crate) use desk::{FactDelivery, LatestFacts};
 use kube_proxy::KubeProxy;
 
 /// Time between two looks.
@@ -54,14 +54,14 @@ impl Default for FactSources {
 
 /// Looks now and then, for as long as the prober lives.
 #[derive(Debug)]
-pub(crate) struct Collector {
+pub(crate) struct FactCollector {
     /// None but on the host network: a pod's own network namespace says nothing of the node's.
     host: Option<FactSources>,
     questions: watch::Receiver<FactQuestions>,
     kube_proxy: KubeProxy,
 }
 
-impl Collector {
+impl FactCollector {
     pub(crate) fn new(
         vantage: &Vantage,
         sources: FactSources,

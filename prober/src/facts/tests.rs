@@ -11,9 +11,9 @@ use tokio::{
 
 use super::*;
 
-struct Tree(tempfile::TempDir);
+struct FileTree(tempfile::TempDir);
 
-impl Tree {
+impl FileTree {
     fn new(files: &[(&str, &str)]) -> Self {
         let tree = Self(tempfile::tempdir().unwrap());
         for (path, content) in files {
@@ -36,7 +36,7 @@ const RT_CACHE: &str = "entries  in_hit in_slow_tot in_slow_mc in_no_route in_br
 
 #[test]
 fn a_node_says_what_its_files_say() {
-    let tree = Tree::new(&[
+    let tree = FileTree::new(&[
         ("sys/class/net/eth0/ifindex", "2\n"),
         ("sys/class/net/veth1/brport/hairpin_mode", "1\n"),
         ("sys/class/net/veth2/brport/hairpin_mode", "0\n"),
@@ -65,8 +65,8 @@ fn a_node_says_what_its_files_say() {
 
 #[test]
 fn what_is_not_there_or_not_readable_is_unknown() {
-    assert_eq!(Tree::new(&[]).host(), HostFacts::default());
-    let rubbish = Tree::new(&[
+    assert_eq!(FileTree::new(&[]).host(), HostFacts::default());
+    let rubbish = FileTree::new(&[
         ("sys/class/net/veth1/brport/hairpin_mode", "maybe"),
         ("proc/sys/net/ipv4/conf/all/rp_filter", ""),
         ("proc/sys/net/netfilter/nf_conntrack_count", "-1"),
@@ -87,7 +87,7 @@ fn what_is_not_there_or_not_readable_is_unknown() {
 #[test]
 fn loose_for_all_interfaces_overrules_strict_on_one() {
     let strict = |all: &str, own: &str| {
-        Tree::new(&[
+        FileTree::new(&[
             ("proc/sys/net/ipv4/conf/all/rp_filter", all),
             ("proc/sys/net/ipv4/conf/default/rp_filter", "1"),
             ("proc/sys/net/ipv4/conf/eth0/rp_filter", own),
@@ -200,8 +200,8 @@ proptest! {
 
 #[test]
 fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_each_minute() {
-    let desk = Desk::default();
-    let mut telling = Telling::default();
+    let desk = LatestFacts::default();
+    let mut telling = FactDelivery::default();
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let facts = |hairpin| HostFacts {
@@ -236,8 +236,8 @@ fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_ea
 
 #[test]
 fn each_aggregator_is_told_the_facts_whoever_else_has_them() {
-    let (desk, now) = (Desk::default(), Instant::now());
-    let (mut one, mut other) = (Telling::default(), Telling::default());
+    let (desk, now) = (LatestFacts::default(), Instant::now());
+    let (mut one, mut other) = (FactDelivery::default(), FactDelivery::default());
     let facts = HostFacts {
         hairpin: Some(true),
         ..HostFacts::default()
@@ -280,7 +280,7 @@ async fn kube_proxy_server() -> std::net::SocketAddr {
 #[tokio::test]
 async fn a_host_asks_for_the_mode_and_a_pod_only_what_it_was_told_to_ask() {
     let address = kube_proxy_server().await;
-    let tree = Tree::new(&[
+    let tree = FileTree::new(&[
         ("proc/sys/net/netfilter/nf_conntrack_count", "1"),
         ("proc/sys/net/netfilter/nf_conntrack_max", "2"),
     ]);
@@ -290,7 +290,7 @@ async fn a_host_asks_for_the_mode_and_a_pod_only_what_it_was_told_to_ask() {
     };
     let (ask, questions) = watch::channel(FactQuestions::default());
     let collector = |vantage: &str| {
-        Collector::new(&vantage.parse().unwrap(), sources.clone(), questions.clone()).unwrap()
+        FactCollector::new(&vantage.parse().unwrap(), sources.clone(), questions.clone()).unwrap()
     };
     let host = collector("n1/host").look().await;
     assert_eq!(host.proxy_mode.as_deref(), Some("ipvs"));

@@ -15,24 +15,24 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Where hyper's HTTP/2 puts the work it would have spawned; the driver polls it and drops it with the probe.
 #[derive(Clone, Default)]
-pub(crate) struct Tasks(Arc<Mutex<Vec<Task>>>);
+pub(crate) struct SpawnedTasks(Arc<Mutex<Vec<Task>>>);
 
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SpawnedTasks {
     fn execute(&self, task: F) {
         self.0.lock().push(Box::pin(task));
     }
 }
 
 /// The connection of one exchange.
-pub(crate) struct Driver<'a, C> {
+pub(crate) struct ConnectionDriver<'a, C> {
     connection: Pin<&'a mut C>,
     ended: Option<hyper::Result<()>>,
-    arriving: Tasks,
+    arriving: SpawnedTasks,
     tasks: FuturesUnordered<Task>,
 }
 
-impl<'a, C: Future<Output = hyper::Result<()>>> Driver<'a, C> {
-    pub(crate) fn new(connection: Pin<&'a mut C>, tasks: Tasks) -> Self {
+impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
+    pub(crate) fn new(connection: Pin<&'a mut C>, tasks: SpawnedTasks) -> Self {
         Self {
             connection,
             ended: None,
@@ -58,7 +58,7 @@ impl<'a, C: Future<Output = hyper::Result<()>>> Driver<'a, C> {
         .await
     }
 
-    /// As [`Driver::drive`], but nothing where the connection ends first: what waits for an ended connection to be ready
+    /// As [`ConnectionDriver::drive`], but nothing where the connection ends first: what waits for an ended connection to be ready
     /// waits for ever, because it is kept until the probe is over.
     pub(crate) async fn drive_while_it_lasts<F: Future>(&mut self, wanted: F) -> Option<F::Output> {
         let mut wanted = pin!(wanted);

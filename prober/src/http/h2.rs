@@ -12,15 +12,15 @@ use parallax_model::{OwnFault, Phase};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Ask, Exchange, HEAD, Reading, book,
-    driver::{Driver, Tasks},
+    Ask, BodyReading, Exchange, HEAD, book,
+    driver::{ConnectionDriver, SpawnedTasks},
     read::read,
 };
 use crate::{
-    classify::{Stop, of_http},
-    clock::{Deadline, Passed},
-    laps::Laps,
-    stamped::Stamps,
+    classify::{EarlyEnd, of_http},
+    clock::{Deadline, DeadlineExceeded},
+    laps::PhaseTimer,
+    stamped::FirstByteTimes,
 };
 
 /// Sends the request over HTTP/2 and reads the answer, both under the deadline.
@@ -29,13 +29,13 @@ pub(crate) async fn exchange<S>(
     request: Ask,
     most: Option<u64>,
     deadline: Deadline,
-    laps: &mut Laps,
+    laps: &mut PhaseTimer,
 ) -> Exchange
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut result = Exchange::default();
-    let mut stamps = Stamps::default();
+    let mut stamps = FirstByteTimes::default();
     let stop = run(stream, request, most, deadline, &mut stamps, &mut result)
         .await
         .err();
@@ -49,26 +49,26 @@ async fn run<S>(
     request: Ask,
     most: Option<u64>,
     deadline: Deadline,
-    stamps: &mut Stamps,
+    stamps: &mut FirstByteTimes,
     result: &mut Exchange,
-) -> Result<(), Stop>
+) -> Result<(), EarlyEnd>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let tasks = Tasks::default();
+    let tasks = SpawnedTasks::default();
     let shaking = http2::Builder::new(tasks.clone())
         .max_header_list_size(u32::try_from(HEAD).unwrap_or(u32::MAX))
         .handshake(TokioIo::new(stream));
     let (mut sender, connection) = match deadline.bound(shaking).await {
-        Err(Passed) => return Err(Stop::timeout(Phase::Request)),
+        Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
         Ok(shaken) => shaken.map_err(|error| of_http(&error, Phase::Request, false))?,
     };
     let connection = pin!(connection);
-    let mut driver = Driver::new(connection, tasks);
+    let mut driver = ConnectionDriver::new(connection, tasks);
     let request = of_version_2(request)?;
     stamps.last_write = Some(Instant::now());
     let response = match deadline.bound(driver.drive(sender.send_request(request))).await {
-        Err(Passed) => return Err(Stop::timeout(Phase::FirstByte)),
+        Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::FirstByte)),
         Ok(Err(error)) => {
             let cause = driver
                 .failure()
@@ -84,7 +84,7 @@ where
         body,
         &mut driver,
         deadline,
-        Reading::Whole { most },
+        BodyReading::Whole { most },
         result,
         |_, error| of_http(error, Phase::Body, true),
     )
@@ -92,8 +92,8 @@ where
 }
 
 /// HTTP/2 has no `Host` and no `Connection`: the first is a part of the target, the second forbidden (RFC 9113 §8.2.2).
-fn of_version_2(request: Ask) -> Result<Ask, Stop> {
-    let wrong = |detail: String| Stop::new(Phase::Request, OwnFault::Unaskable).because(detail);
+fn of_version_2(request: Ask) -> Result<Ask, EarlyEnd> {
+    let wrong = |detail: String| EarlyEnd::new(Phase::Request, OwnFault::Unaskable).because(detail);
     let (mut parts, body) = request.into_parts();
     let authority = parts
         .headers

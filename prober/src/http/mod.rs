@@ -27,14 +27,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub(crate) use self::h2::exchange as exchange_h2;
 use self::{
-    driver::{Driver, Tasks},
+    driver::{ConnectionDriver, SpawnedTasks},
     read::read,
 };
 use crate::{
-    classify::{Stop, of_http},
-    clock::{Deadline, Passed},
-    laps::Laps,
-    stamped::{FIRST, SharedStamps, Stamped, Stamps},
+    classify::{EarlyEnd, of_http},
+    clock::{Deadline, DeadlineExceeded},
+    laps::PhaseTimer,
+    stamped::{FIRST, FirstByteTimes, SharedStamps, TimestampedStream},
 };
 
 /// How much of an answer is kept for the content check.
@@ -57,7 +57,7 @@ pub(crate) type Ask = Request<Full<Bytes>>;
 
 /// What one request says.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct RequestContent<'a> {
     pub(crate) method: Method,
     /// `Host`.
     pub(crate) authority: &'a str,
@@ -73,7 +73,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) close: bool,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> RequestContent<'a> {
     /// A GET as a probe makes it.
     pub(crate) const fn get(authority: &'a str, path: &'a str) -> Self {
         Self {
@@ -89,7 +89,7 @@ impl<'a> Asking<'a> {
     }
 
     /// The request, where it can be put on the wire.
-    pub(crate) fn request(self) -> Result<Ask, Stop> {
+    pub(crate) fn request(self) -> Result<Ask, EarlyEnd> {
         let mut builder = Request::builder()
             .method(self.method.label())
             .uri(self.path)
@@ -111,7 +111,7 @@ impl<'a> Asking<'a> {
         }
         builder
             .body(Full::new(content))
-            .map_err(|error| Stop::new(Phase::Request, OwnFault::Unaskable).because(error.to_string()))
+            .map_err(|error| EarlyEnd::new(Phase::Request, OwnFault::Unaskable).because(error.to_string()))
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Exchange {
     /// Bytes of the answer that were read.
     pub(crate) read: u64,
     /// Where it stopped early.
-    pub(crate) stop: Option<Stop>,
+    pub(crate) stop: Option<EarlyEnd>,
     /// The first bytes that came, whether or not they were HTTP.
     pub(crate) first: [u8; FIRST],
 }
@@ -138,18 +138,18 @@ impl Exchange {
 
 /// How an exchange is made.
 #[derive(Default)]
-pub(crate) struct Manner<'a> {
+pub(crate) struct ExchangeOptions<'a> {
     /// More bytes than this are a failure.
     pub(crate) most: Option<u64>,
     /// Sent behind the first answer on the same connection.
     pub(crate) again: Option<Ask>,
     /// What of an answer's content is read, from its head; otherwise all of it.
-    pub(crate) reading: Option<&'a (dyn Fn(&http::response::Parts) -> Reading + Sync)>,
+    pub(crate) reading: Option<&'a (dyn Fn(&http::response::Parts) -> BodyReading + Sync)>,
 }
 
 /// What of an answer's content is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum BodyReading {
     /// All of it, up to a bound of our own. More than so many bytes are a failure, announced ones too.
     Whole { most: Option<u64> },
     /// So many bytes, whatever was announced; the rest is left where it is.
@@ -164,9 +164,9 @@ pub(crate) enum Reading {
 pub(crate) async fn exchange<S>(
     stream: S,
     request: Ask,
-    manner: Manner<'_>,
+    manner: ExchangeOptions<'_>,
     deadline: Deadline,
-    laps: &mut Laps,
+    laps: &mut PhaseTimer,
 ) -> Exchange
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -186,7 +186,7 @@ where
 
 /// Books an exchange that ends now; `failed` is the phase that ended it early. What failed in an earlier phase than it
 /// was noticed in (R9) takes all the time since.
-fn book(laps: &mut Laps, stamps: Stamps, failed: Option<Phase>) {
+fn book(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
     let now = Instant::now();
     for (phase, end) in [
         (Phase::Request, stamps.last_write),
@@ -206,9 +206,9 @@ fn book(laps: &mut Laps, stamps: Stamps, failed: Option<Phase>) {
 
 /// Counts the interim answers before the real one.
 #[derive(Debug, Clone, Default)]
-struct Interims(Arc<AtomicU32>);
+struct InterimResponses(Arc<AtomicU32>);
 
-impl Interims {
+impl InterimResponses {
     fn listen(&self, request: &mut Ask) {
         let count = Arc::clone(&self.0);
         hyper::ext::on_informational(request, move |_| {
@@ -235,16 +235,16 @@ impl Interims {
 async fn run<S>(
     stream: S,
     request: Ask,
-    manner: Manner<'_>,
+    manner: ExchangeOptions<'_>,
     deadline: Deadline,
     stamps: &SharedStamps,
-    laps: &mut Laps,
+    laps: &mut PhaseTimer,
     result: &mut Exchange,
-) -> Result<(), Stop>
+) -> Result<(), EarlyEnd>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let io = TokioIo::new(Stamped::new(stream, stamps.clone()));
+    let io = TokioIo::new(TimestampedStream::new(stream, stamps.clone()));
     // No byte moves here; hyper only builds its state.
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(HEAD)
@@ -253,7 +253,7 @@ where
         .await
         .map_err(|error| of_http(&error, Phase::Request, false))?;
     let connection = pin!(connection);
-    let mut driver = Driver::new(connection, Tasks::default());
+    let mut driver = ConnectionDriver::new(connection, SpawnedTasks::default());
     one(
         &mut sender,
         request,
@@ -267,7 +267,7 @@ where
     book(laps, stamps.get(), None);
     if let Some(again) = manner.again {
         stamps.clear();
-        let manner = Manner {
+        let manner = ExchangeOptions {
             most: manner.most,
             again: None,
             reading: manner.reading,
@@ -276,10 +276,10 @@ where
         match ready {
             Ok(Some(Ok(()))) => {}
             Ok(_) => {
-                return Err(Stop::new(Phase::Request, FailureKind::Eof)
+                return Err(EarlyEnd::new(Phase::Request, FailureKind::Eof)
                     .because("the server closed the connection behind its first answer"));
             }
-            Err(Passed) => return Err(Stop::timeout(Phase::Request)),
+            Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
         }
         let mut second = Exchange::default();
         one(
@@ -303,29 +303,29 @@ where
 async fn one<C>(
     sender: &mut SendRequest<Full<Bytes>>,
     mut request: Ask,
-    manner: &Manner<'_>,
-    driver: &mut Driver<'_, C>,
+    manner: &ExchangeOptions<'_>,
+    driver: &mut ConnectionDriver<'_, C>,
     deadline: Deadline,
     stamps: &SharedStamps,
     result: &mut Exchange,
-) -> Result<(), Stop>
+) -> Result<(), EarlyEnd>
 where
     C: Future<Output = hyper::Result<()>>,
 {
-    let explain = |driver: &Driver<'_, C>, error: &hyper::Error| more_precise(driver, error, stamps);
-    let interims = Interims::default();
+    let explain =
+        |driver: &ConnectionDriver<'_, C>, error: &hyper::Error| more_precise(driver, error, stamps);
+    let interims = InterimResponses::default();
     interims.listen(&mut request);
     let answer = interims.weather(sender.send_request(request));
     let response = match deadline.bound(driver.drive(answer)).await {
-        Err(Passed) if interims.seen() > 0 => {
-            return Err(
-                Stop::timeout(Phase::FirstByte).because("interim answers (1xx) came and nothing behind them")
-            );
+        Err(DeadlineExceeded) if interims.seen() > 0 => {
+            return Err(EarlyEnd::timeout(Phase::FirstByte)
+                .because("interim answers (1xx) came and nothing behind them"));
         }
-        Err(Passed) => return Err(Stop::timeout(reached(stamps))),
+        Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(reached(stamps))),
         Ok(None) => {
             return Err(
-                Stop::new(Phase::FirstByte, FailureKind::InterimStorm).because(format!(
+                EarlyEnd::new(Phase::FirstByte, FailureKind::InterimStorm).because(format!(
                     "more than {INTERIMS} interim answers (1xx) came before the answer"
                 )),
             );
@@ -336,7 +336,7 @@ where
     let (head, body) = Response::into_parts(response);
     let reading = manner
         .reading
-        .map_or(Reading::Whole { most: manner.most }, |of| of(&head));
+        .map_or(BodyReading::Whole { most: manner.most }, |of| of(&head));
     result.head = Some(head);
     read(body, driver, deadline, reading, result, explain).await
 }
@@ -352,7 +352,7 @@ fn reached(stamps: &SharedStamps) -> Phase {
 }
 
 /// A request that was cancelled because its connection failed: the connection knows why.
-fn more_precise<C>(driver: &Driver<'_, C>, error: &hyper::Error, stamps: &SharedStamps) -> Stop
+fn more_precise<C>(driver: &ConnectionDriver<'_, C>, error: &hyper::Error, stamps: &SharedStamps) -> EarlyEnd
 where
     C: Future<Output = hyper::Result<()>>,
 {

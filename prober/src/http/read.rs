@@ -4,32 +4,32 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use parallax_model::{FailureKind, Phase};
 
-use super::{Exchange, KEPT, READ, Reading, driver::Driver};
+use super::{BodyReading, Exchange, KEPT, READ, driver::ConnectionDriver};
 use crate::{
-    classify::Stop,
-    clock::{Deadline, Passed},
+    classify::EarlyEnd,
+    clock::{Deadline, DeadlineExceeded},
 };
 
 /// Reads what is to be read. Nothing is ever decompressed here: a bomb stays as small as it travelled.
 pub(super) async fn read<C>(
     mut body: Incoming,
-    driver: &mut Driver<'_, C>,
+    driver: &mut ConnectionDriver<'_, C>,
     deadline: Deadline,
-    reading: Reading,
+    reading: BodyReading,
     result: &mut Exchange,
-    explain: impl Fn(&Driver<'_, C>, &hyper::Error) -> Stop,
-) -> Result<(), Stop>
+    explain: impl Fn(&ConnectionDriver<'_, C>, &hyper::Error) -> EarlyEnd,
+) -> Result<(), EarlyEnd>
 where
     C: Future<Output = hyper::Result<()>>,
 {
     let (most, upto) = match reading {
         // An announced size is believed, so that nothing of it need be read.
-        Reading::Whole { most } => {
+        BodyReading::Whole { most } => {
             within(body.size_hint().lower(), most)?;
             (most, if most.is_some() { u64::MAX } else { READ })
         }
-        Reading::Upto(bytes) => (None, bytes),
-        Reading::Skimmed(bytes)
+        BodyReading::Upto(bytes) => (None, bytes),
+        BodyReading::Skimmed(bytes)
             if body
                 .size_hint()
                 .exact()
@@ -37,14 +37,14 @@ where
         {
             (None, bytes)
         }
-        Reading::Skimmed(_) | Reading::Nothing => return Ok(()),
+        BodyReading::Skimmed(_) | BodyReading::Nothing => return Ok(()),
     };
     while result.read < upto {
         let frame = match deadline.bound(driver.drive(body.frame())).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return Ok(()),
-            _ if matches!(reading, Reading::Skimmed(_)) => return Ok(()),
-            Err(Passed) => return Err(Stop::timeout(Phase::Body)),
+            _ if matches!(reading, BodyReading::Skimmed(_)) => return Ok(()),
+            Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Body)),
             Ok(Some(Err(error))) => return Err(explain(driver, &error)),
         };
         if let Some(data) = frame.data_ref() {
@@ -57,9 +57,9 @@ where
     Ok(())
 }
 
-fn within(bytes: u64, most: Option<u64>) -> Result<(), Stop> {
+fn within(bytes: u64, most: Option<u64>) -> Result<(), EarlyEnd> {
     match most {
-        Some(most) if bytes > most => Err(Stop::new(Phase::Body, FailureKind::BodyTooLarge)
+        Some(most) if bytes > most => Err(EarlyEnd::new(Phase::Body, FailureKind::BodyTooLarge)
             .because(format!("{bytes} bytes or more, at most {most} are allowed"))),
         _ => Ok(()),
     }

@@ -21,25 +21,25 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::{Asking, Manner, exchange};
-use crate::{clock::Deadline, connect::connect, laps::Laps};
+use super::{ExchangeOptions, RequestContent, exchange};
+use crate::{clock::Deadline, connect::connect, laps::PhaseTimer};
 
 const AMPLE: Duration = Duration::from_secs(20);
 
 /// Counts what is handed to the kernel, and whether the socket sends at once at that moment.
-struct Watched {
+struct CountingStream {
     stream: TcpStream,
     writes: Arc<AtomicU32>,
 }
 
-impl Watched {
+impl CountingStream {
     fn wrote(&self) {
         assert!(self.stream.nodelay().unwrap(), "the socket waits before it sends");
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for CountingStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -49,7 +49,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for CountingStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.wrote();
         Pin::new(&mut self.stream).poll_write(cx, buf)
@@ -102,17 +102,17 @@ async fn each_request_of_a_kept_connection_is_one_write_on_a_socket_that_sends_a
     let stream = connect(address, deadline).await.result.unwrap();
     let kernels = Socket::from(stream.as_fd().try_clone_to_owned().unwrap());
     let writes = Arc::new(AtomicU32::new(0));
-    let watched = Watched {
+    let watched = CountingStream {
         stream,
         writes: Arc::clone(&writes),
     };
-    let asking = Asking {
+    let asking = RequestContent {
         method: Method::Post,
         body: Some(("text/plain", &body)),
         close: false,
-        ..Asking::get("shop.example.test", "/")
+        ..RequestContent::get("shop.example.test", "/")
     };
-    let manner = Manner {
+    let manner = ExchangeOptions {
         most: None,
         again: Some(asking.request().unwrap()),
         reading: None,
@@ -122,7 +122,7 @@ async fn each_request_of_a_kept_connection_is_one_write_on_a_socket_that_sends_a
         asking.request().unwrap(),
         manner,
         deadline,
-        &mut Laps::start(),
+        &mut PhaseTimer::start(),
     )
     .await;
     assert_eq!(exchange.stop, None);

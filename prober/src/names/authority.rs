@@ -9,7 +9,7 @@ use hickory_proto::{
 };
 use parallax_model::{
     FailureKind, Scope,
-    dns::{NameView, Viewer, caa_names},
+    dns::{NameView, ServerOwner, caa_names},
 };
 
 use super::{
@@ -27,19 +27,19 @@ const REFERRALS: usize = 8;
 const PORT: u16 = 53;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Zone {
+struct ZoneServers {
     name: Name,
     servers: Vec<(Name, IpAddr)>,
 }
 
 /// Who helps to find servers, and where those may be that are asked themselves.
 #[derive(Clone, Copy)]
-struct Guide<'a> {
+struct AuthorityGuide<'a> {
     at: SocketAddr,
     scope: Option<&'a Scope>,
 }
 
-impl Guide<'_> {
+impl AuthorityGuide<'_> {
     /// Whoever owns a zone decides which addresses its servers have: none that a run must not ask.
     fn admits(&self, address: &IpAddr) -> bool {
         self.scope.is_none_or(|scope| scope.refuses(*address).is_none())
@@ -56,7 +56,7 @@ pub(super) async fn views(
     let Some(wire) = wire(name) else {
         return Err(FailureKind::NxDomain);
     };
-    let guide = Guide { at: guide, scope };
+    let guide = AuthorityGuide { at: guide, scope };
     let mut zone = enclosing(name, guide, deadline).await?;
     for _ in 0..REFERRALS {
         match below(&zone, &wire, guide, deadline).await {
@@ -66,7 +66,7 @@ pub(super) async fn views(
     }
     let text = |name: &Name| name.to_ascii().trim_end_matches('.').to_owned();
     let views = zone.servers.iter().map(|(server, address)| {
-        let by = Viewer::Authority {
+        let by = ServerOwner::Authority {
             zone: text(&zone.name),
             server: text(server),
         };
@@ -76,7 +76,11 @@ pub(super) async fn views(
 }
 
 /// The nearest zone that the guide knows servers of: of the name, or of one above it.
-async fn enclosing(name: &str, guide: Guide<'_>, deadline: Deadline) -> Result<Zone, FailureKind> {
+async fn enclosing(
+    name: &str,
+    guide: AuthorityGuide<'_>,
+    deadline: Deadline,
+) -> Result<ZoneServers, FailureKind> {
     let mut last = FailureKind::NoAddress;
     for above in caa_names(name) {
         let Some(wire) = wire(&above) else { continue };
@@ -93,13 +97,18 @@ async fn enclosing(name: &str, guide: Guide<'_>, deadline: Deadline) -> Result<Z
         if servers.is_empty() {
             return Err(FailureKind::NoAddress);
         }
-        return Ok(Zone { name: wire, servers });
+        return Ok(ZoneServers { name: wire, servers });
     }
     Err(last)
 }
 
 /// Where the first server that answers sends one for this name; nowhere where it speaks for it itself.
-async fn below(zone: &Zone, name: &Name, guide: Guide<'_>, deadline: Deadline) -> Option<Zone> {
+async fn below(
+    zone: &ZoneServers,
+    name: &Name,
+    guide: AuthorityGuide<'_>,
+    deadline: Deadline,
+) -> Option<ZoneServers> {
     for (_, address) in &zone.servers {
         let asked = ask_for(
             SocketAddr::new(*address, PORT),
@@ -123,7 +132,7 @@ async fn below(zone: &Zone, name: &Name, guide: Guide<'_>, deadline: Deadline) -
             .clone();
         let servers = servers(message.authorities.iter(), &cut);
         let servers = addresses(servers, &message, guide, deadline).await;
-        return (!servers.is_empty()).then_some(Zone { name: cut, servers });
+        return (!servers.is_empty()).then_some(ZoneServers { name: cut, servers });
     }
     None
 }
@@ -145,7 +154,7 @@ fn servers<'a>(records: impl Iterator<Item = &'a hickory_proto::rr::Record>, zon
 async fn addresses(
     servers: Vec<Name>,
     message: &Message,
-    guide: Guide<'_>,
+    guide: AuthorityGuide<'_>,
     deadline: Deadline,
 ) -> Vec<(Name, IpAddr)> {
     let found = join_all(servers.into_iter().map(async |server| {

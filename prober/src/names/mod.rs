@@ -16,10 +16,10 @@ use futures_util::future::join_all;
 use hickory_proto::rr::Name;
 use parallax_model::{
     FailureKind, Scope,
-    dns::{CaaAnswer, CaaAt, NameSight, Viewer, caa_names},
+    dns::{CaaAnswer, CaaAt, NameSight, ServerOwner, caa_names},
 };
 
-use crate::{clock::Deadline, context::Context, resolution::ResolverChoice};
+use crate::{clock::Deadline, context::ProbeContext, resolution::ResolverChoice};
 
 /// Who is asked about a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) ->
     } else {
         &viewers.public
     };
-    let of = |by: Viewer, servers: &[SocketAddr]| {
+    let of = |by: ServerOwner, servers: &[SocketAddr]| {
         let views: Vec<_> = servers
             .iter()
             .map(|server| view::view(&name, by.clone(), *server, true, deadline))
@@ -65,8 +65,8 @@ pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) ->
         }
     };
     let (mut views, public, authorities, caa) = tokio::join!(
-        of(Viewer::Own, &viewers.own),
-        of(Viewer::Public, &viewers.public),
+        of(ServerOwner::Own, &viewers.own),
+        of(ServerOwner::Public, &viewers.public),
         authorities,
         climb(&name, guides, deadline),
     );
@@ -87,7 +87,7 @@ pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) ->
 
 /// The CAA records of a name and of all above it; [`parallax_model::dns::judge_caa`] says what they mean.
 pub async fn caa_of(
-    context: &Context,
+    context: &ProbeContext,
     name: &str,
     choice: &ResolverChoice,
     deadline: Duration,

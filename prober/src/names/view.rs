@@ -11,12 +11,12 @@ use hickory_proto::{
 };
 use parallax_model::{
     FailureKind,
-    dns::{CaaAnswer, CaaRecord, NameView, RecordAnswer, Viewer},
+    dns::{CaaAnswer, CaaRecord, NameView, RecordAnswer, ServerOwner},
 };
 
 use super::wire;
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     dns::ask_for,
     text::tamed,
@@ -28,7 +28,7 @@ const MOST: usize = 32;
 /// Asks a server for everything, at once.
 pub(super) async fn view(
     name: &str,
-    by: Viewer,
+    by: ServerOwner,
     server: SocketAddr,
     recursion: bool,
     deadline: Deadline,
@@ -152,9 +152,9 @@ pub(super) fn of_code(code: ResponseCode) -> FailureKind {
 }
 
 /// Faults of this machine count as a resolver out of reach: about the name nothing is known either way.
-pub(super) fn kind(stop: &Stop) -> FailureKind {
+pub(super) fn kind(stop: &EarlyEnd) -> FailureKind {
     match &stop.fault {
-        Fault::Target(kind) => kind.clone(),
-        Fault::Own(_) => FailureKind::ResolverUnreachable,
+        FailureOrigin::Target(kind) => kind.clone(),
+        FailureOrigin::Own(_) => FailureKind::ResolverUnreachable,
     }
 }

@@ -6,10 +6,10 @@ use parallax_model::{
     ChallengeClient, ChallengeProbe, ChallengeSight, DialSight, FailureKind, Front, HopSight, Outcome, Phase,
 };
 
-use super::{Ended, Probe};
+use super::{EndedProbe, Probe};
 use crate::{
-    classify::Stop,
-    profile::{Challenge, ClientProfile, DialOutcome, Profile, Validation, validate_within},
+    classify::EarlyEnd,
+    profile::{ChallengeRequest, ClientProfile, DialOutcome, Profile, ValidationResult, validate_within},
     resolution::ResolverChoice,
     text::tamed,
 };
@@ -25,7 +25,7 @@ impl Probe<'_> {
         &mut self,
         spec: &ChallengeProbe,
         timeout: Duration,
-    ) -> Result<Option<u16>, Ended> {
+    ) -> Result<Option<u16>, EndedProbe> {
         let own = Profile::of(match spec.client {
             ChallengeClient::CertManager => ClientProfile::CertManager,
             ChallengeClient::Boulder => ClientProfile::Boulder,
@@ -36,7 +36,7 @@ impl Probe<'_> {
             timeout: own.timeout.min(timeout),
             ..own
         };
-        let challenge = Challenge {
+        let challenge = ChallengeRequest {
             host: spec.host.to_string(),
             port: spec.port,
             path: spec.path.clone(),
@@ -63,14 +63,14 @@ impl Probe<'_> {
         self.result.times.total = Some(seen.took);
         let (stop, status) = match outcome {
             Outcome::Ok { status } => return Ok(status),
-            Outcome::Failed { phase, kind, status } => (Stop::new(phase, kind), status),
-            Outcome::NotAsked { own } => (Stop::new(Phase::Connect, own), None),
+            Outcome::Failed { phase, kind, status } => (EarlyEnd::new(phase, kind), status),
+            Outcome::NotAsked { own } => (EarlyEnd::new(Phase::Connect, own), None),
         };
         let stop = match seen.detail {
             Some(detail) => stop.because(detail),
             None => stop,
         };
-        Err(Ended { stop, status })
+        Err(EndedProbe { stop, status })
     }
 }
 
@@ -93,7 +93,7 @@ fn without_a_key(outcome: &Outcome) -> Outcome {
     }
 }
 
-fn sight(seen: &Validation) -> ChallengeSight {
+fn sight(seen: &ValidationResult) -> ChallengeSight {
     let mut addresses: Vec<_> = seen
         .resolution
         .iter()

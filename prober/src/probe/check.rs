@@ -5,18 +5,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::response::Parts;
 use parallax_model::{FailureKind, HttpProbe, MustNotAnswer, Phase, TlsExpectation};
 
-use super::Ended;
+use super::EndedProbe;
 use crate::{
     certificate::{CertificateFacts, TlsFacts},
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     http::Exchange,
 };
 
 const DAY: i64 = 24 * 60 * 60;
 
 /// Whether a whole answer is the expected one.
-pub(super) fn answer(spec: &HttpProbe, head: &Parts, exchange: &Exchange) -> Result<(), Stop> {
-    let failed = |kind| Stop::new(Phase::Check, kind);
+pub(super) fn answer(spec: &HttpProbe, head: &Parts, exchange: &Exchange) -> Result<(), EarlyEnd> {
+    let failed = |kind| EarlyEnd::new(Phase::Check, kind);
     if !spec.expect_status.holds(head.status.as_u16()) {
         return Err(failed(FailureKind::Status));
     }
@@ -53,15 +53,15 @@ pub(super) fn contains(body: &[u8], wanted: &[u8]) -> bool {
 
 /// Whether a handshake that verified is the expected one. What is wrong is the front's and not the answer's, so it is
 /// booked in the TLS phase.
-pub(super) fn handshake(expected: &TlsExpectation, facts: &TlsFacts) -> Result<(), Stop> {
+pub(super) fn handshake(expected: &TlsExpectation, facts: &TlsFacts) -> Result<(), EarlyEnd> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
     handshake_at(expected, facts, now)
 }
 
-fn handshake_at(expected: &TlsExpectation, facts: &TlsFacts, now: i64) -> Result<(), Stop> {
-    let failed = |kind, detail: String| Err(Stop::new(Phase::Tls, kind).because(detail));
+fn handshake_at(expected: &TlsExpectation, facts: &TlsFacts, now: i64) -> Result<(), EarlyEnd> {
+    let failed = |kind, detail: String| Err(EarlyEnd::new(Phase::Tls, kind).because(detail));
     if let (Some(least), Some(agreed)) = (expected.min_version, facts.version)
         && agreed < least
     {
@@ -115,20 +115,20 @@ fn left(certificate: &CertificateFacts, now: i64) -> i64 {
 /// Turns the outcome over where the target must not answer.
 pub(super) fn silence(
     wanted: Option<&MustNotAnswer>,
-    ended: Result<Option<u16>, Ended>,
-) -> Result<Option<u16>, Ended> {
+    ended: Result<Option<u16>, EndedProbe>,
+) -> Result<Option<u16>, EndedProbe> {
     let Some(wanted) = wanted else {
         return ended;
     };
     let forbidden = |status| {
-        Err(Ended {
-            stop: Stop::new(Phase::Check, FailureKind::AnsweredThoughForbidden),
+        Err(EndedProbe {
+            stop: EarlyEnd::new(Phase::Check, FailureKind::AnsweredThoughForbidden),
             status,
         })
     };
     match ended {
         Ok(Some(status))
-        | Err(Ended {
+        | Err(EndedProbe {
             status: Some(status), ..
         }) => {
             if wanted.allows_status(status) {
@@ -139,9 +139,9 @@ pub(super) fn silence(
         }
         Ok(None) => forbidden(None),
         Err(failed) => match &failed.stop.fault {
-            Fault::Target(kind) if wanted.allows(kind) => Ok(None),
+            FailureOrigin::Target(kind) if wanted.allows(kind) => Ok(None),
             // Something spoke, whatever it was. Silence of another kind than asked for stays the failure it is.
-            Fault::Target(kind) if spoke(kind) => forbidden(None),
+            FailureOrigin::Target(kind) if spoke(kind) => forbidden(None),
             _ => Err(failed),
         },
     }
@@ -200,8 +200,8 @@ mod tests {
         handshake_at(&expected, &facts(), now)
             .err()
             .map(|stop| match stop.fault {
-                Fault::Target(kind) => kind,
-                Fault::Own(own) => panic!("{own}"),
+                FailureOrigin::Target(kind) => kind,
+                FailureOrigin::Own(own) => panic!("{own}"),
             })
     }
 
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn silence_is_success_only_in_the_way_that_was_asked_for() {
         let wanted: MustNotAnswer = "refused,404".to_owned().try_into().unwrap();
-        let failed = |kind| Err(Stop::new(Phase::Connect, kind).into());
+        let failed = |kind| Err(EarlyEnd::new(Phase::Connect, kind).into());
         let judged = |ended| silence(Some(&wanted), ended).map_err(|ended| ended.stop.fault);
         let forbidden = Err(FailureKind::AnsweredThoughForbidden.into());
         assert_eq!(judged(failed(FailureKind::Refused)), Ok(None));
@@ -250,7 +250,7 @@ mod tests {
         );
         let own = parallax_model::OwnFault::NoPort;
         assert_eq!(
-            judged(Err(Stop::new(Phase::Connect, own).into())),
+            judged(Err(EarlyEnd::new(Phase::Connect, own).into())),
             Err(own.into())
         );
     }

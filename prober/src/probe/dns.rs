@@ -2,15 +2,15 @@
 
 use parallax_model::{DnsAnswer, DnsProbe, DnsTransport, OwnFault, Phase};
 
-use super::{Ended, Probe};
+use super::{EndedProbe, Probe};
 use crate::{
-    classify::Stop,
-    dns::Transport,
-    resolve::{self, Unresolved},
+    classify::EarlyEnd,
+    dns::DnsTransportKind,
+    resolve::{self, UnresolvedName},
 };
 
 impl Probe<'_> {
-    pub(super) async fn dns(&mut self, spec: &DnsProbe) -> Result<(), Ended> {
+    pub(super) async fn dns(&mut self, spec: &DnsProbe) -> Result<(), EndedProbe> {
         let answer = self.asked(spec).await;
         self.laps.book(Phase::Resolve);
         match answer {
@@ -25,19 +25,19 @@ impl Probe<'_> {
         }
     }
 
-    async fn asked(&self, spec: &DnsProbe) -> Result<Option<DnsAnswer>, Unresolved> {
+    async fn asked(&self, spec: &DnsProbe) -> Result<Option<DnsAnswer>, UnresolvedName> {
         let resolver = &self.context.resolver;
         if let Some(manner) = spec.search {
             let found = resolver.lookup(spec.name.as_str(), manner, self.deadline).await?;
             return Ok(found.answer);
         }
         let Some(server) = spec.resolver.or_else(|| resolver.first()) else {
-            let stop = Stop::new(Phase::Resolve, OwnFault::NoResolver);
+            let stop = EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver);
             return Err(stop.because("resolv.conf names no nameserver").into());
         };
         let transport = match spec.transport {
-            DnsTransport::Udp => Transport::Udp,
-            DnsTransport::Tcp => Transport::Tcp,
+            DnsTransport::Udp => DnsTransportKind::Udp,
+            DnsTransport::Tcp => DnsTransportKind::Tcp,
         };
         resolve::question(server, spec.name.as_str(), spec.record, transport, self.deadline)
             .await

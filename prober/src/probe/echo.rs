@@ -1,14 +1,15 @@
 //! Another prober's echo. The answer must name the pod and the node that were meant to be asked.
 
 use parallax_model::{
-    Assignment, Dial, ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, FailureKind, OwnFault, Phase, TargetId,
+    Assignment, DialAddress, ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, FailureKind, OwnFault, Phase,
+    TargetId,
 };
 use url::Url;
 
-use super::{Ended, Probe, leg::Opening};
+use super::{EndedProbe, Probe, leg::ConnectionOpening};
 use crate::{
-    classify::Stop,
-    http::{self, Asking, Exchange, Manner},
+    classify::EarlyEnd,
+    http::{self, Exchange, ExchangeOptions, RequestContent},
     redirect::bracketed,
 };
 
@@ -18,27 +19,33 @@ impl Probe<'_> {
         assignment: &Assignment,
         nonce: &str,
         size: Option<u32>,
-    ) -> Result<Option<u16>, Ended> {
+    ) -> Result<Option<u16>, EndedProbe> {
         let (host, port) = match assignment.dial {
-            Dial::Address(address) => (address.ip().to_string(), address.port()),
-            Dial::Resolve => host_of(&assignment.target)?,
+            DialAddress::Address(address) => (address.ip().to_string(), address.port()),
+            DialAddress::Resolve => host_of(&assignment.target)?,
         };
         let path = match size {
             Some(size) => format!("{ECHO_PATH}?size={size}"),
             None => ECHO_PATH.to_owned(),
         };
-        let mut request = Asking::get(&bracketed(&host, Some(port)), &path).request()?;
+        let mut request = RequestContent::get(&bracketed(&host, Some(port)), &path).request()?;
         let nonce = nonce.parse().map_err(|_| {
-            Stop::new(Phase::Request, OwnFault::Unaskable).because("the nonce cannot be a header value")
+            EarlyEnd::new(Phase::Request, OwnFault::Unaskable).because("the nonce cannot be a header value")
         })?;
         request.headers_mut().insert(ECHO_NONCE_HEADER, nonce);
         let address = self.address(assignment.dial, &host, port).await?;
-        let stream = self.open(address, Opening::default()).await?;
-        let exchange =
-            http::exchange(stream, request, Manner::default(), self.deadline, &mut self.laps).await;
+        let stream = self.open(address, ConnectionOpening::default()).await?;
+        let exchange = http::exchange(
+            stream,
+            request,
+            ExchangeOptions::default(),
+            self.deadline,
+            &mut self.laps,
+        )
+        .await;
         let status = self.finish(&exchange)?.status.as_u16();
-        let wrong = |kind| Ended {
-            stop: Stop::new(Phase::Check, kind),
+        let wrong = |kind| EndedProbe {
+            stop: EarlyEnd::new(Phase::Check, kind),
             status: Some(status),
         };
         if status != 200 {
@@ -78,7 +85,7 @@ impl Probe<'_> {
 }
 
 /// Host and port of an echo that is approached by name: its target says them.
-fn host_of(target: &TargetId) -> Result<(String, u16), Stop> {
+fn host_of(target: &TargetId) -> Result<(String, u16), EarlyEnd> {
     Url::parse(target.as_str())
         .ok()
         .and_then(|url| {
@@ -86,7 +93,7 @@ fn host_of(target: &TargetId) -> Result<(String, u16), Stop> {
             Some((host, url.port_or_known_default()?))
         })
         .ok_or_else(|| {
-            Stop::new(Phase::Resolve, OwnFault::Unaskable)
+            EarlyEnd::new(Phase::Resolve, OwnFault::Unaskable)
                 .because("an echo without an address needs a target like http://HOST:PORT/")
         })
 }

@@ -1,30 +1,34 @@
 //! A request over HTTP, and the redirects behind it. Each hop is a connection of its own whose phases add up.
 
-use parallax_model::{AnswerPrint, Channel, Dial, HttpProbe, HttpVersion, Method, Phase, Scheme};
+use parallax_model::{AnswerPrint, Channel, DialAddress, HttpProbe, HttpVersion, Method, Phase, Scheme};
 use tokio_util::either::Either;
 
-use super::{Ended, Probe, check, leg::Opening, trusted};
+use super::{EndedProbe, Probe, check, leg::ConnectionOpening, trusted};
 use crate::{
-    http::{self, Asking, Exchange, Manner},
-    redirect::{Place, Rules, Trail, keeps_method},
-    result::Hop,
-    tls::{Handshake, digest},
+    http::{self, Exchange, ExchangeOptions, RequestContent},
+    redirect::{FollowRules, RedirectTrail, RequestDestination, keeps_method},
+    result::RedirectHop,
+    tls::{HandshakeOptions, digest},
 };
 
 const H2: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 impl Probe<'_> {
-    pub(super) async fn http(&mut self, dial: Dial, spec: &HttpProbe) -> Result<Option<u16>, Ended> {
+    pub(super) async fn http(
+        &mut self,
+        dial: DialAddress,
+        spec: &HttpProbe,
+    ) -> Result<Option<u16>, EndedProbe> {
         let ended = self.requests(dial, spec).await;
         check::silence(spec.must_not_answer.as_ref(), ended)
     }
 
     /// The request and what it is sent on to; the last answer is the one that is checked.
-    async fn requests(&mut self, dial: Dial, spec: &HttpProbe) -> Result<Option<u16>, Ended> {
-        let mut at = Place::of(spec);
+    async fn requests(&mut self, dial: DialAddress, spec: &HttpProbe) -> Result<Option<u16>, EndedProbe> {
+        let mut at = RequestDestination::of(spec);
         let mut method = spec.method;
-        let mut trail = Trail::begin(&at);
-        let rules = spec.redirects.as_ref().map(|policy| Rules::of(policy, &at));
+        let mut trail = RedirectTrail::begin(&at);
+        let rules = spec.redirects.as_ref().map(|policy| FollowRules::of(policy, &at));
         let mut to = dial;
         let mut own_front = None;
         loop {
@@ -32,7 +36,7 @@ impl Probe<'_> {
             own_front = own_front.or(self.result.front);
             let head = self.finish(&exchange)?;
             let status = head.status.as_u16();
-            let with_status = |stop| Ended {
+            let with_status = |stop| EndedProbe {
                 stop,
                 status: Some(status),
             };
@@ -55,7 +59,7 @@ impl Probe<'_> {
                 check::answer(spec, head, &exchange).map_err(with_status)?;
                 return Ok(Some(status));
             };
-            self.result.hops.push(Hop {
+            self.result.hops.push(RedirectHop {
                 url: at.url(),
                 status,
                 front: self.result.front,
@@ -71,44 +75,49 @@ impl Probe<'_> {
 
     /// A forced address stays forced on its own host, as a user's own connections do who reaches that host there; but
     /// an endpoint's port belongs to the endpoint.
-    fn dial_of_hop(&self, dial: Dial, from: &Place, to: &Place) -> Dial {
+    fn dial_of_hop(
+        &self,
+        dial: DialAddress,
+        from: &RequestDestination,
+        to: &RequestDestination,
+    ) -> DialAddress {
         match dial {
-            Dial::Address(mut address) if from.host.eq_ignore_ascii_case(&to.host) => {
+            DialAddress::Address(mut address) if from.host.eq_ignore_ascii_case(&to.host) => {
                 if from.port != to.port {
                     if self.channel == Channel::Direct {
-                        return Dial::Resolve;
+                        return DialAddress::Resolve;
                     }
                     address.set_port(to.port);
                 }
-                Dial::Address(address)
+                DialAddress::Address(address)
             }
-            _ => Dial::Resolve,
+            _ => DialAddress::Resolve,
         }
     }
 
     async fn request(
         &mut self,
-        dial: Dial,
-        at: &Place,
+        dial: DialAddress,
+        at: &RequestDestination,
         method: Method,
         spec: &HttpProbe,
-    ) -> Result<Exchange, Ended> {
+    ) -> Result<Exchange, EndedProbe> {
         let authority = at.authority();
         let body = spec.body.as_deref().map(|body| {
             let kind = spec.content_type.as_deref();
             (kind.unwrap_or("application/octet-stream"), body)
         });
-        let asking = Asking {
+        let asking = RequestContent {
             method,
             body: body.filter(|_| method == Method::Post),
             close: !spec.keep_alive,
-            ..Asking::get(&authority, &at.path)
+            ..RequestContent::get(&authority, &at.path)
         };
         let request = asking.request()?;
         let again = spec
             .keep_alive
             .then(|| {
-                Asking {
+                RequestContent {
                     close: true,
                     ..asking
                 }
@@ -117,9 +126,9 @@ impl Probe<'_> {
             .transpose()?;
         let address = self.address(dial, &at.host, at.port).await?;
         let http2 = spec.version == HttpVersion::Http2 && at.scheme == Scheme::Https;
-        let opening = Opening {
+        let opening = ConnectionOpening {
             proxy_header: self.proxy_header(spec.proxy_header),
-            tls: (at.scheme == Scheme::Https).then_some(Handshake {
+            tls: (at.scheme == Scheme::Https).then_some(HandshakeOptions {
                 host: &at.host,
                 alpn: if http2 { H2 } else { &[] },
                 verify: !spec.any_certificate,
@@ -128,7 +137,7 @@ impl Probe<'_> {
             expect_tls: spec.expect_tls.as_ref(),
         };
         let stream = self.open(address, opening).await?;
-        let manner = Manner {
+        let manner = ExchangeOptions {
             most: spec.max_body,
             again,
             reading: None,

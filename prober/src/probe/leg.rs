@@ -9,39 +9,39 @@ use tokio_util::either::Either;
 use super::check;
 use crate::{
     certificate::TlsFacts,
-    classify::Stop,
-    clock::{Deadline, Passed},
+    classify::EarlyEnd,
+    clock::{Deadline, DeadlineExceeded},
     connect::{self, Stream},
-    context::Context,
-    laps::Laps,
+    context::ProbeContext,
+    laps::PhaseTimer,
     proxy_header,
-    tls::Handshake,
+    tls::HandshakeOptions,
 };
 
 /// What a connection is opened with.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Opening<'a> {
+pub(crate) struct ConnectionOpening<'a> {
     pub(crate) proxy_header: Option<ProxyHeader>,
-    pub(crate) tls: Option<Handshake<'a>>,
+    pub(crate) tls: Option<HandshakeOptions<'a>>,
     pub(crate) expect_tls: Option<&'a TlsExpectation>,
 }
 
 /// What was learnt of it, as far as it got.
 #[derive(Debug, Default)]
-pub(crate) struct Leg {
+pub(crate) struct ConnectionLeg {
     pub(crate) tls: Option<TlsFacts>,
 }
 
-impl Leg {
+impl ConnectionLeg {
     /// Opens a connection to one address. Never tries another one.
     pub(crate) async fn open(
         &mut self,
-        context: &Context,
+        context: &ProbeContext,
         address: SocketAddr,
-        opening: Opening<'_>,
+        opening: ConnectionOpening<'_>,
         deadline: Deadline,
-        laps: &mut Laps,
-    ) -> Result<Stream, Stop> {
+        laps: &mut PhaseTimer,
+    ) -> Result<Stream, EarlyEnd> {
         let attempt = connect::connect(address, deadline).await;
         laps.book_until(Phase::Connect, attempt.ended);
         // The kernel's own measure speaks of one handshake: the first one, that with the target's front.
@@ -70,15 +70,15 @@ impl Leg {
             .first()
             .is_some_and(|wanted| agreed != Some(wanted))
         {
-            return Err(Stop::new(Phase::Tls, FailureKind::TlsProtocol)
+            return Err(EarlyEnd::new(Phase::Tls, FailureKind::TlsProtocol)
                 .because("the server did not agree to HTTP/2 in the handshake (ALPN)"));
         }
         Ok(Either::Right(stream))
     }
 }
 
-async fn announce(tcp: &mut TcpStream, header: ProxyHeader, deadline: Deadline) -> Result<(), Stop> {
-    let failed = |error: std::io::Error| Stop::io(Phase::ProxyHeader, &error);
+async fn announce(tcp: &mut TcpStream, header: ProxyHeader, deadline: Deadline) -> Result<(), EarlyEnd> {
+    let failed = |error: std::io::Error| EarlyEnd::io(Phase::ProxyHeader, &error);
     let line = proxy_header::v1(
         header,
         tcp.local_addr().map_err(failed)?,
@@ -86,6 +86,6 @@ async fn announce(tcp: &mut TcpStream, header: ProxyHeader, deadline: Deadline) 
     );
     match deadline.bound(tcp.write_all(line.as_bytes())).await {
         Ok(sent) => sent.map_err(failed),
-        Err(Passed) => Err(Stop::timeout(Phase::ProxyHeader)),
+        Err(DeadlineExceeded) => Err(EarlyEnd::timeout(Phase::ProxyHeader)),
     }
 }

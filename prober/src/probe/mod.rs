@@ -17,19 +17,19 @@ use std::{
 };
 
 use parallax_model::{
-    Assignment, Channel, Dial, FailureKind, Front, Outcome, OwnFault, Phase, PodName, ProbeSpec, ProxyHeader,
-    RootCertificates, Scope, SearchManner,
+    Assignment, Channel, DialAddress, FailureKind, Front, Outcome, OwnFault, Phase, PodName, ProbeSpec,
+    ProxyHeader, RootCertificates, Scope, SearchManner,
 };
 use rustls::pki_types::CertificateDer;
 
-use self::leg::{Leg, Opening};
+use self::leg::{ConnectionLeg, ConnectionOpening};
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     connect::Stream,
-    context::Context,
+    context::ProbeContext,
     http::Exchange,
-    laps::Laps,
+    laps::PhaseTimer,
     result::{AnswerFacts, ProbeResult},
     text::tamed,
 };
@@ -40,7 +40,7 @@ pub const SERVED_BY_HEADERS: &[&str] = &["parallax-pod"];
 
 /// Makes one probe. Never fails itself: whatever happens is the result's outcome. Dropping the future closes the
 /// socket.
-pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
+pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult {
     let start = Instant::now();
     let mut probe = Probe {
         context,
@@ -48,7 +48,7 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
         deadline: Deadline::after(start, assignment.timeout.into()),
         search: assignment.probe.search(),
         scope: assignment.probe.scope(),
-        laps: Laps::start(),
+        laps: PhaseTimer::start(),
         result: ProbeResult::begin(assignment, context.clock.at(start)),
     };
     let ended = match &assignment.probe {
@@ -63,7 +63,9 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
     // What is not booked yet belongs to the phase it ended in.
     match &ended {
         Ok(_) if checked(&assignment.probe) => probe.laps.book(Phase::Check),
-        Err(Ended { stop, .. }) if matches!(stop.fault, Fault::Target(_)) && timed(&assignment.probe) => {
+        Err(EndedProbe { stop, .. })
+            if matches!(stop.fault, FailureOrigin::Target(_)) && timed(&assignment.probe) =>
+        {
             probe.laps.book(stop.phase);
         }
         _ => {}
@@ -75,7 +77,7 @@ pub async fn run(assignment: &Assignment, context: &Context) -> ProbeResult {
     result.times.total = told.or(result.times.total);
     result.outcome = match ended {
         Ok(status) => Outcome::Ok { status },
-        Err(Ended { stop, status }) => {
+        Err(EndedProbe { stop, status }) => {
             result.detail = stop.detail.as_deref().map(tamed);
             stop.outcome(status)
         }
@@ -103,51 +105,57 @@ fn trusted(roots: Option<&RootCertificates>) -> &[CertificateDer<'static>] {
 }
 
 /// A probe that ended before its end.
-struct Ended {
-    stop: Stop,
+struct EndedProbe {
+    stop: EarlyEnd,
     status: Option<u16>,
 }
 
-impl From<Stop> for Ended {
-    fn from(stop: Stop) -> Self {
+impl From<EarlyEnd> for EndedProbe {
+    fn from(stop: EarlyEnd) -> Self {
         Self { stop, status: None }
     }
 }
 
 struct Probe<'a> {
-    context: &'a Context,
+    context: &'a ProbeContext,
     channel: Channel,
     deadline: Deadline,
     search: SearchManner,
     scope: Option<&'a Scope>,
-    laps: Laps,
+    laps: PhaseTimer,
     result: ProbeResult,
 }
 
 impl Probe<'_> {
     /// The address to connect to: the forced one, or the first the name resolves to. One address a probe: a dead one
     /// is never hidden behind a live one.
-    async fn address(&mut self, dial: Dial, host: &str, port: u16) -> Result<SocketAddr, Stop> {
+    async fn address(&mut self, dial: DialAddress, host: &str, port: u16) -> Result<SocketAddr, EarlyEnd> {
         self.laps.set_out();
         match dial {
-            Dial::Address(address) => Ok(address),
-            Dial::Resolve => Ok(SocketAddr::new(self.resolve(host).await?, port)),
+            DialAddress::Address(address) => Ok(address),
+            DialAddress::Resolve => Ok(SocketAddr::new(self.resolve(host).await?, port)),
         }
     }
 
     /// Opens a connection; its phases add to those of connections before it.
-    async fn open(&mut self, address: SocketAddr, opening: Opening<'_>) -> Result<Stream, Stop> {
+    async fn open(
+        &mut self,
+        address: SocketAddr,
+        opening: ConnectionOpening<'_>,
+    ) -> Result<Stream, EarlyEnd> {
         // The one place where connections begin: whatever name or redirect led here. Nothing else about the address is
         // said or asked (no TTL evidence either).
         if let Some(why) = self.scope.and_then(|scope| scope.refuses(address.ip())) {
-            return Err(Stop::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
-                "{} is {}, which may not be asked for",
-                address.ip(),
-                why.words()
-            )));
+            return Err(
+                EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
+                    "{} is {}, which may not be asked for",
+                    address.ip(),
+                    why.words()
+                )),
+            );
         }
         self.result.front = Some(Front::tcp(address));
-        let mut leg = Leg::default();
+        let mut leg = ConnectionLeg::default();
         let opened = leg
             .open(self.context, address, opening, self.deadline, &mut self.laps)
             .await;
@@ -157,12 +165,12 @@ impl Probe<'_> {
         opened
     }
 
-    async fn resolve(&mut self, host: &str) -> Result<IpAddr, Stop> {
+    async fn resolve(&mut self, host: &str) -> Result<IpAddr, EarlyEnd> {
         let resolver = &self.context.resolver;
         let found = resolver.lookup(host, self.search, self.deadline).await;
         let (answer, first) = match found {
             Ok(name) => {
-                let none = Stop::new(Phase::Resolve, FailureKind::NoAddress);
+                let none = EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress);
                 (name.answer, name.addresses.first().copied().ok_or(none))
             }
             Err(nowhere) => (nowhere.answer.map(|answer| *answer), Err(nowhere.stop)),
@@ -184,7 +192,7 @@ impl Probe<'_> {
     }
 
     /// The head of an exchange that came to its end.
-    fn finish<'e>(&mut self, exchange: &'e Exchange) -> Result<&'e ::http::response::Parts, Ended> {
+    fn finish<'e>(&mut self, exchange: &'e Exchange) -> Result<&'e ::http::response::Parts, EndedProbe> {
         self.result.answer = exchange
             .head
             .as_ref()
@@ -193,12 +201,12 @@ impl Probe<'_> {
             self.result.entry = Some(pod);
         }
         match (&exchange.stop, &exchange.head) {
-            (Some(stop), _) => Err(Ended {
+            (Some(stop), _) => Err(EndedProbe {
                 stop: stop.clone(),
                 status: exchange.status(),
             }),
             (None, Some(head)) => Ok(head),
-            (None, None) => Err(Stop::new(Phase::FirstByte, FailureKind::Eof).into()),
+            (None, None) => Err(EarlyEnd::new(Phase::FirstByte, FailureKind::Eof).into()),
         }
     }
 }

@@ -5,9 +5,9 @@ use parallax_model::{
     dns::{NameSight, NamesProbe, RecordAnswer},
 };
 
-use super::{Ended, Probe};
+use super::{EndedProbe, Probe};
 use crate::{
-    classify::Stop,
+    classify::EarlyEnd,
     names::{Viewers, within},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 const MOST: usize = 4;
 
 impl Probe<'_> {
-    pub(super) async fn names(&mut self, spec: &NamesProbe) -> Result<Option<u16>, Ended> {
+    pub(super) async fn names(&mut self, spec: &NamesProbe) -> Result<Option<u16>, EndedProbe> {
         self.laps.set_out();
         let own = self.context.resolver.conf().servers.clone();
         let viewers = Viewers {
@@ -26,7 +26,7 @@ impl Probe<'_> {
             scope: spec.scope.clone(),
         };
         if viewers.own.is_empty() && viewers.public.is_empty() {
-            let stop = Stop::new(Phase::Resolve, OwnFault::NoResolver);
+            let stop = EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver);
             return Err(stop
                 .because("resolv.conf names no nameserver, and no public resolver is configured")
                 .into());
@@ -36,7 +36,7 @@ impl Probe<'_> {
         let silent = nobody_answered(&sight);
         self.result.names = Some(Box::new(sight));
         match silent {
-            Some(kind) => Err(Stop::new(Phase::Resolve, kind).into()),
+            Some(kind) => Err(EarlyEnd::new(Phase::Resolve, kind).into()),
             None => Ok(None),
         }
     }

@@ -2,17 +2,21 @@
 
 use std::io;
 
-use parallax_model::{Dial, FailureKind, Phase, TcpProbe};
+use parallax_model::{DialAddress, FailureKind, Phase, TcpProbe};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Ended, Probe, check, leg::Opening, trusted};
-use crate::{classify::Stop, clock::Passed, connect::Stream, tls::Handshake};
+use super::{EndedProbe, Probe, check, leg::ConnectionOpening, trusted};
+use crate::{classify::EarlyEnd, clock::DeadlineExceeded, connect::Stream, tls::HandshakeOptions};
 
 /// How much of what a server sends is looked at.
 const HEARD: usize = 4096;
 
 impl Probe<'_> {
-    pub(super) async fn tcp(&mut self, dial: Dial, spec: &TcpProbe) -> Result<Option<u16>, Ended> {
+    pub(super) async fn tcp(
+        &mut self,
+        dial: DialAddress,
+        spec: &TcpProbe,
+    ) -> Result<Option<u16>, EndedProbe> {
         let ended = self.talk(dial, spec).await;
         check::silence(
             spec.must_not_answer.as_ref(),
@@ -20,11 +24,11 @@ impl Probe<'_> {
         )
     }
 
-    async fn talk(&mut self, dial: Dial, spec: &TcpProbe) -> Result<(), Stop> {
+    async fn talk(&mut self, dial: DialAddress, spec: &TcpProbe) -> Result<(), EarlyEnd> {
         let address = self.address(dial, spec.host.as_str(), spec.port).await?;
-        let opening = Opening {
+        let opening = ConnectionOpening {
             proxy_header: self.proxy_header(spec.proxy_header),
-            tls: spec.tls.then_some(Handshake {
+            tls: spec.tls.then_some(HandshakeOptions {
                 host: spec.host.as_str(),
                 alpn: &[],
                 verify: !spec.any_certificate,
@@ -34,14 +38,14 @@ impl Probe<'_> {
         };
         let mut stream = self.open(address, opening).await?;
         if let Some(bytes) = &spec.send {
-            let failed = |error: io::Error| Stop::io(Phase::Request, &error);
+            let failed = |error: io::Error| EarlyEnd::io(Phase::Request, &error);
             let sending = async {
                 stream.write_all(bytes.as_bytes()).await?;
                 stream.flush().await
             };
             match self.deadline.bound(sending).await {
                 Ok(sent) => sent.map_err(failed)?,
-                Err(Passed) => return Err(Stop::timeout(Phase::Request)),
+                Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
             }
             self.laps.book(Phase::Request);
         }
@@ -52,7 +56,7 @@ impl Probe<'_> {
     }
 
     /// Reads until the expected bytes are there, or cannot come any more.
-    async fn hear(&mut self, stream: &mut Stream, expected: &[u8]) -> Result<(), Stop> {
+    async fn hear(&mut self, stream: &mut Stream, expected: &[u8]) -> Result<(), EarlyEnd> {
         let mut heard = Vec::new();
         let mut buffer = [0; 1024];
         let ended = loop {
@@ -63,10 +67,10 @@ impl Probe<'_> {
             };
             let got = match self.deadline.bound(stream.read(&mut buffer)).await {
                 Ok(Ok(got)) => got,
-                Ok(Err(error)) => break Err(Stop::io(phase, &error)),
-                Err(Passed) if heard.is_empty() => break Err(Stop::timeout(Phase::FirstByte)),
+                Ok(Err(error)) => break Err(EarlyEnd::io(phase, &error)),
+                Err(DeadlineExceeded) if heard.is_empty() => break Err(EarlyEnd::timeout(Phase::FirstByte)),
                 // It spoke, and did not say what was expected.
-                Err(Passed) => break Err(Stop::new(Phase::Check, FailureKind::WrongBody)),
+                Err(DeadlineExceeded) => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
             };
             if heard.is_empty() && got > 0 {
                 self.laps.book(Phase::FirstByte);
@@ -76,9 +80,9 @@ impl Probe<'_> {
                 break Ok(());
             }
             match got {
-                0 if heard.is_empty() => break Err(Stop::new(Phase::FirstByte, FailureKind::Eof)),
-                0 => break Err(Stop::new(Phase::Check, FailureKind::WrongBody)),
-                _ if heard.len() >= HEARD => break Err(Stop::new(Phase::Check, FailureKind::WrongBody)),
+                0 if heard.is_empty() => break Err(EarlyEnd::new(Phase::FirstByte, FailureKind::Eof)),
+                0 => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
+                _ if heard.len() >= HEARD => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
                 _ => {}
             }
         };

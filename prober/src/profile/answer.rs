@@ -8,8 +8,8 @@ use parallax_model::{FailureKind, Phase};
 
 use super::Profile;
 use crate::{
-    classify::Stop,
-    http::{KEPT, Reading},
+    classify::EarlyEnd,
+    http::{BodyReading, KEPT},
     redirect::{CODES, location},
 };
 
@@ -20,23 +20,23 @@ const MOST: u64 = 1024 * 1024;
 const SKIMMED: u64 = 2 << 10;
 
 /// What of an answer is read.
-pub(super) fn reading(profile: &Profile, head: &Parts) -> Reading {
+pub(super) fn reading(profile: &Profile, head: &Parts) -> BodyReading {
     if CODES.contains(&head.status.as_u16()) && location(head).is_some() {
-        return Reading::Skimmed(SKIMMED);
+        return BodyReading::Skimmed(SKIMMED);
     }
     if head.status != 200 && !profile.body.before_status {
-        return Reading::Nothing;
+        return BodyReading::Nothing;
     }
     match profile.body.most {
         // How much comes of it is known once it is decompressed.
-        Some(_) if compressed(profile, head) => Reading::Upto(KEPT as u64),
-        Some(most) => Reading::Upto(most + 1),
-        None => Reading::Upto(MOST),
+        Some(_) if compressed(profile, head) => BodyReading::Upto(KEPT as u64),
+        Some(most) => BodyReading::Upto(most + 1),
+        None => BodyReading::Upto(MOST),
     }
 }
 
 /// The content as the client sees it. `whole` says that nothing of what came was left out.
-pub(super) fn content(profile: &Profile, head: &Parts, kept: Vec<u8>) -> Result<Vec<u8>, Stop> {
+pub(super) fn content(profile: &Profile, head: &Parts, kept: Vec<u8>) -> Result<Vec<u8>, EarlyEnd> {
     if !compressed(profile, head) || kept.is_empty() {
         return Ok(kept);
     }
@@ -44,7 +44,9 @@ pub(super) fn content(profile: &Profile, head: &Parts, kept: Vec<u8>) -> Result<
     GzDecoder::new(kept.as_slice())
         .take(profile.body.most.map_or(MOST, |most| most + 1))
         .read_to_end(&mut plain)
-        .map_err(|error| Stop::new(Phase::Body, FailureKind::BodyCut).because(format!("gzip: {error}")))?;
+        .map_err(|error| {
+            EarlyEnd::new(Phase::Body, FailureKind::BodyCut).because(format!("gzip: {error}"))
+        })?;
     Ok(plain)
 }
 
@@ -63,8 +65,8 @@ pub(super) fn judged(
     content: &[u8],
     whole: bool,
     expected: &str,
-) -> Result<(), Stop> {
-    let failed = |kind| Stop::new(Phase::Check, kind);
+) -> Result<(), EarlyEnd> {
+    let failed = |kind| EarlyEnd::new(Phase::Check, kind);
     if status != 200 {
         return Err(failed(FailureKind::Status));
     }

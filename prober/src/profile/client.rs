@@ -10,23 +10,23 @@ use tokio::time;
 
 use super::{
     AddressRule, ClientProfile, Profile, answer,
-    problem::{self, Problem, Scene},
+    problem::{self, AcmeProblem, FetchStage},
 };
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
-    context::Context,
-    http::{self, Asking, Exchange, Manner},
-    laps::Laps,
-    redirect::{Place, Refusal, Trail, bracketed, location, written},
+    context::ProbeContext,
+    http::{self, Exchange, ExchangeOptions, RequestContent},
+    laps::PhaseTimer,
+    redirect::{RedirectRefusal, RedirectTrail, RequestDestination, bracketed, location, written},
     resolution::{Resolution, ResolverChoice},
-    result::Hop,
+    result::RedirectHop,
     text::tamed,
 };
 
 /// What is fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Challenge {
+pub struct ChallengeRequest {
     /// The name to be certified.
     pub host: String,
     /// Port of the first request; 80 but for tests.
@@ -39,14 +39,14 @@ pub struct Challenge {
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Validation {
+pub struct ValidationResult {
     /// What became of it. Of several passes, the first that failed, or the last.
     pub outcome: Outcome,
     /// What a library or the kernel said of a failure: bounded, without control characters.
     pub detail: Option<String>,
     /// The failure as the certificate authority itself would report it; absent for a success, for a client that is none,
     /// and for a fault of this machine.
-    pub problem: Option<Problem>,
+    pub problem: Option<AcmeProblem>,
     /// Passes that succeeded.
     pub passes: u32,
     /// What the challenge's own name resolved to in the last pass.
@@ -55,7 +55,7 @@ pub struct Validation {
     /// client never misses shows here.
     pub dials: Vec<DialTried>,
     /// The redirects that were followed in the last pass.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<RedirectHop>,
     /// Time of all passes, without the pauses.
     pub took: Micros,
 }
@@ -87,26 +87,26 @@ const SOON: u32 = 4;
 /// Fetches a challenge by a client's rules, as often as that client does. Never fails itself.
 pub async fn validate(
     profile: &Profile,
-    challenge: &Challenge,
+    challenge: &ChallengeRequest,
     choice: &ResolverChoice,
-    context: &Context,
-) -> Validation {
+    context: &ProbeContext,
+) -> ValidationResult {
     validate_within(profile, challenge, choice, None, context).await
 }
 
 /// As [`validate`], and no connection leaves a scope, whatever name or redirect leads out of it.
 pub(crate) async fn validate_within(
     profile: &Profile,
-    challenge: &Challenge,
+    challenge: &ChallengeRequest,
     choice: &ResolverChoice,
     scope: Option<&Scope>,
-    context: &Context,
-) -> Validation {
+    context: &ProbeContext,
+) -> ValidationResult {
     let mut passes = 0;
     let mut took = Duration::ZERO;
     loop {
         let begun = Instant::now();
-        let mut fetch = Fetch::begin(profile, challenge, choice, scope, context);
+        let mut fetch = ChallengeFetch::begin(profile, challenge, choice, scope, context);
         let ended = fetch.fetch(challenge).await;
         took += begun.elapsed();
         passes += u32::from(ended.is_ok());
@@ -117,7 +117,7 @@ pub(crate) async fn validate_within(
         }
         let (outcome, detail, problem) = match ended {
             Ok(status) => (Outcome::Ok { status: Some(status) }, None, None),
-            Err(Failed {
+            Err(FailedFetch {
                 stop,
                 status,
                 refusal,
@@ -128,7 +128,7 @@ pub(crate) async fn validate_within(
                 (stop.outcome(status), detail, problem)
             }
         };
-        return Validation {
+        return ValidationResult {
             outcome,
             detail,
             problem,
@@ -142,14 +142,14 @@ pub(crate) async fn validate_within(
 }
 
 /// A fetch that ended before its end.
-struct Failed {
-    stop: Stop,
+struct FailedFetch {
+    stop: EarlyEnd,
     status: Option<u16>,
-    refusal: Option<Refusal>,
+    refusal: Option<RedirectRefusal>,
 }
 
-impl From<Stop> for Failed {
-    fn from(stop: Stop) -> Self {
+impl From<EarlyEnd> for FailedFetch {
+    fn from(stop: EarlyEnd) -> Self {
         Self {
             stop,
             status: None,
@@ -158,28 +158,28 @@ impl From<Stop> for Failed {
     }
 }
 
-pub(super) struct Fetch<'a> {
+pub(super) struct ChallengeFetch<'a> {
     pub(super) profile: &'a Profile,
     pub(super) choice: &'a ResolverChoice,
     pub(super) scope: Option<&'a Scope>,
-    pub(super) context: &'a Context,
+    pub(super) context: &'a ProbeContext,
     pub(super) deadline: Deadline,
     pub(super) dials: Vec<DialTried>,
-    pub(super) scene: Scene,
-    hops: Vec<Hop>,
+    pub(super) scene: FetchStage,
+    hops: Vec<RedirectHop>,
     /// What the challenge's own name led to.
     first: Option<Resolution>,
     /// Kept over a fallback to IPv4, as Boulder keeps its records: a redirect seen before is then a loop.
-    trail: Trail,
+    trail: RedirectTrail,
 }
 
-impl<'a> Fetch<'a> {
+impl<'a> ChallengeFetch<'a> {
     fn begin(
         profile: &'a Profile,
-        challenge: &Challenge,
+        challenge: &ChallengeRequest,
         choice: &'a ResolverChoice,
         scope: Option<&'a Scope>,
-        context: &'a Context,
+        context: &'a ProbeContext,
     ) -> Self {
         let place = place(challenge);
         let authority = first_authority(profile, &place);
@@ -190,19 +190,19 @@ impl<'a> Fetch<'a> {
             context,
             deadline: Deadline::within(profile.timeout),
             dials: Vec::new(),
-            scene: Scene {
+            scene: FetchStage {
                 first_url: url(&place, &authority),
                 url: url(&place, &authority),
                 expected: challenge.expected.clone(),
-                ..Scene::default()
+                ..FetchStage::default()
             },
             hops: Vec::new(),
             first: None,
-            trail: Trail::begin(&place),
+            trail: RedirectTrail::begin(&place),
         }
     }
 
-    async fn fetch(&mut self, challenge: &Challenge) -> Result<u16, Failed> {
+    async fn fetch(&mut self, challenge: &ChallengeRequest) -> Result<u16, FailedFetch> {
         let first = place(challenge);
         let dialling = self.dialling();
         let found = self.resolve(&first.host, dialling).await;
@@ -234,11 +234,11 @@ impl<'a> Fetch<'a> {
     /// From the first URL along the redirects to the answer that counts.
     async fn walk(
         &mut self,
-        first: &Place,
+        first: &RequestDestination,
         addresses: &[IpAddr],
         mut dialling: Deadline,
-        challenge: &Challenge,
-    ) -> Result<u16, Failed> {
+        challenge: &ChallengeRequest,
+    ) -> Result<u16, FailedFetch> {
         self.scene.url.clone_from(&self.scene.first_url);
         let rules = self.profile.rules();
         let mut at = first.clone();
@@ -248,7 +248,7 @@ impl<'a> Fetch<'a> {
             self.scene.location = None;
             let exchange = self.get(&at, &authority, &addresses, dialling).await?;
             let status = exchange.status();
-            let with = |stop| Failed {
+            let with = |stop| FailedFetch {
                 stop,
                 status,
                 refusal: None,
@@ -263,11 +263,11 @@ impl<'a> Fetch<'a> {
                 return Err(with(stop));
             }
             let Some(head) = exchange.head else {
-                return Err(Stop::new(Phase::FirstByte, FailureKind::Eof).into());
+                return Err(EarlyEnd::new(Phase::FirstByte, FailureKind::Eof).into());
             };
             let next = self.trail.next(&at, &head, &rules);
             self.scene.location = location(&head).map(std::borrow::Cow::into_owned);
-            let next = next.map_err(|refused| Failed {
+            let next = next.map_err(|refused| FailedFetch {
                 refusal: Some(refused.why.clone()),
                 ..with(refused.into())
             })?;
@@ -279,13 +279,13 @@ impl<'a> Fetch<'a> {
                 self.scene.content = content;
                 return judged.map(|()| status).map_err(with);
             };
-            self.hops.push(Hop {
+            self.hops.push(RedirectHop {
                 url: at.url(),
                 status: head.status.as_u16(),
                 front: None,
             });
             if self.deadline.left().is_zero() {
-                return Err(Stop::timeout(Phase::Connect).into());
+                return Err(EarlyEnd::timeout(Phase::Connect).into());
             }
             at = next;
             self.scene.url = match self.scene.location.as_deref().and_then(written) {
@@ -305,34 +305,34 @@ impl<'a> Fetch<'a> {
 
     async fn get(
         &mut self,
-        at: &Place,
+        at: &RequestDestination,
         authority: &str,
         addresses: &[IpAddr],
         dialling: Deadline,
-    ) -> Result<Exchange, Stop> {
-        let asking = Asking {
+    ) -> Result<Exchange, EarlyEnd> {
+        let asking = RequestContent {
             user_agent: self.profile.user_agent,
             accept: self.profile.accept,
             gzip: self.profile.gzip,
-            ..Asking::get(authority, &at.path)
+            ..RequestContent::get(authority, &at.path)
         };
         let request = asking.request()?;
         let tcp = self.dial(at, addresses, dialling).await?;
         let stream = self.secured(at, tcp).await?;
         let reading = |head: &::http::response::Parts| answer::reading(self.profile, head);
-        let manner = Manner {
+        let manner = ExchangeOptions {
             reading: Some(&reading),
-            ..Manner::default()
+            ..ExchangeOptions::default()
         };
-        Ok(http::exchange(stream, request, manner, self.deadline, &mut Laps::start()).await)
+        Ok(http::exchange(stream, request, manner, self.deadline, &mut PhaseTimer::start()).await)
     }
 }
 
 /// To these clients an answer begins with its whole head: what breaks off before is no answer.
-fn headless(stop: Stop) -> Stop {
+fn headless(stop: EarlyEnd) -> EarlyEnd {
     let kind = match &stop.fault {
-        Fault::Target(FailureKind::BodyStalled) => FailureKind::FirstByteTimeout,
-        Fault::Target(FailureKind::BodyCut)
+        FailureOrigin::Target(FailureKind::BodyStalled) => FailureKind::FirstByteTimeout,
+        FailureOrigin::Target(FailureKind::BodyCut)
             if stop
                 .detail
                 .as_deref()
@@ -340,18 +340,18 @@ fn headless(stop: Stop) -> Stop {
         {
             FailureKind::Reset
         }
-        Fault::Target(FailureKind::BodyCut) => FailureKind::Eof,
+        FailureOrigin::Target(FailureKind::BodyCut) => FailureKind::Eof,
         _ => return stop,
     };
-    Stop {
+    EarlyEnd {
         phase: Phase::FirstByte,
         fault: kind.into(),
         ..stop
     }
 }
 
-fn place(challenge: &Challenge) -> Place {
-    Place {
+fn place(challenge: &ChallengeRequest) -> RequestDestination {
+    RequestDestination {
         scheme: Scheme::Http,
         host: challenge.host.clone(),
         port: challenge.port,
@@ -359,7 +359,7 @@ fn place(challenge: &Challenge) -> Place {
     }
 }
 
-fn first_authority(profile: &Profile, first: &Place) -> String {
+fn first_authority(profile: &Profile, first: &RequestDestination) -> String {
     if profile.host_with_port {
         bracketed(&first.host, Some(first.port))
     } else {
@@ -367,6 +367,6 @@ fn first_authority(profile: &Profile, first: &Place) -> String {
     }
 }
 
-fn url(at: &Place, authority: &str) -> String {
+fn url(at: &RequestDestination, authority: &str) -> String {
     format!("{}://{authority}{}", at.scheme, at.path)
 }

@@ -12,14 +12,14 @@ use tokio::{net::TcpStream, time};
 
 use super::{
     AddressRule,
-    client::{DialOutcome, DialTried, Fetch},
+    client::{ChallengeFetch, DialOutcome, DialTried},
 };
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     connect::{self, Stream},
-    redirect::Place,
-    tls::Handshake,
+    redirect::RequestDestination,
+    tls::HandshakeOptions,
 };
 
 /// How long the one family has before the other one is tried beside it (Go's `FallbackDelay`).
@@ -30,27 +30,27 @@ const LEAST: Duration = Duration::from_secs(2);
 
 /// What all addresses of one dial have in common.
 #[derive(Debug, Clone, Copy)]
-struct Dialling<'a> {
+struct DialContext<'a> {
     port: u16,
     deadline: Deadline,
     scope: Option<&'a Scope>,
 }
 
-type Dialled = (Vec<DialTried>, Result<TcpStream, Stop>);
+type DialResult = (Vec<DialTried>, Result<TcpStream, EarlyEnd>);
 
-impl Fetch<'_> {
+impl ChallengeFetch<'_> {
     /// Connects as the profile says; every address that was tried is kept.
     pub(super) async fn dial(
         &mut self,
-        at: &Place,
+        at: &RequestDestination,
         addresses: &[IpAddr],
         deadline: Deadline,
-    ) -> Result<TcpStream, Stop> {
+    ) -> Result<TcpStream, EarlyEnd> {
         let deadline = match self.profile.dial_timeout {
             Some(timeout) => deadline.at_most(timeout),
             None => deadline,
         };
-        let dialling = Dialling {
+        let dialling = DialContext {
             port: at.port,
             deadline,
             scope: self.scope,
@@ -67,7 +67,7 @@ impl Fetch<'_> {
     }
 
     /// Shakes hands where the scheme wants it. After a redirect nobody of them verifies the certificate.
-    pub(super) async fn secured(&self, at: &Place, tcp: TcpStream) -> Result<Stream, Stop> {
+    pub(super) async fn secured(&self, at: &RequestDestination, tcp: TcpStream) -> Result<Stream, EarlyEnd> {
         if at.scheme == Scheme::Http {
             return Ok(Stream::Left(tcp));
         }
@@ -75,7 +75,7 @@ impl Fetch<'_> {
             Some(timeout) => self.deadline.at_most(timeout),
             None => self.deadline,
         };
-        let handshake = Handshake {
+        let handshake = HandshakeOptions {
             host: &at.host,
             alpn: &[],
             verify: false,
@@ -87,7 +87,7 @@ impl Fetch<'_> {
 }
 
 /// IPv6 first, IPv4 beside it after the head start or as soon as IPv6 has failed.
-async fn race(dialling: Dialling<'_>, addresses: &[IpAddr]) -> Dialled {
+async fn race(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
     let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| address.is_ipv6());
     let (first, second) = if v6.is_empty() { (v4, v6) } else { (v6, v4) };
     let mut lead = pin!(one_after_the_other(dialling, &first));
@@ -106,15 +106,15 @@ async fn race(dialling: Dialling<'_>, addresses: &[IpAddr]) -> Dialled {
 }
 
 /// Each address has its share of the time that is left.
-async fn one_after_the_other(dialling: Dialling<'_>, addresses: &[IpAddr]) -> Dialled {
+async fn one_after_the_other(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
     let deadline = dialling.deadline;
     let mut tried = Vec::new();
-    let mut ended = Err(Stop::new(Phase::Resolve, FailureKind::NoAddress));
+    let mut ended = Err(EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress));
     for (n, address) in addresses.iter().enumerate() {
         let address = SocketAddr::new(*address, dialling.port);
         if deadline.left().is_zero() {
             // Even a connection that would stand at once comes too late.
-            ended = Err(Stop::timeout(Phase::Connect));
+            ended = Err(EarlyEnd::timeout(Phase::Connect));
             break;
         }
         let share = share(deadline.left(), addresses.len() - n);
@@ -124,13 +124,14 @@ async fn one_after_the_other(dialling: Dialling<'_>, addresses: &[IpAddr]) -> Di
         };
         let outcome = match &ended {
             Ok(_) => DialOutcome::Connected,
-            Err(Stop {
-                fault: Fault::Target(kind),
+            Err(EarlyEnd {
+                fault: FailureOrigin::Target(kind),
                 ..
             }) => DialOutcome::Failed(kind.clone()),
             // Nothing was connected to, so nothing is known of the address.
-            Err(Stop {
-                fault: Fault::Own(_), ..
+            Err(EarlyEnd {
+                fault: FailureOrigin::Own(_),
+                ..
             }) => continue,
         };
         tried.push(DialTried { address, outcome });
@@ -142,12 +143,14 @@ async fn one_after_the_other(dialling: Dialling<'_>, addresses: &[IpAddr]) -> Di
 }
 
 /// An address that may not be asked for, be it a name or a redirect that leads there.
-fn refused(address: IpAddr, scope: Option<&Scope>) -> Option<Stop> {
+fn refused(address: IpAddr, scope: Option<&Scope>) -> Option<EarlyEnd> {
     let why = scope?.refuses(address)?;
-    Some(Stop::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
-        "{address} is {}, which may not be asked for",
-        why.words()
-    )))
+    Some(
+        EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
+            "{address} is {}, which may not be asked for",
+            why.words()
+        )),
+    )
 }
 
 /// What one of so many addresses may take of the time that is left.
@@ -157,7 +160,7 @@ fn share(left: Duration, addresses: usize) -> Duration {
 }
 
 /// The other family's turn after a dial error.
-async fn or_else((mut tried, opened): Dialled, rest: impl Future<Output = Dialled>) -> Dialled {
+async fn or_else((mut tried, opened): DialResult, rest: impl Future<Output = DialResult>) -> DialResult {
     if opened.is_ok() {
         return (tried, opened);
     }

@@ -4,17 +4,17 @@ use std::net::{IpAddr, SocketAddr};
 
 use parallax_model::{FailureKind, Phase, SearchManner};
 
-use super::{ClientProfile, LookupRule, client::Fetch};
+use super::{ClientProfile, LookupRule, client::ChallengeFetch};
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
     redirect::reserved,
     resolution::{FamilyAnswer, Resolution, ResolverChoice, resolve_all},
 };
 
-impl Fetch<'_> {
+impl ChallengeFetch<'_> {
     /// Addresses a connection may be tried to, IPv6 first.
-    pub(super) async fn resolve(&mut self, host: &str, deadline: Deadline) -> Result<Vec<IpAddr>, Stop> {
+    pub(super) async fn resolve(&mut self, host: &str, deadline: Deadline) -> Result<Vec<IpAddr>, EarlyEnd> {
         let found = match (self.profile.client, self.choice) {
             (ClientProfile::CertManager, ResolverChoice::Servers(servers)) if servers.len() > 1 => {
                 self.in_rotation(host, servers, deadline).await
@@ -70,7 +70,7 @@ fn usable(
     rule: LookupRule,
     reserved_allowed: bool,
     host: &str,
-) -> Result<Vec<IpAddr>, Stop> {
+) -> Result<Vec<IpAddr>, EarlyEnd> {
     if matches!(rule, LookupRule::BothAnswered { .. })
         && let Some(silent) = [&found.aaaa, &found.a]
             .into_iter()
@@ -86,9 +86,11 @@ fn usable(
         addresses.retain(|address| !reserved(*address));
     }
     if addresses.is_empty() {
-        return Err(Stop::new(Phase::Resolve, FailureKind::NoAddress).because(format!(
-            "{host} has private or reserved addresses only, which this client does not use"
-        )));
+        return Err(
+            EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress).because(format!(
+                "{host} has private or reserved addresses only, which this client does not use"
+            )),
+        );
     }
     addresses.sort_by_key(IpAddr::is_ipv4);
     Ok(addresses)
@@ -105,13 +107,13 @@ fn unanswered(family: &FamilyAnswer) -> bool {
     }
 }
 
-fn unresolved(failure: &FamilyAnswer) -> Stop {
-    let (fault, detail): (Fault, _) = match failure {
+fn unresolved(failure: &FamilyAnswer) -> EarlyEnd {
+    let (fault, detail): (FailureOrigin, _) = match failure {
         FamilyAnswer::Failed { kind, detail } => (kind.clone().into(), detail.clone()),
         FamilyAnswer::NotAsked { own, detail } => ((*own).into(), detail.clone()),
         FamilyAnswer::Addresses(_) | FamilyAnswer::Unneeded => (FailureKind::NoAddress.into(), None),
     };
-    let stop = Stop::new(Phase::Resolve, fault);
+    let stop = EarlyEnd::new(Phase::Resolve, fault);
     match detail {
         Some(detail) => stop.because(detail),
         None => stop,

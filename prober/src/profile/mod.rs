@@ -15,12 +15,12 @@ use std::time::Duration;
 
 pub(crate) use self::client::validate_within;
 pub use self::{
-    client::{Challenge, DialOutcome, DialTried, Validation, validate},
-    problem::{Problem, ProblemClass},
+    client::{ChallengeRequest, DialOutcome, DialTried, ValidationResult, validate},
+    problem::{AcmeProblem, ProblemClass},
 };
 use crate::{
     http::USER_AGENT,
-    redirect::{CODES, Hosts, Ports, Rules},
+    redirect::{CODES, FollowRules, RedirectHosts, RedirectPorts},
 };
 
 /// One client's rules.
@@ -126,12 +126,12 @@ pub struct BodyRule {
     /// Whether it is read before the status is looked at.
     pub before_status: bool,
     /// What is cut off its end before it is compared.
-    pub trim: Trim,
+    pub trim: BodyTrim,
 }
 
 /// What is cut off the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trim {
+pub enum BodyTrim {
     /// Nothing: a trailing newline is a wrong body.
     Nothing,
     /// Unicode white space.
@@ -140,7 +140,7 @@ pub enum Trim {
     LineEnds,
 }
 
-impl Trim {
+impl BodyTrim {
     fn cut(self, body: &str) -> &str {
         match self {
             Self::Nothing => body,
@@ -187,7 +187,7 @@ impl Profile {
             body: BodyRule {
                 most: None,
                 before_status: false,
-                trim: Trim::WhiteSpace,
+                trim: BodyTrim::WhiteSpace,
             },
             passes: 1,
             pause: Duration::ZERO,
@@ -217,7 +217,7 @@ impl Profile {
             body: BodyRule {
                 most: None,
                 before_status: false,
-                trim: Trim::Nothing,
+                trim: BodyTrim::Nothing,
             },
             passes: 5,
             pause: Duration::from_secs(2),
@@ -249,7 +249,7 @@ impl Profile {
             body: BodyRule {
                 most: Some(127),
                 before_status: false,
-                trim: Trim::WhiteSpace,
+                trim: BodyTrim::WhiteSpace,
             },
             ..Self::generic()
         }
@@ -279,29 +279,29 @@ impl Profile {
             body: BodyRule {
                 most: None,
                 before_status: true,
-                trim: Trim::LineEnds,
+                trim: BodyTrim::LineEnds,
             },
             ..Self::generic()
         }
     }
 
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> FollowRules {
         let rules = self.redirects;
-        Rules {
+        FollowRules {
             codes: CODES,
             refused_codes: rules.refused_codes,
             most: rules.most,
             notices_loops: rules.notices_loops,
             schemes: Vec::new(),
             hosts: if rules.public_hosts_only {
-                Hosts::Public
+                RedirectHosts::Public
             } else {
-                Hosts::Any
+                RedirectHosts::Any
             },
             ports: if rules.ports.is_empty() {
-                Ports::Any
+                RedirectPorts::Any
             } else {
-                Ports::Only(rules.ports.to_vec())
+                RedirectPorts::Only(rules.ports.to_vec())
             },
             longest_path: rules.longest_path,
         }

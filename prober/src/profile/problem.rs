@@ -13,18 +13,18 @@ use super::{
     go::{alert, quoted, speaks_http2},
 };
 use crate::{
-    classify::{Fault, Stop},
-    redirect::Refusal,
+    classify::{EarlyEnd, FailureOrigin},
+    redirect::RedirectRefusal,
     resolution::{FamilyAnswer, Resolution},
     stamped::FIRST,
 };
 
-/// Longest [`Problem::detail`], in characters. They quote a URL, and the key authorization twice.
+/// Longest [`AcmeProblem::detail`], in characters. They quote a URL, and the key authorization twice.
 const MAX_DETAIL: usize = 1000;
 
 /// What a certificate authority would report (RFC 8555 §6.7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct AcmeProblem {
     /// Its type.
     #[serde(rename = "type")]
     pub class: ProblemClass,
@@ -32,7 +32,7 @@ pub struct Problem {
     pub detail: String,
 }
 
-impl Problem {
+impl AcmeProblem {
     /// A problem of this type; the sentence is tamed.
     #[must_use]
     pub fn new(class: ProblemClass, detail: &str) -> Self {
@@ -87,7 +87,7 @@ impl ProblemClass {
 
 /// Where a fetch stood when it ended.
 #[derive(Debug, Default)]
-pub(super) struct Scene {
+pub(super) struct FetchStage {
     /// The first URL.
     pub(super) first_url: String,
     /// The URL that was fetched last.
@@ -110,15 +110,15 @@ pub(super) struct Scene {
 /// The failure as the client in question reports it; absent where it is no authority, or where the fault is ours.
 pub(super) fn of(
     client: ClientProfile,
-    stop: &Stop,
+    stop: &EarlyEnd,
     status: Option<u16>,
-    refusal: Option<&Refusal>,
-    scene: &Scene,
-) -> Option<Problem> {
-    let Fault::Target(kind) = &stop.fault else {
+    refusal: Option<&RedirectRefusal>,
+    scene: &FetchStage,
+) -> Option<AcmeProblem> {
+    let FailureOrigin::Target(kind) = &stop.fault else {
         return None;
     };
-    let failure = Failure {
+    let failure = FetchFailure {
         phase: stop.phase,
         kind,
         detail: stop.detail.as_deref().unwrap_or_default(),
@@ -133,20 +133,20 @@ pub(super) fn of(
     }
 }
 
-struct Failure<'a> {
+struct FetchFailure<'a> {
     phase: Phase,
     kind: &'a FailureKind,
     detail: &'a str,
     status: u16,
-    refusal: Option<&'a Refusal>,
-    scene: &'a Scene,
+    refusal: Option<&'a RedirectRefusal>,
+    scene: &'a FetchStage,
 }
 
 const SLOW: &str = "Timeout after connect (your server may be slow or overloaded)";
 const OTHER: &str = "Error getting validation data";
 
-impl Failure<'_> {
-    fn by_boulder(&self) -> Problem {
+impl FetchFailure<'_> {
+    fn by_boulder(&self) -> AcmeProblem {
         let scene = self.scene;
         let at = scene
             .address
@@ -157,20 +157,20 @@ impl Failure<'_> {
                 // A name that a redirect leads to is looked up while the redirect is judged.
                 match &scene.location {
                     Some(location) => {
-                        Problem::new(ProblemClass::Dns, &format!("{at}Fetching {location}: {said}"))
+                        AcmeProblem::new(ProblemClass::Dns, &format!("{at}Fetching {location}: {said}"))
                     }
-                    None => Problem::new(ProblemClass::Dns, &said),
+                    None => AcmeProblem::new(ProblemClass::Dns, &said),
                 }
             }
-            (Phase::Body, _) => Problem::new(
+            (Phase::Body, _) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!("{at}Error reading HTTP response body: {}", self.broken_body()),
             ),
-            (Phase::Check, FailureKind::Status) => Problem::new(
+            (Phase::Check, FailureKind::Status) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!("{at}Invalid response from {}: {}", scene.url, self.status),
             ),
-            (Phase::Check, FailureKind::BodyTooLarge) => Problem::new(
+            (Phase::Check, FailureKind::BodyTooLarge) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!(
                     "{at}Invalid response from {}: {}",
@@ -180,7 +180,7 @@ impl Failure<'_> {
             ),
             (Phase::Check, FailureKind::WrongBody) => {
                 let got = scene.content.trim_ascii_end();
-                Problem::new(
+                AcmeProblem::new(
                     ProblemClass::Unauthorized,
                     &format!(
                         "The key authorization file from the server did not match this challenge. Expected {} (got {})",
@@ -195,7 +195,7 @@ impl Failure<'_> {
                     Some(_) => scene.location.as_deref().unwrap_or(&scene.url),
                     None => &scene.url,
                 };
-                Problem::new(class, &format!("{at}Fetching {url}: {said}"))
+                AcmeProblem::new(class, &format!("{at}Fetching {url}: {said}"))
             }
         }
     }
@@ -255,22 +255,22 @@ impl Failure<'_> {
         }
     }
 
-    fn by_pebble(&self) -> Problem {
+    fn by_pebble(&self) -> AcmeProblem {
         let scene = self.scene;
         match (self.phase, self.kind) {
-            (Phase::Body, FailureKind::BodyStalled) => Problem::new(
+            (Phase::Body, FailureKind::BodyStalled) => AcmeProblem::new(
                 ProblemClass::ServerInternal,
                 "context deadline exceeded (Client.Timeout or context cancellation while reading body)",
             ),
-            (Phase::Body, _) => Problem::new(ProblemClass::ServerInternal, self.broken_body()),
-            (Phase::Check, FailureKind::Status) => Problem::new(
+            (Phase::Body, _) => AcmeProblem::new(ProblemClass::ServerInternal, self.broken_body()),
+            (Phase::Check, FailureKind::Status) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!(
                     "Non-200 status code from HTTP: {} returned {}",
                     scene.first_url, self.status
                 ),
             ),
-            (Phase::Check, FailureKind::WrongBody | FailureKind::BodyTooLarge) => Problem::new(
+            (Phase::Check, FailureKind::WrongBody | FailureKind::BodyTooLarge) => AcmeProblem::new(
                 ProblemClass::Unauthorized,
                 &format!(
                     "The key authorization file from the server did not match this challenge {} != {}",
@@ -284,7 +284,7 @@ impl Failure<'_> {
                     None => &scene.url,
                 };
                 let said = self.fetching_for_pebble();
-                Problem::new(
+                AcmeProblem::new(
                     ProblemClass::Connection,
                     &format!("Get {}: {said}", quoted(url.as_bytes())),
                 )
@@ -301,11 +301,11 @@ impl Failure<'_> {
             format!("dial tcp{address}: connect: {why}")
         };
         match self.refusal {
-            Some(Refusal::TooMany(_)) => return "stopped after 10 redirects".to_owned(),
-            Some(Refusal::Scheme(scheme)) => {
+            Some(RedirectRefusal::TooMany(_)) => return "stopped after 10 redirects".to_owned(),
+            Some(RedirectRefusal::Scheme(scheme)) => {
                 return format!("unsupported protocol scheme {}", quoted(scheme.as_bytes()));
             }
-            Some(Refusal::NoHost) => return "http: no Host in request URL".to_owned(),
+            Some(RedirectRefusal::NoHost) => return "http: no Host in request URL".to_owned(),
             Some(_) => return "failed to parse Location header".to_owned(),
             None => {}
         }
@@ -341,32 +341,32 @@ impl Failure<'_> {
     }
 }
 
-fn refused(refusal: &Refusal) -> String {
+fn refused(refusal: &RedirectRefusal) -> String {
     match refusal {
-        Refusal::TooMany(_) => "Too many redirects".to_owned(),
-        Refusal::Status => "received disallowed redirect status code".to_owned(),
-        Refusal::Scheme(scheme) => format!(
+        RedirectRefusal::TooMany(_) => "Too many redirects".to_owned(),
+        RedirectRefusal::Status => "received disallowed redirect status code".to_owned(),
+        RedirectRefusal::Scheme(scheme) => format!(
             "Invalid protocol scheme in redirect target. Only \"http\" and \"https\" protocol schemes are supported, not {}",
             quoted(scheme.as_bytes())
         ),
-        Refusal::Port(port) => {
+        RedirectRefusal::Port(port) => {
             format!("Invalid port in redirect target. Only ports 80 and 443 are supported, not {port}")
         }
-        Refusal::NoHost => "Invalid empty host in redirect target".to_owned(),
-        Refusal::MissingSlash(host) => format!(
+        RedirectRefusal::NoHost => "Invalid empty host in redirect target".to_owned(),
+        RedirectRefusal::MissingSlash(host) => format!(
             "Invalid host in redirect target {}. Check webserver config for missing '/' in redirect target.",
             quoted(host.as_bytes())
         ),
-        Refusal::Reserved(_) => {
+        RedirectRefusal::Reserved(_) => {
             "Invalid host in redirect target: IP address is in a reserved address block".to_owned()
         }
-        Refusal::NotPublic(_) => {
+        RedirectRefusal::NotPublic(_) => {
             "Invalid host in redirect target, must end in IANA registered TLD".to_owned()
         }
-        Refusal::TooLong => "Redirect target too long".to_owned(),
-        Refusal::Loop(_) => "Redirect loop detected".to_owned(),
+        RedirectRefusal::TooLong => "Redirect target too long".to_owned(),
+        RedirectRefusal::Loop(_) => "Redirect loop detected".to_owned(),
         // Go cannot read the location, or there is no such rule.
-        Refusal::NoUrl | Refusal::OtherHost(_) => OTHER.to_owned(),
+        RedirectRefusal::NoUrl | RedirectRefusal::OtherHost(_) => OTHER.to_owned(),
     }
 }
 

@@ -5,19 +5,24 @@ use crate::resolution::Resolution;
 
 const AT: &str = "http://shop.example.org/.well-known/acme-challenge/t";
 
-fn scene() -> Scene {
-    Scene {
+fn scene() -> FetchStage {
+    FetchStage {
         first_url: AT.to_owned(),
         url: AT.to_owned(),
         address: Some("192.0.2.7:80".parse().unwrap()),
         host: "shop.example.org".to_owned(),
         expected: "t.key".to_owned(),
         content: b"other\n".to_vec(),
-        ..Scene::default()
+        ..FetchStage::default()
     }
 }
 
-fn said(client: ClientProfile, stop: &Stop, status: Option<u16>, scene: &Scene) -> (ProblemClass, String) {
+fn said(
+    client: ClientProfile,
+    stop: &EarlyEnd,
+    status: Option<u16>,
+    scene: &FetchStage,
+) -> (ProblemClass, String) {
     let problem = of(client, stop, status, None, scene).unwrap();
     (problem.class, problem.detail)
 }
@@ -115,7 +120,7 @@ fn a_fetch_that_fails_is_told_as_boulder_tells_it() {
                 .to_owned(),
         ),
     ] {
-        let stop = Stop::new(phase, kind).because(detail);
+        let stop = EarlyEnd::new(phase, kind).because(detail);
         let got = said(ClientProfile::Boulder, &stop, Some(404), &scene());
         assert_eq!(got, (class, expected));
     }
@@ -124,33 +129,36 @@ fn a_fetch_that_fails_is_told_as_boulder_tells_it() {
 #[test]
 fn a_refused_redirect_is_told_as_boulder_tells_it_with_the_location_as_it_was_written() {
     for (refusal, expected) in [
-        (Refusal::TooMany(11), "Too many redirects"),
-        (Refusal::Status, "received disallowed redirect status code"),
+        (RedirectRefusal::TooMany(11), "Too many redirects"),
         (
-            Refusal::Scheme("ftp".to_owned()),
+            RedirectRefusal::Status,
+            "received disallowed redirect status code",
+        ),
+        (
+            RedirectRefusal::Scheme("ftp".to_owned()),
             "Invalid protocol scheme in redirect target. Only \"http\" and \"https\" protocol schemes are supported, not \"ftp\"",
         ),
         (
-            Refusal::Port(8080),
+            RedirectRefusal::Port(8080),
             "Invalid port in redirect target. Only ports 80 and 443 are supported, not 8080",
         ),
-        (Refusal::NoHost, "Invalid empty host in redirect target"),
+        (RedirectRefusal::NoHost, "Invalid empty host in redirect target"),
         (
-            Refusal::MissingSlash("a.test.well-known".to_owned()),
+            RedirectRefusal::MissingSlash("a.test.well-known".to_owned()),
             "Invalid host in redirect target \"a.test.well-known\". Check webserver config for missing '/' in redirect target.",
         ),
         (
-            Refusal::NotPublic("shop".to_owned()),
+            RedirectRefusal::NotPublic("shop".to_owned()),
             "Invalid host in redirect target, must end in IANA registered TLD",
         ),
-        (Refusal::TooLong, "Redirect target too long"),
-        (Refusal::Loop(AT.to_owned()), "Redirect loop detected"),
+        (RedirectRefusal::TooLong, "Redirect target too long"),
+        (RedirectRefusal::Loop(AT.to_owned()), "Redirect loop detected"),
     ] {
-        let scene = Scene {
+        let scene = FetchStage {
             location: Some("/there".to_owned()),
             ..scene()
         };
-        let stop = Stop::new(Phase::Check, FailureKind::RedirectRefused);
+        let stop = EarlyEnd::new(Phase::Check, FailureKind::RedirectRefused);
         let problem = of(ClientProfile::Boulder, &stop, Some(301), Some(&refusal), &scene).unwrap();
         assert_eq!(
             (problem.class, problem.detail),
@@ -184,7 +192,7 @@ fn a_name_that_leads_nowhere_is_told_of_both_families() {
              DNS problem: query timed out looking up AAAA for shop.example.org",
         ),
     ] {
-        let scene = Scene {
+        let scene = FetchStage {
             resolution: Some(Resolution {
                 addresses: Vec::new(),
                 a,
@@ -193,10 +201,10 @@ fn a_name_that_leads_nowhere_is_told_of_both_families() {
             }),
             ..scene()
         };
-        let stop = Stop::new(Phase::Resolve, FailureKind::NoAddress);
+        let stop = EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress);
         let got = said(ClientProfile::Boulder, &stop, None, &scene);
         assert_eq!(got, (ProblemClass::Dns, expected.to_owned()), "of the first name");
-        let scene = Scene {
+        let scene = FetchStage {
             location: Some("http://shop.example.org/x".to_owned()),
             ..scene
         };
@@ -216,11 +224,11 @@ fn http2_without_tls_is_recognised_by_its_first_frame() {
         ([0, 0, 0x0c, 4, 0, 0, 0, 0, 0], false),
         (*b"SSH-2.0-O", false),
     ] {
-        let scene = Scene {
+        let scene = FetchStage {
             first_bytes: first,
             ..scene()
         };
-        let stop = Stop::new(Phase::FirstByte, FailureKind::Malformed);
+        let stop = EarlyEnd::new(Phase::FirstByte, FailureKind::Malformed);
         let (_, detail) = said(ClientProfile::Boulder, &stop, None, &scene);
         assert_eq!(
             detail.ends_with("Server is speaking HTTP/2 over HTTP"),
@@ -232,11 +240,11 @@ fn http2_without_tls_is_recognised_by_its_first_frame() {
 
 #[test]
 fn clients_that_are_no_authority_and_faults_of_our_own_have_no_problem() {
-    let refused = Stop::new(Phase::Connect, FailureKind::Refused);
+    let refused = EarlyEnd::new(Phase::Connect, FailureKind::Refused);
     assert_eq!(
         of(ClientProfile::CertManager, &refused, None, None, &scene()),
         None
     );
-    let own = Stop::new(Phase::Connect, parallax_model::OwnFault::NoFamily);
+    let own = EarlyEnd::new(Phase::Connect, parallax_model::OwnFault::NoFamily);
     assert_eq!(of(ClientProfile::Boulder, &own, None, None, &scene()), None);
 }

@@ -4,13 +4,13 @@ use http::Response;
 
 use super::*;
 use crate::{
-    classify::{Fault, Stop},
-    redirect::{Place, Trail},
+    classify::{EarlyEnd, FailureOrigin},
+    redirect::{RedirectTrail, RequestDestination},
 };
 
 /// Whether the profile follows a redirect of this code from `http://shop.example.org/` to there.
 fn follows(client: ClientProfile, code: u16, to: &str) -> bool {
-    let at = Place::of_url(
+    let at = RequestDestination::of_url(
         &"http://shop.example.org/.well-known/acme-challenge/t"
             .parse()
             .unwrap(),
@@ -23,7 +23,7 @@ fn follows(client: ClientProfile, code: u16, to: &str) -> bool {
         .unwrap()
         .into_parts()
         .0;
-    let next = Trail::begin(&at).next(&at, &head, &Profile::of(client).rules());
+    let next = RedirectTrail::begin(&at).next(&at, &head, &Profile::of(client).rules());
     matches!(next, Ok(Some(_)))
 }
 
@@ -66,8 +66,8 @@ fn each_client_gives_up_after_its_own_number_of_redirects() {
         (ClientProfile::Boulder, 11),
         (ClientProfile::Pebble, 9),
     ] {
-        let mut at = Place::of_url(&"http://shop.example.org/0".parse().unwrap()).unwrap();
-        let mut trail = Trail::begin(&at);
+        let mut at = RequestDestination::of_url(&"http://shop.example.org/0".parse().unwrap()).unwrap();
+        let mut trail = RedirectTrail::begin(&at);
         let rules = Profile::of(client).rules();
         let mut followed = 0;
         let ended = loop {
@@ -81,12 +81,15 @@ fn each_client_gives_up_after_its_own_number_of_redirects() {
                 .0;
             match trail.next(&at, &head, &rules) {
                 Ok(next) => at = next.unwrap(),
-                Err(refused) => break Stop::from(refused).fault,
+                Err(refused) => break EarlyEnd::from(refused).fault,
             }
             followed += 1;
         };
         assert_eq!(followed, most, "{client:?}");
-        assert_eq!(ended, Fault::Target(parallax_model::FailureKind::RedirectTooMany));
+        assert_eq!(
+            ended,
+            FailureOrigin::Target(parallax_model::FailureKind::RedirectTooMany)
+        );
     }
 }
 

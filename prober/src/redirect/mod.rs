@@ -10,17 +10,17 @@ use parallax_model::{FailureKind, HostName, Phase, RedirectPolicy, Scheme};
 use url::Url;
 
 pub(crate) use self::{
-    place::{Place, bracketed},
+    place::{RequestDestination, bracketed},
     reserved::reserved,
 };
-use crate::{classify::Stop, text::tamed};
+use crate::{classify::EarlyEnd, text::tamed};
 
 /// The codes that send a client elsewhere at once.
 pub(crate) const CODES: &[u16] = &[301, 302, 303, 307, 308];
 
 /// What a client follows.
 #[derive(Debug, Clone)]
-pub(crate) struct Rules {
+pub(crate) struct FollowRules {
     /// Statuses that are redirects.
     pub(crate) codes: &'static [u16],
     /// Those among them that are refused.
@@ -31,14 +31,14 @@ pub(crate) struct Rules {
     pub(crate) notices_loops: bool,
     /// Both where empty.
     pub(crate) schemes: Vec<Scheme>,
-    pub(crate) hosts: Hosts,
-    pub(crate) ports: Ports,
+    pub(crate) hosts: RedirectHosts,
+    pub(crate) ports: RedirectPorts,
     /// Longest path, in bytes.
     pub(crate) longest_path: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Hosts {
+pub(crate) enum RedirectHosts {
     /// Any.
     Any,
     /// These.
@@ -48,14 +48,14 @@ pub(crate) enum Hosts {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Ports {
+pub(crate) enum RedirectPorts {
     Any,
     Only(Vec<u16>),
 }
 
-impl Rules {
+impl FollowRules {
     /// Those of a target: by default only the target itself.
-    pub(crate) fn of(policy: &RedirectPolicy, own: &Place) -> Self {
+    pub(crate) fn of(policy: &RedirectPolicy, own: &RequestDestination) -> Self {
         let mut hosts = vec![own.host.to_ascii_lowercase()];
         hosts.extend(
             policy
@@ -75,28 +75,30 @@ impl Rules {
             most: policy.max.into(),
             notices_loops: true,
             schemes: policy.schemes.clone(),
-            hosts: Hosts::Only(hosts),
-            ports: Ports::Only(ports),
+            hosts: RedirectHosts::Only(hosts),
+            ports: RedirectPorts::Only(ports),
             longest_path: None,
         }
     }
 
-    fn allow(&self, url: &Url, to: &Place) -> Result<(), Refusal> {
+    fn allow(&self, url: &Url, to: &RequestDestination) -> Result<(), RedirectRefusal> {
         if !self.schemes.is_empty() && !self.schemes.contains(&to.scheme) {
-            return Err(Refusal::Scheme(to.scheme.to_string()));
+            return Err(RedirectRefusal::Scheme(to.scheme.to_string()));
         }
         match &self.ports {
-            Ports::Only(ports) if !ports.contains(&to.port) => return Err(Refusal::Port(to.port)),
+            RedirectPorts::Only(ports) if !ports.contains(&to.port) => {
+                return Err(RedirectRefusal::Port(to.port));
+            }
             _ => {}
         }
         match &self.hosts {
-            Hosts::Any => {}
-            Hosts::Only(hosts) if hosts.contains(&to.host) => {}
-            Hosts::Only(_) => return Err(Refusal::OtherHost(to.host.clone())),
-            Hosts::Public => public(&to.host)?,
+            RedirectHosts::Any => {}
+            RedirectHosts::Only(hosts) if hosts.contains(&to.host) => {}
+            RedirectHosts::Only(_) => return Err(RedirectRefusal::OtherHost(to.host.clone())),
+            RedirectHosts::Public => public(&to.host)?,
         }
         match self.longest_path {
-            Some(longest) if url.path().len() > longest => Err(Refusal::TooLong),
+            Some(longest) if url.path().len() > longest => Err(RedirectRefusal::TooLong),
             _ => Ok(()),
         }
     }
@@ -116,26 +118,26 @@ const NOT_PUBLIC: &[&str] = &[
 
 /// The host rules of Boulder's `va/http.go`. It wants a top-level domain that IANA has registered; that list changes
 /// weekly, and a name that is in neither list does not resolve in public anyway.
-fn public(host: &str) -> Result<(), Refusal> {
+fn public(host: &str) -> Result<(), RedirectRefusal> {
     if host.ends_with(".well-known") {
-        return Err(Refusal::MissingSlash(host.to_owned()));
+        return Err(RedirectRefusal::MissingSlash(host.to_owned()));
     }
     if let Ok(address) = host.parse() {
         return if reserved(address) {
-            Err(Refusal::Reserved(address))
+            Err(RedirectRefusal::Reserved(address))
         } else {
             Ok(())
         };
     }
     match host.trim_end_matches('.').rsplit_once('.') {
         Some((_, top)) if !NOT_PUBLIC.contains(&top) => Ok(()),
-        _ => Err(Refusal::NotPublic(host.to_owned())),
+        _ => Err(RedirectRefusal::NotPublic(host.to_owned())),
     }
 }
 
 /// Why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum RedirectRefusal {
     /// So many were followed, and no more are.
     TooMany(usize),
     /// Its status is none that may send a client elsewhere.
@@ -158,35 +160,35 @@ pub(crate) enum Refusal {
 
 /// A redirect that is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedRedirect {
     status: u16,
-    pub(crate) why: Refusal,
+    pub(crate) why: RedirectRefusal,
 }
 
-impl From<Refused> for Stop {
-    fn from(refused: Refused) -> Self {
+impl From<RefusedRedirect> for EarlyEnd {
+    fn from(refused: RefusedRedirect) -> Self {
         let kind = match &refused.why {
-            Refusal::TooMany(_) => FailureKind::RedirectTooMany,
-            Refusal::Loop(_) => FailureKind::RedirectLoop,
+            RedirectRefusal::TooMany(_) => FailureKind::RedirectTooMany,
+            RedirectRefusal::Loop(_) => FailureKind::RedirectLoop,
             _ => FailureKind::RedirectRefused,
         };
         let to = match &refused.why {
-            Refusal::TooMany(most) => {
+            RedirectRefusal::TooMany(most) => {
                 return Self::new(Phase::Check, kind).because(format!("at most {most} are followed"));
             }
-            Refusal::Loop(to) => {
+            RedirectRefusal::Loop(to) => {
                 return Self::new(Phase::Check, kind).because(tamed(&format!("back to {to}")));
             }
-            Refusal::Status => "which must not be used here".to_owned(),
-            Refusal::NoUrl => "to what is no URL".to_owned(),
-            Refusal::Scheme(scheme) => format!("to the scheme {scheme}"),
-            Refusal::Port(port) => format!("to port {port}"),
-            Refusal::TooLong => "with too long a path".to_owned(),
-            Refusal::NoHost => "to a URL without a host".to_owned(),
-            Refusal::MissingSlash(host) => format!("to {host}, where a slash is missing"),
-            Refusal::Reserved(address) => format!("to the reserved address {address}"),
-            Refusal::NotPublic(host) => format!("to {host}, which is no public name"),
-            Refusal::OtherHost(host) => format!("to another host, {host}"),
+            RedirectRefusal::Status => "which must not be used here".to_owned(),
+            RedirectRefusal::NoUrl => "to what is no URL".to_owned(),
+            RedirectRefusal::Scheme(scheme) => format!("to the scheme {scheme}"),
+            RedirectRefusal::Port(port) => format!("to port {port}"),
+            RedirectRefusal::TooLong => "with too long a path".to_owned(),
+            RedirectRefusal::NoHost => "to a URL without a host".to_owned(),
+            RedirectRefusal::MissingSlash(host) => format!("to {host}, where a slash is missing"),
+            RedirectRefusal::Reserved(address) => format!("to the reserved address {address}"),
+            RedirectRefusal::NotPublic(host) => format!("to {host}, which is no public name"),
+            RedirectRefusal::OtherHost(host) => format!("to another host, {host}"),
         };
         Self::new(Phase::Check, kind).because(tamed(&format!("redirected by {} {to}", refused.status)))
     }
@@ -233,19 +235,24 @@ fn joined(mut here: Url, location: &str) -> Result<Url, url::ParseError> {
 
 /// The way of one probe so far.
 #[derive(Debug)]
-pub(crate) struct Trail {
+pub(crate) struct RedirectTrail {
     seen: Vec<String>,
 }
 
-impl Trail {
-    pub(crate) fn begin(at: &Place) -> Self {
+impl RedirectTrail {
+    pub(crate) fn begin(at: &RequestDestination) -> Self {
         Self { seen: vec![at.url()] }
     }
 
     /// Where the answer sends us; nowhere where it is none to be followed.
-    pub(crate) fn next(&mut self, at: &Place, head: &Parts, rules: &Rules) -> Result<Option<Place>, Refused> {
+    pub(crate) fn next(
+        &mut self,
+        at: &RequestDestination,
+        head: &Parts,
+        rules: &FollowRules,
+    ) -> Result<Option<RequestDestination>, RefusedRedirect> {
         let status = head.status.as_u16();
-        let refused = |why| Err(Refused { status, why });
+        let refused = |why| Err(RefusedRedirect { status, why });
         if !rules.codes.contains(&status) {
             return Ok(None);
         }
@@ -253,26 +260,28 @@ impl Trail {
             return Ok(None);
         };
         if self.seen.len() > rules.most {
-            return refused(Refusal::TooMany(rules.most));
+            return refused(RedirectRefusal::TooMany(rules.most));
         }
         if rules.refused_codes.contains(&status) {
-            return refused(Refusal::Status);
+            return refused(RedirectRefusal::Status);
         }
         // The URL library, like a browser, would take the first part of the path for the host.
         if written(&location).is_some_and(|(host, _)| host.trim_start_matches(':').is_empty()) {
-            return refused(Refusal::NoHost);
+            return refused(RedirectRefusal::NoHost);
         }
         let target = Url::parse(&at.url()).and_then(|here| joined(here, &location));
         let Ok(url) = target else {
-            return refused(Refusal::NoUrl);
+            return refused(RedirectRefusal::NoUrl);
         };
-        let Some(to) = Place::of_url(&url) else {
-            return refused(Refusal::Scheme(url.scheme().to_owned()));
+        let Some(to) = RequestDestination::of_url(&url) else {
+            return refused(RedirectRefusal::Scheme(url.scheme().to_owned()));
         };
-        rules.allow(&url, &to).map_err(|why| Refused { status, why })?;
+        rules
+            .allow(&url, &to)
+            .map_err(|why| RefusedRedirect { status, why })?;
         let next = to.url();
         if rules.notices_loops && self.seen.contains(&next) {
-            return refused(Refusal::Loop(next));
+            return refused(RedirectRefusal::Loop(next));
         }
         self.seen.push(next);
         Ok(Some(to))
@@ -304,25 +313,25 @@ mod tests {
             .0
     }
 
-    fn place(url: &str) -> Place {
-        Place::of_url(&url.parse().unwrap()).unwrap()
+    fn place(url: &str) -> RequestDestination {
+        RequestDestination::of_url(&url.parse().unwrap()).unwrap()
     }
 
-    fn rules(policy: &str) -> Rules {
-        Rules::of(
+    fn rules(policy: &str) -> FollowRules {
+        FollowRules::of(
             &serde_json::from_str(policy).unwrap(),
             &place("http://shop.example.test/"),
         )
     }
 
-    fn goes(rules: &Rules, status: u16, location: &str) -> Result<Option<String>, FailureKind> {
+    fn goes(rules: &FollowRules, status: u16, location: &str) -> Result<Option<String>, FailureKind> {
         let at = place("http://shop.example.test/");
-        Trail::begin(&at)
+        RedirectTrail::begin(&at)
             .next(&at, &head(status, location), rules)
             .map(|to| to.map(|to| to.url()))
-            .map_err(|refused| match Stop::from(refused).fault {
-                crate::classify::Fault::Target(kind) => kind,
-                crate::classify::Fault::Own(own) => panic!("{own}"),
+            .map_err(|refused| match EarlyEnd::from(refused).fault {
+                crate::classify::FailureOrigin::Target(kind) => kind,
+                crate::classify::FailureOrigin::Own(own) => panic!("{own}"),
             })
     }
 
@@ -394,7 +403,7 @@ mod tests {
     fn more_redirects_than_allowed_are_too_many() {
         let rules = rules(r#"{"max":2}"#);
         let mut at = place("http://shop.example.test/");
-        let mut trail = Trail::begin(&at);
+        let mut trail = RedirectTrail::begin(&at);
         for n in 0..2 {
             at = trail
                 .next(&at, &head(302, &format!("/{n}")), &rules)
@@ -402,7 +411,7 @@ mod tests {
                 .unwrap();
         }
         let refused = trail.next(&at, &head(302, "/2"), &rules).unwrap_err();
-        assert_eq!(Stop::from(refused).fault, FailureKind::RedirectTooMany.into());
+        assert_eq!(EarlyEnd::from(refused).fault, FailureKind::RedirectTooMany.into());
     }
 
     proptest! {
@@ -411,7 +420,7 @@ mod tests {
             let response = Response::builder().status(302).header("location", location.as_bytes()).body(());
             if let Ok(response) = response {
                 let at = place("http://shop.example.test/");
-                let next = Trail::begin(&at).next(&at, &response.into_parts().0, &rules(r#"{"max":5}"#));
+                let next = RedirectTrail::begin(&at).next(&at, &response.into_parts().0, &rules(r#"{"max":5}"#));
                 if let Ok(Some(to)) = next {
                     prop_assert_eq!(to.host, "shop.example.test");
                 }

@@ -5,7 +5,7 @@ use url::Url;
 
 /// One request's destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RequestDestination {
     pub(crate) scheme: Scheme,
     /// Without brackets where it is an IPv6 address.
     pub(crate) host: String,
@@ -14,7 +14,7 @@ pub(crate) struct Place {
     pub(crate) path: String,
 }
 
-impl Place {
+impl RequestDestination {
     pub(crate) fn of(spec: &HttpProbe) -> Self {
         Self {
             scheme: spec.scheme,
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_host_header_has_a_port_only_where_it_is_unusual() {
-        let place = |url: &str| Place::of_url(&url.parse().unwrap()).unwrap();
+        let place = |url: &str| RequestDestination::of_url(&url.parse().unwrap()).unwrap();
         for (url, authority) in [
             ("http://shop.example.test/", "shop.example.test"),
             ("http://shop.example.test:8080/", "shop.example.test:8080"),
@@ -90,6 +90,6 @@ mod tests {
             assert_eq!(place(url).authority(), authority);
         }
         assert_eq!(place("http://[2001:db8::1]:8080/a?b").path, "/a?b");
-        assert_eq!(Place::of_url(&"ftp://a/".parse().unwrap()), None);
+        assert_eq!(RequestDestination::of_url(&"ftp://a/".parse().unwrap()), None);
     }
 }

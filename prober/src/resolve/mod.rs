@@ -19,12 +19,12 @@ use parking_lot::Mutex;
 
 use self::{
     recheck::watched,
-    walk::{Asked, Walk, no_server},
+    walk::{ResolverWalk, ServerAnswer, no_server},
 };
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
-    dns::{self, Question, Transport},
+    dns::{self, DnsQuestion, DnsTransportKind},
     resolv_conf::ResolvConf,
 };
 
@@ -36,7 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// What a name led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedName {
     /// Addresses in order of preference: IPv4 first, each family as the server ordered it.
     pub(crate) addresses: Vec<IpAddr>,
     /// Who said so; absent for a literal address and for `localhost`.
@@ -45,13 +45,13 @@ pub(crate) struct Resolved {
 
 /// A name that led nowhere, and what was learnt of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unresolved {
-    pub(crate) stop: Stop,
+pub(crate) struct UnresolvedName {
+    pub(crate) stop: EarlyEnd,
     pub(crate) answer: Option<Box<DnsAnswer>>,
 }
 
-impl From<Stop> for Unresolved {
-    fn from(stop: Stop) -> Self {
+impl From<EarlyEnd> for UnresolvedName {
+    fn from(stop: EarlyEnd) -> Self {
         Self { stop, answer: None }
     }
 }
@@ -60,11 +60,11 @@ impl From<Stop> for Unresolved {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     path: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<ResolutionLog>,
 }
 
 #[derive(Debug, Clone)]
-struct Seen {
+struct ResolutionLog {
     looked: Option<Instant>,
     changed: Option<SystemTime>,
     conf: Arc<ResolvConf>,
@@ -77,7 +77,7 @@ impl Resolver {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
-            seen: Mutex::new(Seen {
+            seen: Mutex::new(ResolutionLog {
                 looked: None,
                 changed: None,
                 conf: Arc::default(),
@@ -112,9 +112,9 @@ impl Resolver {
         name: &str,
         manner: SearchManner,
         deadline: Deadline,
-    ) -> Result<Resolved, Unresolved> {
+    ) -> Result<ResolvedName, UnresolvedName> {
         if let Some(addresses) = without_question(name) {
-            return Ok(Resolved {
+            return Ok(ResolvedName {
                 addresses,
                 answer: None,
             });
@@ -122,11 +122,11 @@ impl Resolver {
         let conf = self.conf();
         if conf.servers.is_empty() {
             let detail = format!("{} names no nameserver", self.path.display());
-            return Err(Stop::new(Phase::Resolve, OwnFault::NoResolver)
+            return Err(EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver)
                 .because(detail)
                 .into());
         }
-        let walk = Walk {
+        let walk = ResolverWalk {
             conf: &conf,
             manner,
             deadline,
@@ -152,30 +152,30 @@ pub(crate) fn without_question(name: &str) -> Option<Vec<IpAddr>> {
 
 /// The addresses that one server gave, and what was lost on the way there: before it, another may have been asked, or it
 /// itself in vain.
-fn resolved(asked: &Asked, all: &[Asked]) -> Resolved {
+fn resolved(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
     let mut answer = answer(asked);
     let mut earlier = all.iter().filter(|other| other.server == asked.server);
-    answer.unanswered = earlier.find_map(Asked::unanswered);
+    answer.unanswered = earlier.find_map(ServerAnswer::unanswered);
     let addresses = [&asked.a, &asked.aaaa]
         .into_iter()
         .flatten()
         .flatten()
         .flat_map(|reply| reply.addresses.iter().copied())
         .collect();
-    Resolved {
+    ResolvedName {
         addresses,
         answer: Some(answer),
     }
 }
 
 /// Both families of one server as one answer.
-fn answer(asked: &Asked) -> DnsAnswer {
+fn answer(asked: &ServerAnswer) -> DnsAnswer {
     let replies = || [&asked.a, &asked.aaaa].into_iter().flatten().flatten();
     let mut addresses: Vec<IpAddr> = replies().flat_map(|r| r.addresses.iter().copied()).collect();
     addresses.sort_unstable();
     addresses.dedup();
     // Beside an address the absence of the other family says nothing of how long that address holds.
-    let decides = |reply: &&dns::Reply| addresses.is_empty() || !reply.addresses.is_empty();
+    let decides = |reply: &&dns::DnsReply| addresses.is_empty() || !reply.addresses.is_empty();
     let ttl_s = replies().filter(decides).filter_map(|reply| reply.ttl).min();
     DnsAnswer {
         resolver: asked.server,
@@ -189,9 +189,9 @@ fn answer(asked: &Asked) -> DnsAnswer {
 
 /// The failures of a search, of which the client sees one: what ended the search tells most; else an existing name
 /// without address, else a failed resolver, else what was said of the name as it is.
-fn verdict(asked: &[Asked], name: &str, walk: &Walk<'_>) -> Unresolved {
-    let failed = |one: &Asked| {
-        one.failure(walk.manner).map(|stop| Unresolved {
+fn verdict(asked: &[ServerAnswer], name: &str, walk: &ResolverWalk<'_>) -> UnresolvedName {
+    let failed = |one: &ServerAnswer| {
+        one.failure(walk.manner).map(|stop| UnresolvedName {
             stop,
             answer: Some(Box::new(answer(one))),
         })
@@ -208,7 +208,7 @@ fn verdict(asked: &[Asked], name: &str, walk: &Walk<'_>) -> Unresolved {
             .iter()
             .rev()
             .filter_map(failed)
-            .find(|one| one.stop.fault == Fault::Target(kind.clone()))
+            .find(|one| one.stop.fault == FailureOrigin::Target(kind.clone()))
     };
     with(FailureKind::NoAddress)
         .or_else(|| with(FailureKind::ServFail))
@@ -221,12 +221,12 @@ pub(crate) async fn question(
     server: SocketAddr,
     name: &str,
     record: RecordType,
-    transport: Transport,
+    transport: DnsTransportKind,
     deadline: Deadline,
-) -> Result<DnsAnswer, Unresolved> {
+) -> Result<DnsAnswer, UnresolvedName> {
     let name = name.trim_end_matches('.');
-    let question = Question::new(name, record).map_err(|wrong| {
-        Stop::new(Phase::Resolve, FailureKind::NxDomain).because(format!("{name:?}: {wrong}"))
+    let question = DnsQuestion::new(name, record).map_err(|wrong| {
+        EarlyEnd::new(Phase::Resolve, FailureKind::NxDomain).because(format!("{name:?}: {wrong}"))
     })?;
     let reply = dns::ask(server, &question, transport, deadline);
     let (reply, recheck) = watched(server, deadline, reply, || question.clone()).await;
@@ -234,7 +234,7 @@ pub(crate) async fn question(
         RecordType::A => (Some(reply), None),
         RecordType::Aaaa => (None, Some(reply)),
     };
-    let asked = Asked {
+    let asked = ServerAnswer {
         name: name.to_owned(),
         server,
         a,
@@ -244,7 +244,7 @@ pub(crate) async fn question(
     let answer = answer(&asked);
     match asked.failure(SearchManner::Glibc) {
         None => Ok(answer),
-        Some(stop) => Err(Unresolved {
+        Some(stop) => Err(UnresolvedName {
             stop,
             answer: Some(Box::new(answer)),
         }),

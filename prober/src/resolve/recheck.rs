@@ -8,11 +8,11 @@ use std::{future::Future, net::SocketAddr};
 
 use parallax_model::{FailureKind, UnansweredQuestions};
 
-use super::walk::Asked;
+use super::walk::ServerAnswer;
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
-    dns::{self, Question, Reply, Transport},
+    dns::{self, DnsQuestion, DnsReply, DnsTransportKind},
 };
 
 /// Whether a server answered a question that it was asked again. Absent where it was not.
@@ -29,7 +29,7 @@ pub(super) async fn watched<T>(
     server: SocketAddr,
     deadline: Deadline,
     answers: impl Future<Output = T>,
-    open: impl Fn() -> Question,
+    open: impl Fn() -> DnsQuestion,
 ) -> (T, Recheck) {
     // On the heap, or every probe's future would carry all of them.
     let mut answers = Box::pin(answers);
@@ -40,8 +40,8 @@ pub(super) async fn watched<T>(
         () = tokio::time::sleep(half) => {}
     }
     let question = open();
-    let mut again = Box::pin(dns::ask(server, &question, Transport::Udp, deadline));
-    let mut tcp = Box::pin(dns::ask(server, &question, Transport::Tcp, deadline));
+    let mut again = Box::pin(dns::ask(server, &question, DnsTransportKind::Udp, deadline));
+    let mut tcp = Box::pin(dns::ask(server, &question, DnsTransportKind::Tcp, deadline));
     let (mut by_udp, mut by_tcp) = (None, None);
     let answers = loop {
         tokio::select! {
@@ -59,12 +59,12 @@ pub(super) async fn watched<T>(
 }
 
 /// A question without an answer in time. A wrong or a refusing answer is one.
-fn is_lost(reply: Option<&Result<Reply, Stop>>) -> bool {
-    let lost = Fault::Target(FailureKind::ResolveTimeout);
+fn is_lost(reply: Option<&Result<DnsReply, EarlyEnd>>) -> bool {
+    let lost = FailureOrigin::Target(FailureKind::ResolveTimeout);
     matches!(reply, Some(Err(stop)) if stop.fault == lost)
 }
 
-impl Asked {
+impl ServerAnswer {
     /// Its questions that got no answer; absent where each got one, or was not waited for.
     pub(super) fn unanswered(&self) -> Option<UnansweredQuestions> {
         let (a, aaaa) = (is_lost(self.a.as_ref()), is_lost(self.aaaa.as_ref()));

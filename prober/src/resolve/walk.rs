@@ -11,30 +11,30 @@ use parallax_model::{FailureKind, OwnFault, Phase, RecordType, SearchManner};
 
 use super::recheck::{Recheck, watched};
 use crate::{
-    classify::{Fault, Stop},
+    classify::{EarlyEnd, FailureOrigin},
     clock::Deadline,
-    dns::{self, Question, Reply, Transport},
+    dns::{self, DnsQuestion, DnsReply, DnsTransportKind},
     resolv_conf::ResolvConf,
 };
 
 /// What became of one question.
-type Answer = Result<Reply, Stop>;
+type QuestionResult = Result<DnsReply, EarlyEnd>;
 
 /// What was said of one name by one server.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ServerAnswer {
     pub(crate) name: String,
     pub(crate) server: SocketAddr,
     /// Absent where it was not waited for.
-    pub(crate) a: Option<Answer>,
+    pub(crate) a: Option<QuestionResult>,
     /// As `a`.
-    pub(crate) aaaa: Option<Answer>,
+    pub(crate) aaaa: Option<QuestionResult>,
     /// What was learnt of a question that was waited for in vain.
     pub(crate) recheck: Recheck,
 }
 
-impl Asked {
-    fn replies(&self) -> impl Iterator<Item = &Result<Reply, Stop>> {
+impl ServerAnswer {
+    fn replies(&self) -> impl Iterator<Item = &Result<DnsReply, EarlyEnd>> {
         self.a.iter().chain(&self.aaaa)
     }
 
@@ -43,7 +43,7 @@ impl Asked {
     }
 
     /// Why a client of this manner gets no address out of it; absent where it gets one.
-    pub(crate) fn failure(&self, manner: SearchManner) -> Option<Stop> {
+    pub(crate) fn failure(&self, manner: SearchManner) -> Option<EarlyEnd> {
         match manner {
             SearchManner::Glibc => self.failure_in_glibc(),
             SearchManner::Musl => self.failure_in_musl(),
@@ -51,12 +51,14 @@ impl Asked {
     }
 
     /// Addresses of either family are enough; of two failures the one that says more than "no address" counts.
-    fn failure_in_glibc(&self) -> Option<Stop> {
+    fn failure_in_glibc(&self) -> Option<EarlyEnd> {
         if self.found() {
             return None;
         }
         let mut failures = self.replies().filter_map(stop_of);
-        let first = failures.next().unwrap_or_else(|| Stop::timeout(Phase::Resolve));
+        let first = failures
+            .next()
+            .unwrap_or_else(|| EarlyEnd::timeout(Phase::Resolve));
         if first.fault != FailureKind::NoAddress.into() {
             return Some(first);
         }
@@ -64,31 +66,34 @@ impl Asked {
     }
 
     /// Whatever fails one family fails the name, the IPv4 question first; only "no address" leaves it to the other.
-    fn failure_in_musl(&self) -> Option<Stop> {
+    fn failure_in_musl(&self) -> Option<EarlyEnd> {
         let mut failures = self.replies().filter_map(stop_of);
         let hard = failures.find(|stop| stop.fault != FailureKind::NoAddress.into());
         match hard {
             None if self.found() => None,
-            None => Some(Stop::new(Phase::Resolve, FailureKind::NoAddress)),
+            None => Some(EarlyEnd::new(Phase::Resolve, FailureKind::NoAddress)),
             hard => hard,
         }
     }
 }
 
-fn useful(reply: &Result<Reply, Stop>) -> bool {
+fn useful(reply: &Result<DnsReply, EarlyEnd>) -> bool {
     matches!(reply, Ok(reply) if reply.failure.is_none())
 }
 
-fn stop_of(reply: &Result<Reply, Stop>) -> Option<Stop> {
+fn stop_of(reply: &Result<DnsReply, EarlyEnd>) -> Option<EarlyEnd> {
     match reply {
-        Ok(reply) => reply.failure.clone().map(|kind| Stop::new(Phase::Resolve, kind)),
+        Ok(reply) => reply
+            .failure
+            .clone()
+            .map(|kind| EarlyEnd::new(Phase::Resolve, kind)),
         Err(stop) => Some(stop.clone()),
     }
 }
 
 /// How a walk is made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Walk<'a> {
+pub(crate) struct ResolverWalk<'a> {
     pub(crate) conf: &'a ResolvConf,
     pub(crate) manner: SearchManner,
     pub(crate) deadline: Deadline,
@@ -96,9 +101,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) patience: Option<Duration>,
 }
 
-impl Walk<'_> {
+impl ResolverWalk<'_> {
     /// Everything that was asked, in order. Where the last one has an address, that is the result.
-    pub(crate) async fn walk(self, name: &str) -> Vec<Asked> {
+    pub(crate) async fn walk(self, name: &str) -> Vec<ServerAnswer> {
         let mut asked = Vec::new();
         for candidate in self.conf.candidates_of(name, self.manner) {
             match self.manner {
@@ -114,10 +119,10 @@ impl Walk<'_> {
     }
 
     /// Whether the search goes on to the next name after this failure.
-    pub(crate) fn goes_on(&self, fault: &Fault) -> bool {
+    pub(crate) fn goes_on(&self, fault: &FailureOrigin) -> bool {
         match (fault, self.manner) {
-            (Fault::Target(FailureKind::NxDomain), _) => true,
-            (Fault::Target(FailureKind::NoAddress | FailureKind::ServFail), manner) => {
+            (FailureOrigin::Target(FailureKind::NxDomain), _) => true,
+            (FailureOrigin::Target(FailureKind::NoAddress | FailureKind::ServFail), manner) => {
                 manner == SearchManner::Glibc
             }
             _ => false,
@@ -125,7 +130,7 @@ impl Walk<'_> {
     }
 
     /// One server after the other, as often as configured, until one says something final.
-    async fn in_turn(&self, name: &str, asked: &mut Vec<Asked>) {
+    async fn in_turn(&self, name: &str, asked: &mut Vec<ServerAnswer>) {
         for _ in 0..self.conf.attempts {
             for server in &self.conf.servers {
                 let one = self.both_families(*server, name, self.conf.timeout).await;
@@ -141,7 +146,7 @@ impl Walk<'_> {
     }
 
     /// All servers at once; the first final word counts.
-    async fn at_once(&self, name: &str, asked: &mut Vec<Asked>) {
+    async fn at_once(&self, name: &str, asked: &mut Vec<ServerAnswer>) {
         let attempts = u32::try_from(self.conf.attempts).unwrap_or(1).max(1);
         for _ in 0..attempts {
             let turn = self.conf.timeout / attempts;
@@ -167,15 +172,15 @@ impl Walk<'_> {
     }
 
     /// Asks one server for both families on a socket each.
-    async fn both_families(&self, server: SocketAddr, name: &str, timeout: Duration) -> Asked {
+    async fn both_families(&self, server: SocketAddr, name: &str, timeout: Duration) -> ServerAnswer {
         let deadline = self.deadline.at_most(timeout);
         let (Ok(a), Ok(aaaa)) = (
-            Question::new(name, RecordType::A),
-            Question::new(name, RecordType::Aaaa),
+            DnsQuestion::new(name, RecordType::A),
+            DnsQuestion::new(name, RecordType::Aaaa),
         ) else {
-            let no_name = Stop::new(Phase::Resolve, FailureKind::NxDomain)
+            let no_name = EarlyEnd::new(Phase::Resolve, FailureKind::NxDomain)
                 .because(format!("{name:?} is no domain name"));
-            return Asked {
+            return ServerAnswer {
                 name: name.to_owned(),
                 server,
                 a: Some(Err(no_name)),
@@ -193,14 +198,14 @@ impl Walk<'_> {
             question.clone()
         };
         let first = async {
-            let reply = dns::ask(server, &a, Transport::Udp, deadline).await;
+            let reply = dns::ask(server, &a, DnsTransportKind::Udp, deadline).await;
             a_answered.store(true, Ordering::Relaxed);
             reply
         };
-        let second = dns::ask(server, &aaaa, Transport::Udp, deadline);
+        let second = dns::ask(server, &aaaa, DnsTransportKind::Udp, deadline);
         let both = self.wait_for(first, second, deadline);
         let ((a, aaaa), recheck) = watched(server, deadline, both, open).await;
-        Asked {
+        ServerAnswer {
             name: name.to_owned(),
             server,
             a,
@@ -212,10 +217,10 @@ impl Walk<'_> {
     /// Waits for both answers, or for one alone where that is enough for the client.
     async fn wait_for(
         &self,
-        a: impl Future<Output = Answer>,
-        aaaa: impl Future<Output = Answer>,
+        a: impl Future<Output = QuestionResult>,
+        aaaa: impl Future<Output = QuestionResult>,
         deadline: Deadline,
-    ) -> (Option<Answer>, Option<Answer>) {
+    ) -> (Option<QuestionResult>, Option<QuestionResult>) {
         let (mut a, mut aaaa) = (std::pin::pin!(a), std::pin::pin!(aaaa));
         match self.patience {
             None => {
@@ -243,14 +248,14 @@ impl Walk<'_> {
 }
 
 /// Whether no other server is asked after this failure.
-fn final_word(fault: &Fault) -> bool {
+fn final_word(fault: &FailureOrigin) -> bool {
     matches!(
         fault,
-        Fault::Target(FailureKind::NxDomain | FailureKind::NoAddress) | Fault::Own(_)
+        FailureOrigin::Target(FailureKind::NxDomain | FailureKind::NoAddress) | FailureOrigin::Own(_)
     )
 }
 
 /// A walk without a single server.
-pub(crate) fn no_server() -> Stop {
-    Stop::new(Phase::Resolve, OwnFault::NoResolver).because("no nameserver is configured")
+pub(crate) fn no_server() -> EarlyEnd {
+    EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver).because("no nameserver is configured")
 }

@@ -8,7 +8,7 @@ use std::{
 
 use parallax_model::{EchoIdentity, FailureKind, Observation, Outcome, OwnFault, Phase};
 use parallax_prober::{
-    Agent, AgentConfig, AgentError, AggregatorRoots, Role, SPOOL_CAPACITY, Tls, Token, run,
+    Agent, AgentConfig, AgentError, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY, TlsConfigs, run,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -111,7 +111,7 @@ async fn a_plan_becomes_observations_once_and_in_order_also_when_the_first_repor
 async fn a_report_says_who_sends_it_when_and_how_far_it_is_complete() {
     let target = answering("").await;
     let mut aggregator = Aggregator::start(vec![tcp("a", target.addr, OFTEN)], &[]).await;
-    let token = Some(Token::Fixed("sesame".into()));
+    let token = Some(ProberCredential::Fixed("sesame".into()));
     let agent = Running::start(AgentConfig {
         token,
         ..config(aggregator.addr())
@@ -296,7 +296,7 @@ async fn echo(addr: SocketAddr, nonce: &str, peer: &str) -> parallax_prober::Pro
         AMPLE,
     );
     assignment.peer = Some(peer.parse().unwrap());
-    run(&assignment, &context(Tls::with_roots([]))).await
+    run(&assignment, &context(TlsConfigs::with_roots([]))).await
 }
 
 #[tokio::test]
@@ -350,7 +350,7 @@ async fn the_echo_answers_in_exactly_the_size_that_was_asked_for() {
     for size in parallax_model::SIZE_SWEEP.into_iter().chain([0, 10]) {
         let probe = json!({"kind": "echo", "nonce": "secret", "size": size});
         let assignment = assignment(&probe, &json!({"address": agent.echo}), AMPLE);
-        let result = run(&assignment, &context(Tls::with_roots([]))).await;
+        let result = run(&assignment, &context(TlsConfigs::with_roots([]))).await;
         assert_eq!(result.outcome, Outcome::Ok { status: Some(200) }, "{size}");
         if size >= 1_300 {
             assert_eq!(result.echo.unwrap().pod.as_str(), "prober-n1");
@@ -360,7 +360,7 @@ async fn the_echo_answers_in_exactly_the_size_that_was_asked_for() {
     }
     let probe = json!({"kind": "echo", "nonce": "secret", "size": 300_000});
     let assignment = assignment(&probe, &json!({"address": agent.echo}), AMPLE);
-    let result = run(&assignment, &context(Tls::with_roots([]))).await;
+    let result = run(&assignment, &context(TlsConfigs::with_roots([]))).await;
     assert_eq!(
         failure(&result),
         (Phase::Check, FailureKind::Status),
@@ -382,7 +382,7 @@ async fn get(addr: SocketAddr, path: &str, contains: &str) -> parallax_prober::P
     let change = json!({"path": path, "expect_status": "200", "expect_body_contains": contains});
     run(
         &crate::servers::http(addr, &change, AMPLE),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await
 }

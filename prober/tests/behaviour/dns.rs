@@ -14,7 +14,7 @@ use crate::servers::{
 };
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, Outcome, OwnFault, Phase, UnansweredQuestions};
-use parallax_prober::{Context, ProbeResult, Tls, run};
+use parallax_prober::{ProbeContext, ProbeResult, TlsConfigs, run};
 use serde_json::json;
 
 /// One question straight to the server.
@@ -22,7 +22,7 @@ async fn question(dns: &Dns, timeout: Duration) -> ProbeResult {
     let probe = json!({"kind": "dns", "name": "shop.example.test", "record": "A", "resolver": dns.addr});
     run(
         &assignment(&probe, &json!("resolve"), timeout),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await
 }
@@ -105,7 +105,7 @@ async fn a_resolver_whose_port_is_closed_is_unreachable_at_once() {
     let probe = json!({"kind": "dns", "name": "a.test", "record": "AAAA", "resolver": addr});
     let result = run(
         &assignment(&probe, &json!("resolve"), AMPLE),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await;
     assert_eq!(
@@ -119,7 +119,7 @@ async fn connect(conf: &str, host: &str, port: u16, timeout: Duration) -> ProbeR
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(conf.as_bytes()).unwrap();
     let probe = json!({"kind": "tcp", "host": host, "port": port});
-    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let context = ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
     run(&assignment(&probe, &json!("resolve"), timeout), &context).await
 }
 
@@ -261,7 +261,7 @@ async fn lookup(dns: &Dns, timeout: Duration) -> ProbeResult {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
     let probe = json!({"kind": "dns", "name": "shop.example.test", "record": "A", "search": "glibc"});
-    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let context = ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
     run(&assignment(&probe, &json!("resolve"), timeout), &context).await
 }
 

@@ -1,7 +1,7 @@
 //! What can be expected of an answer: content, headers, silence, handshakes.
 
 use parallax_model::{FailureKind, Outcome, Phase};
-use parallax_prober::{ProbeResult, Tls, run};
+use parallax_prober::{ProbeResult, TlsConfigs, run};
 use serde_json::{Value, json};
 
 use crate::servers::{
@@ -12,7 +12,11 @@ use crate::servers::{
 const HELLO: &str = "HTTP/1.1 200 OK\r\nServer: shop\r\nContent-Length: 5\r\n\r\nhello";
 
 async fn probe(server: &Server, change: Value) -> ProbeResult {
-    run(&http(server.addr, &change, AMPLE), &context(Tls::with_roots([]))).await
+    run(
+        &http(server.addr, &change, AMPLE),
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await
 }
 
 #[tokio::test]
@@ -128,7 +132,7 @@ async fn a_target_that_must_not_answer_fails_when_it_does() {
         ),
     ] {
         let change = json!({"must_not_answer": ways});
-        let result = run(&http(addr, &change, AMPLE), &context(Tls::with_roots([]))).await;
+        let result = run(&http(addr, &change, AMPLE), &context(TlsConfigs::with_roots([]))).await;
         assert_eq!(result.outcome, outcome, "{ways}");
     }
 }
@@ -175,7 +179,11 @@ async fn a_certificate_nobody_vouches_for_is_accepted_only_where_that_is_asked_f
     let server = https(Ca::new().server("other.example.test", VALID), HELLO).await;
     let change = json!({"scheme": "https", "port": 443, "any_certificate": true});
     // Not even roots are needed.
-    let result = run(&http(server.addr, &change, AMPLE), &context(Tls::with_roots([]))).await;
+    let result = run(
+        &http(server.addr, &change, AMPLE),
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await;
     assert_eq!(
         result.outcome,
         Outcome::Ok { status: Some(200) },
@@ -221,7 +229,7 @@ async fn two_thousand_refused_probes_are_two_thousand_failures_of_one_kind_and_n
     let closed = answering("").await;
     let addr = closed.addr;
     closed.join().await;
-    let context = context(Tls::with_roots([]));
+    let context = context(TlsConfigs::with_roots([]));
     let assignment = http(addr, &json!({}), AMPLE);
     for _ in 0..2000 {
         let result = run(&assignment, &context).await;

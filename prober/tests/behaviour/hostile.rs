@@ -1,7 +1,7 @@
 //! Servers that mean harm: what they say grows no memory, holds up nobody, and reaches no log unescaped.
 
 use parallax_model::{FailureKind, Outcome, Phase};
-use parallax_prober::{ProbeResult, Tls, run};
+use parallax_prober::{ProbeResult, TlsConfigs, run};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
@@ -13,7 +13,7 @@ use crate::{
 async fn probe(server: &Server, change: Value, timeout: std::time::Duration) -> ProbeResult {
     run(
         &http(server.addr, &change, timeout),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await
 }

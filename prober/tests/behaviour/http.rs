@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::servers::{AMPLE, SHORT, Server, answering, context, failure, http, request, reset, until_gone};
 use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
-use parallax_prober::{ProbeResult, Tls, run};
+use parallax_prober::{ProbeResult, TlsConfigs, run};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -15,7 +15,7 @@ use tokio::{
 async fn probe(server: &Server, change: Value, timeout: Duration) -> ProbeResult {
     run(
         &http(server.addr, &change, timeout),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await
 }
@@ -75,7 +75,11 @@ async fn a_closed_port_is_refused_in_connect() {
     let server = answering("").await;
     let addr = server.addr;
     server.join().await;
-    let result = run(&http(addr, &json!({}), AMPLE), &context(Tls::with_roots([]))).await;
+    let result = run(
+        &http(addr, &json!({}), AMPLE),
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await;
     assert_eq!(failure(&result), (Phase::Connect, FailureKind::Refused));
     assert_eq!(result.front.unwrap().address, addr);
     assert_eq!(result.times.kernel_rtt, None, "there was no handshake to time");
@@ -92,7 +96,11 @@ async fn a_server_that_takes_no_syn_is_a_connect_timeout_that_counts_the_repeate
     let _filling = TcpStream::connect(addr).await.unwrap();
     // Linux repeats a SYN after one second.
     let timeout = Duration::from_millis(1500);
-    let result = run(&http(addr, &json!({}), timeout), &context(Tls::with_roots([]))).await;
+    let result = run(
+        &http(addr, &json!({}), timeout),
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await;
     assert_eq!(failure(&result), (Phase::Connect, FailureKind::ConnectTimeout));
     assert!(result.times.syn_retransmits >= Some(1), "{:?}", result.times);
 }
@@ -348,7 +356,7 @@ async fn a_dropped_probe_closes_its_connection() {
         }
     })
     .await;
-    let context = context(Tls::with_roots([]));
+    let context = context(TlsConfigs::with_roots([]));
     let assignment = http(server.addr, &json!({}), AMPLE);
     tokio::select! {
         result = run(&assignment, &context) => panic!("the server never answers: {result:?}"),
@@ -368,7 +376,7 @@ async fn a_tcp_probe_only_connects() {
     .await;
     let probe = json!({"kind": "tcp", "host": "127.0.0.1", "port": server.addr.port()});
     let assignment = crate::servers::assignment(&probe, &json!("resolve"), AMPLE);
-    let result = run(&assignment, &context(Tls::with_roots([]))).await;
+    let result = run(&assignment, &context(TlsConfigs::with_roots([]))).await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
     assert_eq!(result.front.unwrap().address, server.addr);
     assert_eq!(result.dns, None, "a literal address is not resolved");

@@ -4,7 +4,7 @@ use std::{io::Write, net::SocketAddr, time::Duration};
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, Outcome, Phase};
-use parallax_prober::{Context, ProbeResult, ResolverChoice, Tls, resolve_all, run};
+use parallax_prober::{ProbeContext, ProbeResult, ResolverChoice, TlsConfigs, resolve_all, run};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
@@ -16,7 +16,7 @@ use crate::servers::{
     until_gone,
 };
 
-async fn tcp(addr: SocketAddr, change: &Value, tls: Tls, timeout: Duration) -> ProbeResult {
+async fn tcp(addr: SocketAddr, change: &Value, tls: TlsConfigs, timeout: Duration) -> ProbeResult {
     let mut probe = json!({"kind": "tcp", "host": "db.example.test", "port": 1});
     for (key, value) in change.as_object().unwrap() {
         probe[key] = value.clone();
@@ -45,7 +45,7 @@ async fn talking(answer: &'static [u8]) -> Server {
 async fn a_conversation_is_a_success_when_the_expected_bytes_come() {
     let server = talking(b"\0+PONG\r\n").await;
     let change = json!({"send": r"PING\r\n", "expect": r"\x00+PONG"});
-    let result = tcp(server.addr, &change, Tls::with_roots([]), AMPLE).await;
+    let result = tcp(server.addr, &change, TlsConfigs::with_roots([]), AMPLE).await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
     assert!(result.times.first_byte.is_some());
     server.join().await;
@@ -55,24 +55,24 @@ async fn a_conversation_is_a_success_when_the_expected_bytes_come() {
 async fn other_bytes_silence_and_a_closed_connection_are_told_apart() {
     let change = json!({"send": r"PING\r\n", "expect": "PONG"});
     let server = talking(b"-ERR\r\n").await;
-    let result = tcp(server.addr, &change, Tls::with_roots([]), SHORT).await;
+    let result = tcp(server.addr, &change, TlsConfigs::with_roots([]), SHORT).await;
     assert_eq!(failure(&result), (Phase::Check, FailureKind::WrongBody));
     server.join().await;
     let server = Server::start(|mut stream| async move { until_gone(&mut stream).await }).await;
-    let result = tcp(server.addr, &change, Tls::with_roots([]), SHORT).await;
+    let result = tcp(server.addr, &change, TlsConfigs::with_roots([]), SHORT).await;
     assert_eq!(
         failure(&result),
         (Phase::FirstByte, FailureKind::FirstByteTimeout)
     );
     server.join().await;
     let server = Server::start(|mut stream| async move { drop(stream.read(&mut [0; 64]).await) }).await;
-    let result = tcp(server.addr, &change, Tls::with_roots([]), AMPLE).await;
+    let result = tcp(server.addr, &change, TlsConfigs::with_roots([]), AMPLE).await;
     assert_eq!(failure(&result), (Phase::FirstByte, FailureKind::Eof));
     server.join().await;
     let flood =
         Server::start(|mut stream| async move { while stream.write_all(&[b'x'; 4096]).await.is_ok() {} })
             .await;
-    let result = tcp(flood.addr, &change, Tls::with_roots([]), AMPLE).await;
+    let result = tcp(flood.addr, &change, TlsConfigs::with_roots([]), AMPLE).await;
     assert_eq!(
         failure(&result),
         (Phase::Check, FailureKind::WrongBody),
@@ -108,14 +108,14 @@ async fn a_tls_port_is_probed_with_its_certificate_and_its_own_server_name() {
 async fn a_port_that_must_not_be_open_fails_when_it_is() {
     let server = answering("").await;
     let change = json!({"must_not_answer": "refused,timeout"});
-    let result = tcp(server.addr, &change, Tls::with_roots([]), AMPLE).await;
+    let result = tcp(server.addr, &change, TlsConfigs::with_roots([]), AMPLE).await;
     assert_eq!(
         failure(&result),
         (Phase::Check, FailureKind::AnsweredThoughForbidden)
     );
     let addr = server.addr;
     server.join().await;
-    let result = tcp(addr, &change, Tls::with_roots([]), AMPLE).await;
+    let result = tcp(addr, &change, TlsConfigs::with_roots([]), AMPLE).await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
 }
 
@@ -143,7 +143,7 @@ async fn the_proxied_channel_announces_its_own_addresses_before_the_first_byte()
         .await;
         let mut assignment = http(server.addr, &change, AMPLE);
         assignment.channel = parallax_model::Channel::Proxied;
-        let result = run(&assignment, &context(Tls::with_roots([]))).await;
+        let result = run(&assignment, &context(TlsConfigs::with_roots([]))).await;
         assert_eq!(
             result.outcome,
             Outcome::Ok { status: Some(204) },
@@ -159,7 +159,11 @@ async fn the_proxied_channel_announces_its_own_addresses_before_the_first_byte()
 async fn a_server_that_does_not_expect_a_proxy_header_shows_what_it_makes_of_it() {
     let server = answering("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").await;
     let change = json!({"proxy_header": "tcp", "expect_status": "200"});
-    let result = run(&http(server.addr, &change, AMPLE), &context(Tls::with_roots([]))).await;
+    let result = run(
+        &http(server.addr, &change, AMPLE),
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await;
     assert_eq!(failure(&result), (Phase::Check, FailureKind::Status));
     server.join().await;
 }
@@ -182,7 +186,7 @@ async fn a_kept_connection_is_asked_twice_and_the_second_answer_timed_on_its_own
     .await;
     let result = run(
         &http(server.addr, &json!({"keep_alive": true}), AMPLE),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await;
     assert_eq!(
@@ -202,7 +206,7 @@ async fn a_server_that_closes_behind_its_first_answer_fails_the_second_request_a
     let server = answering(answer).await;
     let result = run(
         &http(server.addr, &json!({"keep_alive": true}), AMPLE),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await;
     assert_eq!(
@@ -213,7 +217,7 @@ async fn a_server_that_closes_behind_its_first_answer_fails_the_second_request_a
     );
     let result = run(
         &http(server.addr, &json!({}), AMPLE),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await;
     assert_eq!(result.outcome, Outcome::Ok { status: Some(200) });
@@ -228,7 +232,7 @@ async fn a_question_travels_over_tcp_at_once_where_asked_for() {
         json!({"kind": "dns", "name": "shop.test", "record": "A", "resolver": dns.addr, "transport": "tcp"});
     let result = run(
         &assignment(&probe, &json!("resolve"), AMPLE),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await;
     assert_eq!(result.outcome, Outcome::Ok { status: None });
@@ -251,7 +255,7 @@ async fn the_same_short_name_fails_in_musl_and_not_in_glibc_behind_a_servfail() 
         dns.addr.port()
     )
     .unwrap();
-    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let context = ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
     let server = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let port = server.addr.port();
     for mut probe in [
@@ -285,7 +289,7 @@ async fn a_healthy_host_with_a_dead_ipv6_address_counts_no_failure_and_the_dead_
     .await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
-    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let context = ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
     let found = resolve_all(
         &context,
         "shop.example.test",

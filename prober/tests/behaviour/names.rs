@@ -8,9 +8,9 @@ use hickory_proto::{
 };
 use parallax_model::{
     FailureKind, Outcome, OwnFault, Phase,
-    dns::{CaaAnswer, NameSight, RecordAnswer, Viewer, name_differences},
+    dns::{CaaAnswer, NameSight, RecordAnswer, ServerOwner, name_differences},
 };
-use parallax_prober::{Context, ProbeResult, Tls, run};
+use parallax_prober::{ProbeContext, ProbeResult, TlsConfigs, run};
 use serde_json::{Value, json};
 
 use crate::servers::{
@@ -19,13 +19,13 @@ use crate::servers::{
 };
 
 /// A machine whose resolv.conf names this server, or none.
-fn machine(own: Option<&Dns>) -> (Context, tempfile::NamedTempFile) {
+fn machine(own: Option<&Dns>) -> (ProbeContext, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     if let Some(own) = own {
         writeln!(file, "nameserver [127.0.0.1]:{}", own.addr.port()).unwrap();
     }
     (
-        Context::with_tls(file.path().to_owned(), Tls::with_roots([])),
+        ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([])),
         file,
     )
 }
@@ -66,7 +66,10 @@ async fn the_own_and_the_public_resolver_are_asked_and_the_public_one_for_who_ma
     let views: Vec<_> = sight.views.iter().map(|view| (&view.by, view.server)).collect();
     assert_eq!(
         views,
-        [(&Viewer::Own, cluster.addr), (&Viewer::Public, world.addr)]
+        [
+            (&ServerOwner::Own, cluster.addr),
+            (&ServerOwner::Public, world.addr)
+        ]
     );
     assert_eq!(
         name_differences(&sight.views).len(),

@@ -11,7 +11,7 @@ use std::{
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, Outcome, Phase};
-use parallax_prober::{Context, Tls, run};
+use parallax_prober::{ProbeContext, TlsConfigs, run};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -33,10 +33,10 @@ use crate::{
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 /// A context that asks this server.
-fn machine(dns: &Dns, rest: &str) -> (Context, tempfile::NamedTempFile) {
+fn machine(dns: &Dns, rest: &str) -> (ProbeContext, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}\n{rest}", dns.addr.port()).unwrap();
-    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let context = ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
     (context, file)
 }
 
@@ -166,7 +166,7 @@ async fn a_name_with_ipv6_only_is_probed_there_and_one_that_moves_at_its_present
 async fn of_several_addresses_the_dead_one_is_named_by_its_own_probe() {
     let server = answering(OK).await;
     let port = server.addr.port();
-    let context = context(Tls::with_roots([]));
+    let context = context(TlsConfigs::with_roots([]));
     let mut dead = Vec::new();
     for ip in ["127.0.0.1", "127.0.0.2", "127.0.0.3"] {
         let address = SocketAddr::new(ip.parse().unwrap(), port);
@@ -289,7 +289,7 @@ async fn new_connections_that_fail_are_seen_while_an_established_one_lives() {
     opened.await.unwrap();
     let result = run(
         &http(server.addr, &json!({}), AMPLE),
-        &context(Tls::with_roots([])),
+        &context(TlsConfigs::with_roots([])),
     )
     .await;
     assert_eq!(failure(&result), (Phase::FirstByte, FailureKind::Eof));

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use parallax_model::{Channel, FailureKind, Outcome, OwnFault};
-use parallax_prober::Token;
+use parallax_prober::ProberCredential;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -45,7 +45,7 @@ async fn a_token_goes_to_the_aggregator_and_into_no_probe_whatever_its_path_is_c
     )];
     let mut aggregator = Aggregator::start(plan, &[]).await;
     let mut config = config(aggregator.addr());
-    config.token = Some(Token::Fixed("sesame".into()));
+    config.token = Some(ProberCredential::Fixed("sesame".into()));
     let agent = Running::start(config).await;
     aggregator.observations(3).await;
     agent.stop().await;

@@ -3,7 +3,7 @@
 use std::{io::Write, net::SocketAddr, sync::Arc};
 
 use parallax_model::{Channel, Outcome, Phase, PhaseTimes};
-use parallax_prober::{Context, ProbeResult, run};
+use parallax_prober::{ProbeContext, ProbeResult, run};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_rustls::TlsAcceptor;
@@ -117,7 +117,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
 struct World {
     ca: Ca,
     dns: Dns,
-    context: Context,
+    context: ProbeContext,
     _conf: tempfile::NamedTempFile,
 }
 
@@ -127,7 +127,7 @@ impl World {
         let dns = Dns::start(|_| Say::Addresses(&["127.0.0.1"])).await;
         let mut conf = tempfile::NamedTempFile::new().unwrap();
         writeln!(conf, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
-        let context = Context::with_tls(conf.path().to_owned(), ca.trusted());
+        let context = ProbeContext::with_tls(conf.path().to_owned(), ca.trusted());
         Self {
             ca,
             dns,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, Outcome, Phase};
 use parallax_prober::{
-    Challenge, ClientProfile, DialOutcome, Profile, ResolverChoice, Tls, Validation, validate,
+    ChallengeRequest, ClientProfile, DialOutcome, Profile, ResolverChoice, TlsConfigs, ValidationResult,
+    validate,
 };
 use tokio::io::AsyncWriteExt;
 
@@ -28,7 +29,7 @@ fn profile(client: ClientProfile) -> Profile {
 }
 
 /// Fetches the challenge of a server by the client's rules; the name has these addresses.
-async fn fetch(profile: &Profile, port: u16, v4: Say, v6: Say) -> Validation {
+async fn fetch(profile: &Profile, port: u16, v4: Say, v6: Say) -> ValidationResult {
     let dns = Dns::start(move |query| {
         if query.query_type() == RecordType::A {
             v4
@@ -37,14 +38,14 @@ async fn fetch(profile: &Profile, port: u16, v4: Say, v6: Say) -> Validation {
         }
     })
     .await;
-    let challenge = Challenge {
+    let challenge = ChallengeRequest {
         host: HOST.to_owned(),
         port,
         path: "/.well-known/acme-challenge/token".to_owned(),
         expected: "token.key".to_owned(),
     };
     let choice = ResolverChoice::Servers(vec![dns.addr]);
-    let validation = validate(profile, &challenge, &choice, &context(Tls::with_roots([]))).await;
+    let validation = validate(profile, &challenge, &choice, &context(TlsConfigs::with_roots([]))).await;
     dns.join().await;
     validation
 }
@@ -59,7 +60,7 @@ const ALL: [ClientProfile; 3] = [
     ClientProfile::Pebble,
 ];
 
-fn kind(validation: &Validation) -> Option<(Phase, FailureKind)> {
+fn kind(validation: &ValidationResult) -> Option<(Phase, FailureKind)> {
     match &validation.outcome {
         Outcome::Ok { .. } => None,
         Outcome::Failed { phase, kind, .. } => Some((*phase, kind.clone())),

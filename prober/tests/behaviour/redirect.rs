@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parallax_model::{FailureKind, Outcome, Phase};
-use parallax_prober::{ProbeResult, Tls, run};
+use parallax_prober::{ProbeResult, TlsConfigs, run};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -44,7 +44,11 @@ async fn chain(code: u16, end: usize) -> (Server, Arc<Mutex<Vec<String>>>) {
 }
 
 async fn probe(server: &Server, change: Value) -> ProbeResult {
-    run(&http(server.addr, &change, AMPLE), &context(Tls::with_roots([]))).await
+    run(
+        &http(server.addr, &change, AMPLE),
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await
 }
 
 #[tokio::test]

@@ -4,7 +4,9 @@ use std::{io::Write, net::IpAddr};
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, OwnFault, SearchManner};
-use parallax_prober::{Context, FamilyAnswer, Resolution, ResolverChoice, Tls, libc_answers, resolve_all};
+use parallax_prober::{
+    FamilyAnswer, ProbeContext, Resolution, ResolverChoice, TlsConfigs, libc_answers, resolve_all,
+};
 
 use crate::servers::{
     AMPLE, SHORT, context,
@@ -12,14 +14,14 @@ use crate::servers::{
 };
 
 /// A context whose resolv.conf names this server and says this besides.
-fn machine(dns: &Dns, rest: &str) -> (Context, tempfile::NamedTempFile) {
+fn machine(dns: &Dns, rest: &str) -> (ProbeContext, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "nameserver [127.0.0.1]:{}\n{rest}\n", dns.addr.port()).unwrap();
-    let context = Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let context = ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
     (context, file)
 }
 
-async fn all(context: &Context, name: &str) -> Resolution {
+async fn all(context: &ProbeContext, name: &str) -> Resolution {
     resolve_all(
         context,
         name,
@@ -74,7 +76,7 @@ async fn a_family_without_addresses_and_a_silent_one_are_told_apart_beside_a_liv
             _ => say,
         })
         .await;
-        let context = context(Tls::with_roots([]));
+        let context = context(TlsConfigs::with_roots([]));
         let choice = ResolverChoice::Servers(vec![dns.addr]);
         let found = resolve_all(&context, "shop.test", &choice, SearchManner::Glibc, SHORT).await;
         assert_eq!(found.addresses.len(), 1);
@@ -158,7 +160,7 @@ async fn a_healthy_name_is_the_same_in_both() {
 
 #[tokio::test]
 async fn a_literal_address_asks_nobody_and_no_nameserver_is_our_own_fault() {
-    let context = context(Tls::with_roots([]));
+    let context = context(TlsConfigs::with_roots([]));
     let found = all(&context, "192.0.2.7").await;
     assert_eq!(found.addresses[0].address, "192.0.2.7".parse::<IpAddr>().unwrap());
     assert_eq!((found.tried.len(), found.aaaa), (0, FamilyAnswer::Unneeded));

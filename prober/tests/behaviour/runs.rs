@@ -3,7 +3,7 @@
 use std::{io::Write, sync::Arc};
 
 use parallax_model::{Observation, Outcome, OwnFault};
-use parallax_prober::{Tls, run};
+use parallax_prober::{TlsConfigs, run};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -63,7 +63,7 @@ async fn a_run_is_made_as_often_as_it_says_and_not_again_when_a_new_stream_tells
 async fn what_is_out_of_scope_is_not_connected_to_however_the_way_leads_there() {
     let target = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
     let strict = json!({});
-    let context = context(Tls::with_roots([]));
+    let context = context(TlsConfigs::with_roots([]));
     let own = Outcome::NotAsked {
         own: OwnFault::OutOfScope,
     };
@@ -89,7 +89,7 @@ async fn a_name_that_resolves_out_of_scope_is_not_connected_to() {
     let dns = Dns::start(|_| Say::Addresses(&["127.0.0.1"])).await;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
-    let context = parallax_prober::Context::with_tls(file.path().to_owned(), Tls::with_roots([]));
+    let context = parallax_prober::ProbeContext::with_tls(file.path().to_owned(), TlsConfigs::with_roots([]));
     let probe =
         json!({"kind": "tcp", "host": "rebound.example.test", "port": target.addr.port(), "scope": {}});
     let result = run(&assignment(&probe, &json!("resolve"), AMPLE), &context).await;
@@ -131,7 +131,11 @@ async fn a_redirect_out_of_scope_is_not_followed() {
         "redirects": {"max": 5, "hosts": ["127.0.0.2"], "ports": [to.port()]},
         "scope": {"allow": ["127.0.0.1"]},
     });
-    let result = run(&http(front.addr, &change, AMPLE), &context(Tls::with_roots([]))).await;
+    let result = run(
+        &http(front.addr, &change, AMPLE),
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await;
     assert_eq!(
         result.outcome,
         Outcome::NotAsked {
@@ -162,7 +166,7 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
                "path": "/.well-known/acme-challenge/t0ken", "expected": expected, "nameservers": [dns.addr],
                "scope": scope})
     };
-    let context = context(Tls::with_roots([]));
+    let context = context(TlsConfigs::with_roots([]));
     let ask = async |probe: &Value| run(&assignment(probe, &json!("resolve"), AMPLE), &context).await;
     let here = json!({"allow": ["127.0.0.0/8"]});
     let seen = ask(&probe("cert-manager", Some("t0ken.thumb"), here.clone())).await;

@@ -8,7 +8,9 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use parallax_model::{FailureKind, Outcome};
-use parallax_prober::{Challenge, ClientProfile, Profile, ResolverChoice, Tls, Validation, validate};
+use parallax_prober::{
+    ChallengeRequest, ClientProfile, Profile, ResolverChoice, TlsConfigs, ValidationResult, validate,
+};
 use tokio::io::AsyncWriteExt;
 
 use crate::servers::{
@@ -28,20 +30,26 @@ fn once() -> Profile {
     }
 }
 
-async fn fetch(profile: &Profile, port: u16) -> Validation {
+async fn fetch(profile: &Profile, port: u16) -> ValidationResult {
     let dns = Dns::start(|query| match query.query_type() {
         RecordType::A => Say::Addresses(&["127.0.0.1"]),
         _ => Say::Code(ResponseCode::NoError),
     })
     .await;
     let choice = ResolverChoice::Servers(vec![dns.addr]);
-    let validation = validate(profile, &challenge(port), &choice, &context(Tls::with_roots([]))).await;
+    let validation = validate(
+        profile,
+        &challenge(port),
+        &choice,
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await;
     dns.join().await;
     validation
 }
 
-fn challenge(port: u16) -> Challenge {
-    Challenge {
+fn challenge(port: u16) -> ChallengeRequest {
+    ChallengeRequest {
         host: HOST.to_owned(),
         port,
         path: "/.well-known/acme-challenge/token".to_owned(),
@@ -49,7 +57,7 @@ fn challenge(port: u16) -> Challenge {
     }
 }
 
-fn kind(validation: &Validation) -> Option<FailureKind> {
+fn kind(validation: &ValidationResult) -> Option<FailureKind> {
     match &validation.outcome {
         Outcome::Ok { .. } => None,
         Outcome::Failed { kind, .. } => Some(kind.clone()),
@@ -312,7 +320,7 @@ async fn of_several_solver_nameservers_each_is_asked_one_of_the_two_questions_an
     let server = answering(answer(200, "", KEY.as_bytes())).await;
     let choice = ResolverChoice::Servers(vec![first.addr, second.addr]);
     let challenge = challenge(server.addr.port());
-    let validation = validate(&once(), &challenge, &choice, &context(Tls::with_roots([]))).await;
+    let validation = validate(&once(), &challenge, &choice, &context(TlsConfigs::with_roots([]))).await;
     assert_eq!(kind(&validation), None, "{:?}", validation.detail);
     let found = validation.resolution.unwrap().addresses;
     let from = |v4: bool| found.iter().find(|one| one.address.is_ipv4() == v4).unwrap();
@@ -326,7 +334,13 @@ async fn of_several_solver_nameservers_each_is_asked_one_of_the_two_questions_an
         named_resolvers_timeout: Some(Duration::from_millis(300)),
         ..once()
     };
-    let validation = validate(&profile, &challenge, &choice, &context(Tls::with_roots([]))).await;
+    let validation = validate(
+        &profile,
+        &challenge,
+        &choice,
+        &context(TlsConfigs::with_roots([])),
+    )
+    .await;
     assert_eq!(
         kind(&validation),
         Some(FailureKind::ConnectTimeout),

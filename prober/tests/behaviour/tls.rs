@@ -6,13 +6,13 @@ use crate::servers::{
     until_gone,
 };
 use parallax_model::{FailureKind, Outcome, OwnFault, Phase, TlsVersion};
-use parallax_prober::{ProbeResult, Tls, run};
+use parallax_prober::{ProbeResult, TlsConfigs, run};
 use serde_json::json;
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 const HOST: &str = "shop.example.test";
 
-async fn probe(server: &Server, tls: Tls, timeout: std::time::Duration) -> ProbeResult {
+async fn probe(server: &Server, tls: TlsConfigs, timeout: std::time::Duration) -> ProbeResult {
     let change = json!({"scheme": "https", "port": 443});
     run(&http(server.addr, &change, timeout), &context(tls)).await
 }
@@ -59,7 +59,7 @@ async fn a_target_may_trust_a_ca_that_no_other_target_does() {
         // What the machine trusts is trusted as well.
         (public.trusted(), public.server(HOST, VALID), None),
         // A machine without roots has those of the target.
-        (Tls::with_roots([]), private.server(HOST, VALID), None),
+        (TlsConfigs::with_roots([]), private.server(HOST, VALID), None),
         // The verifier that knows the issuer names the error.
         (
             public.trusted(),
@@ -136,7 +136,7 @@ async fn an_untrusted_chain_says_how_many_intermediates_the_server_sent() {
 #[tokio::test]
 async fn a_machine_without_roots_blames_itself() {
     let server = https(Ca::new().server(HOST, VALID), HELLO).await;
-    let result = probe(&server, Tls::with_roots([]), AMPLE).await;
+    let result = probe(&server, TlsConfigs::with_roots([]), AMPLE).await;
     assert_eq!(
         result.outcome,
         Outcome::NotAsked {
@@ -269,7 +269,7 @@ async fn a_print_says_whether_two_servers_show_the_same_certificate_and_page_and
         let server = https(config.clone(), HELLO).await;
         // Nobody here trusts the CA: whose certificate it is counts, not who signed it.
         let change = json!({"scheme": "https", "port": 443, "any_certificate": true, "print": true});
-        let tls = Tls::with_roots([]);
+        let tls = TlsConfigs::with_roots([]);
         let result = run(&http(server.addr, &change, AMPLE), &context(tls)).await;
         prints.push(result.print.unwrap());
         server.join().await;

@@ -19,7 +19,7 @@ pub(crate) const ADDRESS: &str = "127.0.0.1:53";
 
 /// What is said of one family of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Say {
+pub(crate) enum ZoneAnswer {
     Addresses(Vec<IpAddr>),
     Code(ResponseCode),
     Nothing,
@@ -28,26 +28,26 @@ pub(crate) enum Say {
 
 /// Both families.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Zone {
-    pub(crate) a: Say,
-    pub(crate) aaaa: Say,
+pub(crate) struct ZoneAnswers {
+    pub(crate) a: ZoneAnswer,
+    pub(crate) aaaa: ZoneAnswer,
 }
 
 /// All names, by their lower-case text.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Zones(Arc<Mutex<BTreeMap<String, Zone>>>);
+pub(crate) struct ZoneTable(Arc<Mutex<BTreeMap<String, ZoneAnswers>>>);
 
-impl Zones {
-    pub(crate) fn set(&self, name: String, zone: Zone) {
+impl ZoneTable {
+    pub(crate) fn set(&self, name: String, zone: ZoneAnswers) {
         self.0.lock().insert(name, zone);
     }
 
-    fn say(&self, name: &str, record: RecordType) -> Say {
+    fn say(&self, name: &str, record: RecordType) -> ZoneAnswer {
         match (self.0.lock().get(name), record) {
             (Some(zone), RecordType::A) => zone.a.clone(),
             (Some(zone), RecordType::AAAA) => zone.aaaa.clone(),
-            (Some(_), _) => Say::Code(ResponseCode::NoError),
-            (None, _) => Say::Code(ResponseCode::NXDomain),
+            (Some(_), _) => ZoneAnswer::Code(ResponseCode::NoError),
+            (None, _) => ZoneAnswer::Code(ResponseCode::NXDomain),
         }
     }
 
@@ -65,9 +65,9 @@ impl Zones {
             let name = question.name().to_lowercase().to_ascii();
             let say = self.say(name.trim_end_matches('.'), question.query_type());
             let wait = match say {
-                Say::Nothing => continue,
-                Say::Late(wait, _) => wait,
-                Say::Addresses(_) | Say::Code(_) => Duration::ZERO,
+                ZoneAnswer::Nothing => continue,
+                ZoneAnswer::Late(wait, _) => wait,
+                ZoneAnswer::Addresses(_) | ZoneAnswer::Code(_) => Duration::ZERO,
             };
             let answer = answer(&query, &say).to_vec().context("writing a DNS answer")?;
             let socket = Arc::clone(&socket);
@@ -84,13 +84,13 @@ impl Zones {
 /// The name server on a thread of its own, so that the other work of the test makes it no slow one. It ends when it is
 /// dropped.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct NameServer {
     stop: CancellationToken,
     thread: Option<thread::JoinHandle<anyhow::Result<()>>>,
 }
 
-impl Names {
-    pub(crate) fn serve(zones: Zones) -> anyhow::Result<Self> {
+impl NameServer {
+    pub(crate) fn serve(zones: ZoneTable) -> anyhow::Result<Self> {
         let socket = std::net::UdpSocket::bind(ADDRESS).context("listening for DNS questions")?;
         socket
             .set_nonblocking(true)
@@ -117,7 +117,7 @@ impl Names {
     }
 }
 
-impl Drop for Names {
+impl Drop for NameServer {
     fn drop(&mut self) {
         self.stop.cancel();
         match self.thread.take().map(thread::JoinHandle::join) {
@@ -128,18 +128,18 @@ impl Drop for Names {
     }
 }
 
-fn answer(query: &Message, say: &Say) -> Message {
+fn answer(query: &Message, say: &ZoneAnswer) -> Message {
     let mut answer = Message::response(query.metadata.id, OpCode::Query);
     answer.metadata.recursion_available = true;
     answer.metadata.recursion_desired = true;
     let question = query.queries[0].clone();
     let addresses = match say {
-        Say::Addresses(addresses) | Say::Late(_, addresses) => addresses.as_slice(),
-        Say::Code(code) => {
+        ZoneAnswer::Addresses(addresses) | ZoneAnswer::Late(_, addresses) => addresses.as_slice(),
+        ZoneAnswer::Code(code) => {
             answer.metadata.response_code = *code;
             &[]
         }
-        Say::Nothing => &[],
+        ZoneAnswer::Nothing => &[],
     };
     for address in addresses {
         let data = match address {

@@ -121,7 +121,7 @@ fn ip(arguments: &str) -> anyhow::Result<()> {
 
 /// Which part of the addresses one is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Range {
+pub enum AddressBlock {
     /// A server may listen there.
     Own,
     /// Nobody answers.
@@ -132,7 +132,7 @@ pub enum Range {
     Reserved,
 }
 
-impl Range {
+impl AddressBlock {
     /// The IPv4 address of this number.
     #[must_use]
     pub fn v4(self, case: u16, number: u8) -> IpAddr {

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use instant_acme::{Account, AuthorizationStatus, ChallengeType, Identifier, NewOrder, Order};
 use tokio::time;
 
-use crate::verdict::{Told, Verdict};
+use crate::verdict::{ExplainedVerdict, Verdict};
 
 /// Longer than any of Pebble's validations, on a busy machine too.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// An order whose challenge waits to be told that all is ready.
-pub struct Pending {
+pub struct PendingOrder {
     order: Order,
     /// The challenge's token.
     pub token: String,
@@ -23,7 +23,7 @@ pub struct Pending {
     pub key: String,
 }
 
-impl Pending {
+impl PendingOrder {
     /// Orders a certificate for a name.
     ///
     /// # Errors
@@ -52,13 +52,13 @@ impl Pending {
     ///
     /// # Errors
     /// A validation that does not come to an end.
-    pub async fn validated(self) -> anyhow::Result<Told> {
+    pub async fn validated(self) -> anyhow::Result<ExplainedVerdict> {
         time::timeout(PATIENCE, self.ended())
             .await
             .with_context(|| format!("no end after {PATIENCE:?}"))?
     }
 
-    async fn ended(mut self) -> anyhow::Result<Told> {
+    async fn ended(mut self) -> anyhow::Result<ExplainedVerdict> {
         {
             let mut authorizations = self.order.authorizations();
             let mut authorization = authorizations.next().await.context("no authorization")??;
@@ -79,7 +79,7 @@ impl Pending {
             match state.status {
                 AuthorizationStatus::Pending => {}
                 AuthorizationStatus::Valid => {
-                    return Ok(Told {
+                    return Ok(ExplainedVerdict {
                         verdict: Verdict::Valid,
                         detail: String::new(),
                     });
@@ -90,7 +90,7 @@ impl Pending {
                         .iter()
                         .find_map(|challenge| challenge.error.as_ref())
                         .context("an invalid authorization without a problem")?;
-                    return Told::by_pebble(
+                    return ExplainedVerdict::by_pebble(
                         problem.r#type.as_deref().unwrap_or_default(),
                         problem.detail.as_deref().unwrap_or_default(),
                     );

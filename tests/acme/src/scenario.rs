@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use crate::{namespace::Range, verdict::Verdict};
+use crate::{namespace::AddressBlock, verdict::Verdict};
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -21,26 +21,26 @@ pub struct Scenario {
     pub name: String,
     /// What is said of the name's IPv4 addresses; the first of its own otherwise.
     #[serde(default = "own")]
-    pub a: Said,
+    pub a: ScriptedAnswer,
     /// What is said of its IPv6 addresses; that there are none otherwise.
     #[serde(default = "none")]
-    pub aaaa: Said,
+    pub aaaa: ScriptedAnswer,
     /// Names below it that exist too, by their labels.
     #[serde(default)]
-    pub names: BTreeMap<String, Family>,
+    pub names: BTreeMap<String, FamilyAnswers>,
     /// Who listens.
     #[serde(default)]
-    pub web: Vec<Web>,
+    pub web: Vec<WebServerSpec>,
     /// What Pebble says; absent where it is generated.
     pub pebble: Option<Verdict>,
     /// What Boulder says, where that is another thing.
-    pub boulder: Option<Differs>,
+    pub boulder: Option<KnownDifference>,
 }
 
 /// Another verdict, and which of the known differences explain it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Differs {
+pub struct KnownDifference {
     /// Boulder's verdict.
     pub verdict: Verdict,
     /// Differences of the list.
@@ -50,21 +50,21 @@ pub struct Differs {
 /// Both families of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Family {
+pub struct FamilyAnswers {
     /// As [`Scenario::a`].
     #[serde(default = "own")]
-    pub a: Said,
+    pub a: ScriptedAnswer,
     /// As [`Scenario::aaaa`].
     #[serde(default = "none")]
-    pub aaaa: Said,
+    pub aaaa: ScriptedAnswer,
 }
 
 /// What is said of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Said {
+pub enum ScriptedAnswer {
     /// A failure, or nothing.
-    Word(Word),
+    Word(LookupFailure),
     /// These addresses, in this order.
     Addresses(Vec<String>),
     /// As much, so long after the question.
@@ -79,7 +79,7 @@ pub enum Said {
 /// A failure of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Word {
+pub enum LookupFailure {
     /// The name exists, with nothing of this family.
     None,
     /// It does not exist.
@@ -92,18 +92,18 @@ pub enum Word {
     Silent,
 }
 
-fn own() -> Said {
-    Said::Addresses(vec!["own1".to_owned()])
+fn own() -> ScriptedAnswer {
+    ScriptedAnswer::Addresses(vec!["own1".to_owned()])
 }
 
-const fn none() -> Said {
-    Said::Word(Word::None)
+const fn none() -> ScriptedAnswer {
+    ScriptedAnswer::Word(LookupFailure::None)
 }
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Web {
+pub struct WebServerSpec {
     /// Where it listens: `own1.4` and `own1.6` otherwise.
     #[serde(default = "both")]
     pub at: Vec<String>,
@@ -115,10 +115,10 @@ pub struct Web {
     pub tls: Tls,
     /// What it does with a request for the challenge.
     #[serde(default)]
-    pub challenge: Act,
+    pub challenge: ConnectionAction,
     /// What it does with a request for another path, query included. Others are not found.
     #[serde(default)]
-    pub paths: BTreeMap<String, Act>,
+    pub paths: BTreeMap<String, ConnectionAction>,
 }
 
 fn both() -> Vec<String> {
@@ -145,9 +145,9 @@ pub enum Tls {
 /// What a server does with a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Act {
+pub enum ConnectionAction {
     /// An answer in good order.
-    Answer(Answer),
+    Answer(HttpAnswer),
     /// So many redirects on the same server, and then the key authorization.
     Chain(u16),
     /// These bytes and the end of the connection.
@@ -166,16 +166,16 @@ pub enum Act {
     Silence,
 }
 
-impl Default for Act {
+impl Default for ConnectionAction {
     fn default() -> Self {
-        Self::Answer(Answer::default())
+        Self::Answer(HttpAnswer::default())
     }
 }
 
 /// An answer in good order.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// Its status.
     pub status: u16,
     /// Its content.
@@ -190,7 +190,7 @@ pub struct Answer {
     pub late_ms: u64,
 }
 
-impl Default for Answer {
+impl Default for HttpAnswer {
     fn default() -> Self {
         Self {
             status: 200,
@@ -248,7 +248,7 @@ pub fn deltas() -> anyhow::Result<BTreeMap<String, String>> {
 
 /// What stands for what in one running scenario.
 #[derive(Debug, Clone)]
-pub struct Stage {
+pub struct ScenarioNames {
     /// Its number, which no other one has.
     pub case: u16,
     /// The name to be certified.
@@ -259,7 +259,7 @@ pub struct Stage {
     pub key: String,
 }
 
-impl Stage {
+impl ScenarioNames {
     /// The challenge's path.
     #[must_use]
     pub fn path(&self) -> String {
@@ -288,10 +288,10 @@ impl Stage {
     pub fn of_range(&self, text: &str, v4: bool) -> anyhow::Result<IpAddr> {
         let number = text.trim_start_matches(char::is_alphabetic);
         let range = match &text[..text.len() - number.len()] {
-            "own" => Range::Own,
-            "lost" => Range::Lost,
-            "unreachable" => Range::Unreachable,
-            "reserved" => Range::Reserved,
+            "own" => AddressBlock::Own,
+            "lost" => AddressBlock::Lost,
+            "unreachable" => AddressBlock::Unreachable,
+            "reserved" => AddressBlock::Reserved,
             _ => bail!("no address is called {text:?}"),
         };
         let number = number

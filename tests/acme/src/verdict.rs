@@ -3,7 +3,7 @@
 use std::fmt;
 
 use parallax_model::Outcome;
-use parallax_prober::{ProblemClass, Validation};
+use parallax_prober::{ProblemClass, ValidationResult};
 use serde::Deserialize;
 
 /// How a validation ended.
@@ -26,14 +26,14 @@ pub enum Verdict {
 
 /// A verdict with the sentence that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct ExplainedVerdict {
     /// The verdict.
     pub verdict: Verdict,
     /// The sentence; empty for a success.
     pub detail: String,
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for ExplainedVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.verdict)?;
         if !self.detail.is_empty() {
@@ -43,12 +43,12 @@ impl fmt::Display for Told {
     }
 }
 
-impl Told {
+impl ExplainedVerdict {
     /// What a profile came to.
     ///
     /// # Errors
     /// Where the prober could not ask: then there is nothing to compare.
-    pub fn of(validation: &Validation) -> anyhow::Result<Self> {
+    pub fn of(validation: &ValidationResult) -> anyhow::Result<Self> {
         match (&validation.outcome, &validation.problem) {
             (Outcome::Ok { .. }, _) => Ok(Self {
                 verdict: Verdict::Valid,

@@ -18,26 +18,26 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::scenario::{Act, Answer, Framing, Stage, Tls, Web};
+use crate::scenario::{ConnectionAction, Framing, HttpAnswer, ScenarioNames, Tls, WebServerSpec};
 
 /// Certificates that all servers share.
 #[derive(Clone)]
-pub(crate) struct Shown {
+pub(crate) struct SharedCertificates {
     untrusted: TlsAcceptor,
     alert: TlsAcceptor,
 }
 
 /// Finds no certificate for anybody.
 #[derive(Debug)]
-struct Nobody;
+struct NoCertificate;
 
-impl ResolvesServerCert for Nobody {
+impl ResolvesServerCert for NoCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         None
     }
 }
 
-impl Shown {
+impl SharedCertificates {
     pub(crate) fn make() -> anyhow::Result<Self> {
         let key = rcgen::KeyPair::generate().context("making a key")?;
         let mut parameters = rcgen::CertificateParams::new(vec!["other.example.org".to_owned()])
@@ -53,7 +53,7 @@ impl Shown {
             .context("setting up TLS")?;
         let alert = ServerConfig::builder()
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Nobody));
+            .with_cert_resolver(Arc::new(NoCertificate));
         Ok(Self {
             untrusted: TlsAcceptor::from(Arc::new(untrusted)),
             alert: TlsAcceptor::from(Arc::new(alert)),
@@ -63,12 +63,12 @@ impl Shown {
 
 /// Starts a server on each of its addresses; they end with the set.
 pub(crate) async fn start(
-    web: &Web,
-    stage: &Stage,
-    shown: &Shown,
+    web: &WebServerSpec,
+    stage: &ScenarioNames,
+    shown: &SharedCertificates,
     servers: &mut JoinSet<()>,
 ) -> anyhow::Result<()> {
-    let server = Arc::new(Server {
+    let server = Arc::new(WebServer {
         web: web.clone(),
         stage: stage.clone(),
         shown: shown.clone(),
@@ -83,13 +83,13 @@ pub(crate) async fn start(
     Ok(())
 }
 
-struct Server {
-    web: Web,
-    stage: Stage,
-    shown: Shown,
+struct WebServer {
+    web: WebServerSpec,
+    stage: ScenarioNames,
+    shown: SharedCertificates,
 }
 
-impl Server {
+impl WebServer {
     async fn accept(self: Arc<Self>, listener: TcpListener) {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
@@ -103,7 +103,7 @@ impl Server {
     }
 
     async fn connection(&self, stream: TcpStream) -> anyhow::Result<()> {
-        if self.web.challenge == Act::Slam {
+        if self.web.challenge == ConnectionAction::Slam {
             stream.set_zero_linger()?;
             return Ok(());
         }
@@ -131,9 +131,9 @@ impl Server {
         stream.write_all(&bytes).await?;
         stream.flush().await?;
         match ending {
-            Ending::Close => stream.shutdown().await?,
-            Ending::Reset => linger(&stream)?,
-            Ending::Never => {
+            ConnectionEnd::Close => stream.shutdown().await?,
+            ConnectionEnd::Reset => linger(&stream)?,
+            ConnectionEnd::Never => {
                 let mut rest = Vec::new();
                 stream.read_to_end(&mut rest).await?;
             }
@@ -141,11 +141,11 @@ impl Server {
         Ok(())
     }
 
-    async fn answer(&self, path: &str) -> anyhow::Result<(Vec<u8>, Ending)> {
-        let not_found = Act::Answer(Answer {
+    async fn answer(&self, path: &str) -> anyhow::Result<(Vec<u8>, ConnectionEnd)> {
+        let not_found = ConnectionAction::Answer(HttpAnswer {
             status: 404,
             content: "404 page not found\n".to_owned(),
-            ..Answer::default()
+            ..HttpAnswer::default()
         });
         let mut act = &not_found;
         if path == self.stage.path() {
@@ -157,39 +157,39 @@ impl Server {
             }
         }
         let link;
-        if let (Act::Chain(_), _) | (_, Some(_)) = (act, path.strip_prefix("/chain/"))
-            && let Act::Chain(links) = self.web.challenge
+        if let (ConnectionAction::Chain(_), _) | (_, Some(_)) = (act, path.strip_prefix("/chain/"))
+            && let ConnectionAction::Chain(links) = self.web.challenge
         {
             let left = path
                 .strip_prefix("/chain/")
                 .and_then(|left| left.parse().ok())
                 .unwrap_or(links);
-            link = Act::Answer(match left {
-                0 => Answer::default(),
-                left => Answer {
+            link = ConnectionAction::Answer(match left {
+                0 => HttpAnswer::default(),
+                left => HttpAnswer {
                     status: 302,
                     location: Some(format!("/chain/{}", left - 1)),
-                    ..Answer::default()
+                    ..HttpAnswer::default()
                 },
             });
             act = &link;
         }
         Ok(match act {
-            Act::Answer(answer) => {
+            ConnectionAction::Answer(answer) => {
                 time::sleep(Duration::from_millis(answer.late_ms)).await;
-                (whole(answer, &self.stage)?, Ending::Close)
+                (whole(answer, &self.stage)?, ConnectionEnd::Close)
             }
-            Act::Raw(text) => (self.stage.fill(text)?.into_bytes(), Ending::Close),
-            Act::Stall(text) => (self.stage.fill(text)?.into_bytes(), Ending::Never),
-            Act::Cut(text) => (self.stage.fill(text)?.into_bytes(), Ending::Reset),
-            Act::Close | Act::Chain(_) => (Vec::new(), Ending::Close),
-            Act::Reset | Act::Slam => (Vec::new(), Ending::Reset),
-            Act::Silence => (Vec::new(), Ending::Never),
+            ConnectionAction::Raw(text) => (self.stage.fill(text)?.into_bytes(), ConnectionEnd::Close),
+            ConnectionAction::Stall(text) => (self.stage.fill(text)?.into_bytes(), ConnectionEnd::Never),
+            ConnectionAction::Cut(text) => (self.stage.fill(text)?.into_bytes(), ConnectionEnd::Reset),
+            ConnectionAction::Close | ConnectionAction::Chain(_) => (Vec::new(), ConnectionEnd::Close),
+            ConnectionAction::Reset | ConnectionAction::Slam => (Vec::new(), ConnectionEnd::Reset),
+            ConnectionAction::Silence => (Vec::new(), ConnectionEnd::Never),
         })
     }
 }
 
-enum Ending {
+enum ConnectionEnd {
     Close,
     Reset,
     Never,
@@ -206,7 +206,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<String> {
     String::from_utf8(head).context("a request beyond ASCII")
 }
 
-fn whole(answer: &Answer, stage: &Stage) -> anyhow::Result<Vec<u8>> {
+fn whole(answer: &HttpAnswer, stage: &ScenarioNames) -> anyhow::Result<Vec<u8>> {
     let mut content = stage.fill(&answer.content)?.into_bytes();
     let mut head = format!("HTTP/1.1 {} Said\r\n", answer.status);
     if let Some(location) = &answer.location {

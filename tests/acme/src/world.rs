@@ -10,57 +10,58 @@ use anyhow::Context as _;
 use hickory_proto::op::ResponseCode;
 use instant_acme::Account;
 use parallax_prober::{
-    Challenge, ClientProfile, Context, Profile, ResolverChoice, Tls, Validation, validate,
+    ChallengeRequest, ClientProfile, ProbeContext, Profile, ResolverChoice, TlsConfigs, ValidationResult,
+    validate,
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
-    dns::{ADDRESS, Names, Say, Zone, Zones},
-    order::Pending,
+    dns::{ADDRESS, NameServer, ZoneAnswer, ZoneAnswers, ZoneTable},
+    order::PendingOrder,
     pebble::Pebble,
-    scenario::{Family, Said, Scenario, Stage, Word},
-    verdict::Told,
-    web::{self, Shown},
+    scenario::{FamilyAnswers, LookupFailure, Scenario, ScenarioNames, ScriptedAnswer},
+    verdict::ExplainedVerdict,
+    web::{self, SharedCertificates},
 };
 
 /// Validations at a time. Each is eight fetches, and a name server that is asked too much at once would be a silent one.
 const AT_ONCE: usize = 24;
 
 /// A name server, a Pebble with an account, and a prober.
-pub struct World {
-    zones: Zones,
-    _names: Names,
-    shown: Shown,
+pub struct TestEnvironment {
+    zones: ZoneTable,
+    _names: NameServer,
+    shown: SharedCertificates,
     account: Account,
-    context: Context,
+    context: ProbeContext,
     cases: AtomicU16,
     turns: Semaphore,
     _pebble: Pebble,
 }
 
 /// A name, and an order whose challenge waits.
-pub struct Ordered {
+pub struct OrderedName {
     case: u16,
     name: String,
-    pending: Pending,
+    pending: PendingOrder,
 }
 
 /// What everybody says of one scenario.
 #[derive(Debug)]
-pub struct Judged {
+pub struct ScenarioVerdicts {
     /// Pebble itself.
-    pub pebble: Told,
+    pub pebble: ExplainedVerdict,
     /// The profile of that name.
-    pub as_pebble: Told,
+    pub as_pebble: ExplainedVerdict,
     /// The other profile.
-    pub as_boulder: Told,
+    pub as_boulder: ExplainedVerdict,
     /// What that one saw.
-    pub by_boulder: Validation,
+    pub by_boulder: ValidationResult,
     /// What the first one saw.
-    pub by_pebble: Validation,
+    pub by_pebble: ValidationResult,
 }
 
-impl World {
+impl TestEnvironment {
     /// Starts everything.
     ///
     /// # Errors
@@ -68,16 +69,19 @@ impl World {
     pub async fn start() -> anyhow::Result<Self> {
         // The ACME client and the servers take the process's provider; the second of several has nothing to install.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let zones = Zones::default();
-        let names = Names::serve(zones.clone())?;
+        let zones = ZoneTable::default();
+        let names = NameServer::serve(zones.clone())?;
         let pebble = Pebble::start(ADDRESS).await?;
         let account = pebble.account().await?;
         Ok(Self {
             zones,
             _names: names,
-            shown: Shown::make()?,
+            shown: SharedCertificates::make()?,
             account,
-            context: Context::with_tls(PathBuf::from("/nonexistent/resolv.conf"), Tls::with_roots([])),
+            context: ProbeContext::with_tls(
+                PathBuf::from("/nonexistent/resolv.conf"),
+                TlsConfigs::with_roots([]),
+            ),
             cases: AtomicU16::new(1),
             turns: Semaphore::new(AT_ONCE),
             _pebble: pebble,
@@ -91,27 +95,27 @@ impl World {
     ///
     /// # Errors
     /// What Pebble has against it.
-    pub async fn order(&self) -> anyhow::Result<Ordered> {
+    pub async fn order(&self) -> anyhow::Result<OrderedName> {
         let case = self.cases.fetch_add(1, Ordering::Relaxed);
         let name = format!("s{case}.acme.example.org");
-        let pending = Pending::of(&self.account, &name).await?;
-        Ok(Ordered { case, name, pending })
+        let pending = PendingOrder::of(&self.account, &name).await?;
+        Ok(OrderedName { case, name, pending })
     }
 
     /// Puts a scenario on the stage and asks everybody at once.
     ///
     /// # Errors
     /// A scenario that cannot be staged, and a validation without a verdict.
-    pub async fn judge(&self, scenario: &Scenario, ordered: Ordered) -> anyhow::Result<Judged> {
-        let Ordered { case, name, pending } = ordered;
+    pub async fn judge(&self, scenario: &Scenario, ordered: OrderedName) -> anyhow::Result<ScenarioVerdicts> {
+        let OrderedName { case, name, pending } = ordered;
         let turn = self.turns.acquire().await.context("a turn")?;
-        let stage = Stage {
+        let stage = ScenarioNames {
             case,
             name,
             token: pending.token.clone(),
             key: pending.key.clone(),
         };
-        let own = Family {
+        let own = FamilyAnswers {
             a: scenario.a.clone(),
             aaaa: scenario.aaaa.clone(),
         };
@@ -130,17 +134,17 @@ impl World {
             Box::pin(self.ask(ClientProfile::Boulder, &stage)),
         );
         drop(turn);
-        Ok(Judged {
+        Ok(ScenarioVerdicts {
             pebble: pebble.context("Pebble's validation")?,
-            as_pebble: Told::of(&by_pebble).context("the profile pebble")?,
-            as_boulder: Told::of(&by_boulder).context("the profile boulder")?,
+            as_pebble: ExplainedVerdict::of(&by_pebble).context("the profile pebble")?,
+            as_boulder: ExplainedVerdict::of(&by_boulder).context("the profile boulder")?,
             by_boulder,
             by_pebble,
         })
     }
 
-    async fn ask(&self, client: ClientProfile, stage: &Stage) -> Validation {
-        let challenge = Challenge {
+    async fn ask(&self, client: ClientProfile, stage: &ScenarioNames) -> ValidationResult {
+        let challenge = ChallengeRequest {
             host: stage.name.clone(),
             port: 80,
             path: stage.path(),
@@ -157,8 +161,8 @@ impl World {
     }
 }
 
-fn zone(family: &Family, stage: &Stage) -> anyhow::Result<Zone> {
-    let say = |said: &Said, v4: bool| {
+fn zone(family: &FamilyAnswers, stage: &ScenarioNames) -> anyhow::Result<ZoneAnswers> {
+    let say = |said: &ScriptedAnswer, v4: bool| {
         let addresses = |names: &[String]| {
             names
                 .iter()
@@ -166,19 +170,19 @@ fn zone(family: &Family, stage: &Stage) -> anyhow::Result<Zone> {
                 .collect::<anyhow::Result<Vec<_>>>()
         };
         anyhow::Ok(match said {
-            Said::Addresses(names) => Say::Addresses(addresses(names)?),
-            Said::Late {
+            ScriptedAnswer::Addresses(names) => ZoneAnswer::Addresses(addresses(names)?),
+            ScriptedAnswer::Late {
                 late_ms,
                 addresses: names,
-            } => Say::Late(Duration::from_millis(*late_ms), addresses(names)?),
-            Said::Word(Word::None) => Say::Code(ResponseCode::NoError),
-            Said::Word(Word::Nxdomain) => Say::Code(ResponseCode::NXDomain),
-            Said::Word(Word::Servfail) => Say::Code(ResponseCode::ServFail),
-            Said::Word(Word::Refused) => Say::Code(ResponseCode::Refused),
-            Said::Word(Word::Silent) => Say::Nothing,
+            } => ZoneAnswer::Late(Duration::from_millis(*late_ms), addresses(names)?),
+            ScriptedAnswer::Word(LookupFailure::None) => ZoneAnswer::Code(ResponseCode::NoError),
+            ScriptedAnswer::Word(LookupFailure::Nxdomain) => ZoneAnswer::Code(ResponseCode::NXDomain),
+            ScriptedAnswer::Word(LookupFailure::Servfail) => ZoneAnswer::Code(ResponseCode::ServFail),
+            ScriptedAnswer::Word(LookupFailure::Refused) => ZoneAnswer::Code(ResponseCode::Refused),
+            ScriptedAnswer::Word(LookupFailure::Silent) => ZoneAnswer::Nothing,
         })
     };
-    Ok(Zone {
+    Ok(ZoneAnswers {
         a: say(&family.a, true)?,
         aaaa: say(&family.aaaa, false)?,
     })

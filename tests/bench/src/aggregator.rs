@@ -23,7 +23,7 @@ use tokio::{
 
 /// What the reports said since the last look.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ReportCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     /// Probes that were not made: late, throttled.
@@ -37,20 +37,20 @@ pub(crate) struct Seen {
 pub(crate) struct Aggregator {
     pub(crate) address: SocketAddr,
     plan: watch::Sender<Bytes>,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<ReportCounts>>,
     accepting: JoinHandle<()>,
 }
 
 /// The few fields that are counted; the rest of an observation is skipped over.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct ReportLine<'a> {
     result: &'a str,
     #[serde(default)]
-    times: Times,
+    times: LineTimes,
 }
 
 #[derive(Deserialize, Default)]
-struct Times {
+struct LineTimes {
     late_us: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Aggregator {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (plan, plans) = watch::channel(snapshot(0, Vec::new()));
-        let seen = Rc::new(RefCell::new(Seen::default()));
+        let seen = Rc::new(RefCell::new(ReportCounts::default()));
         let accepting = spawn_local({
             let seen = Rc::clone(&seen);
             async move {
@@ -92,7 +92,7 @@ impl Aggregator {
     }
 
     /// Takes what the reports said so far.
-    pub(crate) fn take(&self) -> Seen {
+    pub(crate) fn take(&self) -> ReportCounts {
         self.seen.take()
     }
 }
@@ -127,7 +127,7 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 async fn answer(
     request: Request<Incoming>,
     plans: watch::Receiver<Bytes>,
-    seen: Rc<RefCell<Seen>>,
+    seen: Rc<RefCell<ReportCounts>>,
 ) -> Result<Answer, hyper::Error> {
     let status = match (request.method(), request.uri().path()) {
         (&Method::GET, "/v1/plan") => return Ok(Response::new(stream(plans))),
@@ -162,12 +162,12 @@ fn stream(mut plans: watch::Receiver<Bytes>) -> BoxBody<Bytes, Infallible> {
             }
         }
     });
-    Lines(body).boxed()
+    ReportLines(body).boxed()
 }
 
-struct Lines(tokio::sync::mpsc::Receiver<Bytes>);
+struct ReportLines(tokio::sync::mpsc::Receiver<Bytes>);
 
-impl Body for Lines {
+impl Body for ReportLines {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -181,14 +181,14 @@ impl Body for Lines {
     }
 }
 
-fn count(body: &[u8], seen: &mut Seen) -> StatusCode {
+fn count(body: &[u8], seen: &mut ReportCounts) -> StatusCode {
     let mut text = String::new();
     if GzDecoder::new(body).read_to_string(&mut text).is_err() {
         return StatusCode::BAD_REQUEST;
     }
     // The first line is the header.
     for line in text.lines().skip(1) {
-        match serde_json::from_str::<Line>(line) {
+        match serde_json::from_str::<ReportLine>(line) {
             Ok(line) => {
                 match line.result {
                     "ok" => seen.ok += 1,

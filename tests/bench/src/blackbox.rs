@@ -8,8 +8,8 @@ use reqwest::Client;
 use tokio::{process::Command, sync::Semaphore, task::JoinSet, time};
 
 use crate::{
-    plan::{HOST, Kind, Pace, Ports},
-    process::{Core, Process},
+    plan::{HOST, ProbeMix, ProbeRate, TargetPorts},
+    process::{ChildProcess, CpuCore},
 };
 
 /// Debian's name of it.
@@ -18,15 +18,15 @@ pub(crate) const PROGRAM: &str = "prometheus-blackbox-exporter";
 /// The exporter, ready to be asked.
 #[derive(Debug)]
 pub(crate) struct Blackbox {
-    pub(crate) process: Process,
+    pub(crate) process: ChildProcess,
     client: Client,
     port: u16,
-    ports: Ports,
+    ports: TargetPorts,
 }
 
 impl Blackbox {
     /// Starts it with a module a kind: IPv4, no redirects, the bench's own CA.
-    pub(crate) async fn start(ports: Ports, ca: &Path, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn start(ports: TargetPorts, ca: &Path, folder: &Path) -> anyhow::Result<Self> {
         let ca = ca.display();
         let config = folder.join("blackbox.yml");
         fs::write(
@@ -51,7 +51,7 @@ impl Blackbox {
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--log.level=error")
             .stderr(std::process::Stdio::null());
-        let process = Process::start(&mut command, Core::Subject)
+        let process = ChildProcess::start(&mut command, CpuCore::Subject)
             .with_context(|| format!("install it with: apt-get install {PROGRAM}"))?;
         let client = Client::builder()
             .no_proxy()
@@ -66,7 +66,7 @@ impl Blackbox {
             ports,
         };
         for _ in 0..100 {
-            if exporter.probe(Kind::Tcp, 0).await.is_ok() {
+            if exporter.probe(ProbeMix::Tcp, 0).await.is_ok() {
                 return Ok(exporter);
             }
             time::sleep(Duration::from_millis(50)).await;
@@ -74,13 +74,13 @@ impl Blackbox {
         bail!("{PROGRAM} does not answer on port {port}")
     }
 
-    fn url(&self, kind: Kind, i: u64) -> String {
+    fn url(&self, kind: ProbeMix, i: u64) -> String {
         let target = self.ports.address(kind, i);
         let (module, target) = match kind {
-            Kind::Http => ("http", format!("http://{target}/")),
-            Kind::Https => ("https", format!("https://{target}/")),
-            Kind::Tcp => ("tcp", target.to_string()),
-            Kind::Dns => ("dns", target.to_string()),
+            ProbeMix::Http => ("http", format!("http://{target}/")),
+            ProbeMix::Https => ("https", format!("https://{target}/")),
+            ProbeMix::Tcp => ("tcp", target.to_string()),
+            ProbeMix::Dns => ("dns", target.to_string()),
         };
         format!(
             "http://127.0.0.1:{}/probe?module={module}&target={target}",
@@ -89,16 +89,16 @@ impl Blackbox {
     }
 
     /// One probe; whether it succeeded.
-    async fn probe(&self, kind: Kind, i: u64) -> reqwest::Result<bool> {
+    async fn probe(&self, kind: ProbeMix, i: u64) -> reqwest::Result<bool> {
         let text = self.client.get(self.url(kind, i)).send().await?.text().await?;
         Ok(text.lines().any(|line| line == "probe_success 1"))
     }
 
     /// Probes at a rate (0: as many as 16 at a time make) until told to stop by dropping the future; counts failures.
-    pub(crate) async fn drive(self: Rc<Self>, kind: Kind, rate: u64, failed: Rc<Cell<u64>>) {
+    pub(crate) async fn drive(self: Rc<Self>, kind: ProbeMix, rate: u64, failed: Rc<Cell<u64>>) {
         let room = Arc::new(Semaphore::new(if rate == 0 { 16 } else { 128 }));
         let mut probes = JoinSet::new();
-        let pace = Pace::start(rate);
+        let pace = ProbeRate::start(rate);
         for i in 0_u64.. {
             if let Some(due) = pace.due(i) {
                 time::sleep_until(due.into()).await;

@@ -13,19 +13,19 @@ use parallax_model::Micros;
 use tokio::{process::Command, task::spawn_local, time};
 
 use crate::{
-    aggregator::{Aggregator, Seen},
+    aggregator::{Aggregator, ReportCounts},
     blackbox::Blackbox,
     machine,
-    plan::{Kind, Ports, assignments},
-    process::{Core, Cost, Process},
-    results::{Sample, Tool, count},
-    target_server::{Counts, Hello, keep_ca},
+    plan::{ProbeMix, TargetPorts, assignments},
+    process::{ChildProcess, CpuCore, ProcessCost},
+    results::{ProbeTool, WindowSample, count},
+    target_server::{RequestCounts, ServerHello, keep_ca},
 };
 
 /// What every cell needs.
-pub(crate) struct Bench {
-    server: Process,
-    pub(crate) ports: Ports,
+pub(crate) struct BenchContext {
+    server: ChildProcess,
+    pub(crate) ports: TargetPorts,
     ca: PathBuf,
     folder: tempfile::TempDir,
     pub(crate) window: Duration,
@@ -36,31 +36,32 @@ pub(crate) struct Bench {
 pub(crate) const SETTLE: Duration = Duration::from_millis(2_200);
 
 /// What one look at the clocks sees.
-struct Look {
+struct ClockSample {
     at: Instant,
-    counts: Counts,
-    subject: Cost,
+    counts: RequestCounts,
+    subject: ProcessCost,
     busy: f64,
     ours: f64,
 }
 
 /// What a cell asks for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct CellSpec {
     pub(crate) row: &'static str,
-    pub(crate) tool: Tool,
-    pub(crate) kind: Kind,
+    pub(crate) tool: ProbeTool,
+    pub(crate) kind: ProbeMix,
     /// Probes a second, 0 for as many as possible.
     pub(crate) rate: u64,
 }
 
-impl Bench {
+impl BenchContext {
     pub(crate) async fn start(window: Duration) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("serve");
-        let mut server = Process::start(&mut command, Core::Rest)?;
-        let hello: Hello = serde_json::from_str(&server.line().await?).context("read the server's ports")?;
+        let mut server = ChildProcess::start(&mut command, CpuCore::Rest)?;
+        let hello: ServerHello =
+            serde_json::from_str(&server.line().await?).context("read the server's ports")?;
         Ok(Self {
             server,
             ports: hello.ports,
@@ -71,18 +72,18 @@ impl Bench {
         })
     }
 
-    async fn counts(&mut self) -> anyhow::Result<Counts> {
+    async fn counts(&mut self) -> anyhow::Result<RequestCounts> {
         use tokio::io::AsyncWriteExt;
         let input = self.server.input.as_mut().context("the server has no input")?;
         input.write_all(b"\n").await?;
         Ok(serde_json::from_str(&self.server.line().await?)?)
     }
 
-    async fn look(&mut self, subject: &Process) -> anyhow::Result<Look> {
+    async fn look(&mut self, subject: &ChildProcess) -> anyhow::Result<ClockSample> {
         let counts = self.counts().await?;
         let subject = subject.cost()?;
-        let harness = Cost::of(std::process::id())?.cpu;
-        Ok(Look {
+        let harness = ProcessCost::of(std::process::id())?.cpu;
+        Ok(ClockSample {
             at: Instant::now(),
             counts,
             ours: harness + self.server.cost()?.cpu + subject.cpu,
@@ -95,15 +96,15 @@ impl Bench {
     fn subject(
         &self,
         which: &str,
-        kind: Kind,
+        kind: ProbeMix,
         rate: u64,
         aggregator: Option<&Aggregator>,
-    ) -> anyhow::Result<Process> {
+    ) -> anyhow::Result<ChildProcess> {
         let word = match kind {
-            Kind::Http => "http",
-            Kind::Https => "https",
-            Kind::Tcp => "tcp",
-            Kind::Dns => "dns",
+            ProbeMix::Http => "http",
+            ProbeMix::Https => "https",
+            ProbeMix::Tcp => "tcp",
+            ProbeMix::Dns => "dns",
         };
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -111,31 +112,31 @@ impl Bench {
             .arg("--ca")
             .arg(&self.ca);
         for (option, kind) in [
-            ("--http-port", Kind::Http),
-            ("--https-port", Kind::Https),
-            ("--tcp-port", Kind::Tcp),
-            ("--dns-port", Kind::Dns),
+            ("--http-port", ProbeMix::Http),
+            ("--https-port", ProbeMix::Https),
+            ("--tcp-port", ProbeMix::Tcp),
+            ("--dns-port", ProbeMix::Dns),
         ] {
             command.args([option, &self.ports.of(kind).to_string()]);
         }
         if let Some(aggregator) = aggregator {
             command.args(["--aggregator", &format!("http://{}", aggregator.address)]);
         }
-        Process::start(&mut command, Core::Subject)
+        ChildProcess::start(&mut command, CpuCore::Subject)
     }
 
     /// Measures one cell with a process of its own.
-    pub(crate) async fn measure(&mut self, wanted: Wanted) -> anyhow::Result<Sample> {
+    pub(crate) async fn measure(&mut self, wanted: CellSpec) -> anyhow::Result<WindowSample> {
         match wanted.tool {
-            Tool::Parallax => {
+            ProbeTool::Parallax => {
                 let mut agent = self.agent(wanted.kind).await?;
                 agent.plan(self.ports, wanted.kind, wanted.rate, Micros::from_secs(1));
                 let sample = self.agent_window(&mut agent, wanted, SETTLE, self.window).await;
                 agent.process.stop().await?;
                 sample
             }
-            Tool::Bare | Tool::Floor => {
-                let which = if wanted.tool == Tool::Bare {
+            ProbeTool::Bare | ProbeTool::Floor => {
+                let which = if wanted.tool == ProbeTool::Bare {
                     "bare"
                 } else {
                     "floor"
@@ -147,7 +148,7 @@ impl Bench {
                 subject.stop().await?;
                 sample
             }
-            Tool::Blackbox => {
+            ProbeTool::Blackbox => {
                 let exporter = Rc::new(Blackbox::start(self.ports, &self.ca, self.folder.path()).await?);
                 let failed = Rc::new(Count::new(0));
                 let driving =
@@ -164,11 +165,11 @@ impl Bench {
         }
     }
 
-    pub(crate) async fn agent(&self, kind: Kind) -> anyhow::Result<Agent> {
+    pub(crate) async fn agent(&self, kind: ProbeMix) -> anyhow::Result<RunningAgent> {
         let aggregator = Aggregator::start().await?;
         let mut process = self.subject("agent", kind, 0, Some(&aggregator))?;
         let echo = process.line().await?;
-        Ok(Agent {
+        Ok(RunningAgent {
             process,
             aggregator,
             metrics: format!("http://{echo}/metrics"),
@@ -180,11 +181,11 @@ impl Bench {
     /// A window of an agent that has its plan; its metrics are scraped once, which is more often than every 15 s.
     pub(crate) async fn agent_window(
         &mut self,
-        agent: &mut Agent,
-        wanted: Wanted,
+        agent: &mut RunningAgent,
+        wanted: CellSpec,
         settle: Duration,
         window: Duration,
-    ) -> anyhow::Result<Sample> {
+    ) -> anyhow::Result<WindowSample> {
         time::sleep(settle).await;
         drop(agent.aggregator.take());
         let url = agent.metrics.clone();
@@ -195,7 +196,7 @@ impl Bench {
         });
         let mut sample = self.window(&agent.process, wanted, window).await?;
         let scraped = scrape.await?.context("scrape the prober's metrics")?;
-        let Seen {
+        let ReportCounts {
             failed,
             not_asked,
             mut late,
@@ -217,10 +218,10 @@ impl Bench {
     /// The window itself.
     async fn window(
         &mut self,
-        subject: &Process,
-        wanted: Wanted,
+        subject: &ChildProcess,
+        wanted: CellSpec,
         window: Duration,
-    ) -> anyhow::Result<Sample> {
+    ) -> anyhow::Result<WindowSample> {
         let before = self.look(subject).await?;
         time::sleep(window).await;
         let after = self.look(subject).await?;
@@ -229,7 +230,7 @@ impl Bench {
         let expected = count(wanted.rate) * seconds;
         let as_expected = wanted.rate == 0 || (count(probes) - expected).abs() <= (expected * 0.01).max(2.0);
         let foreign = (after.busy - before.busy) - (after.ours - before.ours);
-        Ok(Sample {
+        Ok(WindowSample {
             row: wanted.row.to_owned(),
             tool: wanted.tool,
             repeat: self.repeat,
@@ -251,17 +252,17 @@ impl Bench {
 }
 
 /// A running agent with its own plan server.
-pub(crate) struct Agent {
-    pub(crate) process: Process,
+pub(crate) struct RunningAgent {
+    pub(crate) process: ChildProcess,
     aggregator: Aggregator,
     metrics: String,
     plans: u64,
     targets: u64,
 }
 
-impl Agent {
+impl RunningAgent {
     /// Gives it a new plan.
-    pub(crate) fn plan(&mut self, ports: Ports, kind: Kind, targets: u64, interval: Micros) {
+    pub(crate) fn plan(&mut self, ports: TargetPorts, kind: ProbeMix, targets: u64, interval: Micros) {
         self.plans += 1;
         self.targets = targets;
         self.aggregator

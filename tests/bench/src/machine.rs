@@ -7,7 +7,7 @@ use tokio::time::{self, Instant};
 
 /// Facts that a reader needs to compare figures with others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Machine {
+pub(crate) struct MachineFacts {
     pub(crate) cpu: String,
     pub(crate) cores: usize,
     pub(crate) memory_gb: f64,
@@ -18,7 +18,7 @@ pub(crate) struct Machine {
     pub(crate) commit: String,
 }
 
-impl Machine {
+impl MachineFacts {
     pub(crate) fn here(commit: Option<String>) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let cpu = cpuinfo

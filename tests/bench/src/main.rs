@@ -98,7 +98,9 @@ fn main() -> anyhow::Result<()> {
         .context("start a runtime")?;
     match cli.command {
         Command::Run(args) => runtime.block_on(suite::run(&args)),
-        Command::Tables { results, document } => report::write(&results::Results::read(&results)?, &document),
+        Command::Tables { results, document } => {
+            report::write(&results::BenchResults::read(&results)?, &document)
+        }
         Command::Preflight(args) => runtime.block_on(preflight::run(&args)),
         Command::Serve => runtime.block_on(target_server::serve()),
         Command::Subject(args) => subjects::run(&args, &runtime),

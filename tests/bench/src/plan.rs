@@ -18,7 +18,7 @@ pub(crate) const ADDRESSES: u8 = 100;
 /// What a probe is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum ProbeMix {
     /// A GET on a new connection.
     Http,
     /// The same behind a full TLS handshake.
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 
 /// The ports of the target server, one a kind.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, clap::Args)]
-pub(crate) struct Ports {
+pub(crate) struct TargetPorts {
     /// Plain HTTP.
     #[arg(long = "http-port")]
     pub(crate) http: u16,
@@ -46,30 +46,30 @@ pub(crate) struct Ports {
     pub(crate) dns: u16,
 }
 
-impl Ports {
-    pub(crate) const fn of(self, kind: Kind) -> u16 {
+impl TargetPorts {
+    pub(crate) const fn of(self, kind: ProbeMix) -> u16 {
         match kind {
-            Kind::Http => self.http,
-            Kind::Https => self.https,
-            Kind::Tcp => self.tcp,
-            Kind::Dns => self.dns,
+            ProbeMix::Http => self.http,
+            ProbeMix::Https => self.https,
+            ProbeMix::Tcp => self.tcp,
+            ProbeMix::Dns => self.dns,
         }
     }
 
     /// Where the i-th probe goes.
-    pub(crate) fn address(self, kind: Kind, i: u64) -> SocketAddr {
+    pub(crate) fn address(self, kind: ProbeMix, i: u64) -> SocketAddr {
         SocketAddr::new(address(i), self.of(kind))
     }
 }
 
 /// When each probe is due at a rate; without one, never: then they follow each other as fast as they can.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct ProbeRate {
     start: Instant,
     gap_ns: Option<u64>,
 }
 
-impl Pace {
+impl ProbeRate {
     /// From now on so many a second, 0 for as many as possible.
     pub(crate) fn start(rate: u64) -> Self {
         Self {
@@ -91,36 +91,43 @@ pub(crate) fn address(i: u64) -> IpAddr {
 }
 
 /// A plan of so many probes of one kind, each once an interval.
-pub(crate) fn assignments(kind: Kind, ports: Ports, count: u64, interval: Micros) -> Vec<Assignment> {
+pub(crate) fn assignments(
+    kind: ProbeMix,
+    ports: TargetPorts,
+    count: u64,
+    interval: Micros,
+) -> Vec<Assignment> {
     (0..count)
         .map(|i| {
             let address = ports.address(kind, i);
             let (scheme, word) = match kind {
-                Kind::Http => ("http", "http"),
-                Kind::Https => ("https", "http"),
-                Kind::Tcp => ("tcp", "tcp"),
-                Kind::Dns => ("dns", "dns"),
+                ProbeMix::Http => ("http", "http"),
+                ProbeMix::Https => ("https", "http"),
+                ProbeMix::Tcp => ("tcp", "tcp"),
+                ProbeMix::Dns => ("dns", "dns"),
             };
             let target = match kind {
-                Kind::Http | Kind::Https => format!("{scheme}://{HOST}/{i}"),
-                Kind::Tcp => format!("tcp://{i}.{HOST}:{}", address.port()),
+                ProbeMix::Http | ProbeMix::Https => format!("{scheme}://{HOST}/{i}"),
+                ProbeMix::Tcp => format!("tcp://{i}.{HOST}:{}", address.port()),
                 // A target each: the prober lets no target be asked more often than 50 times a second.
-                Kind::Dns => format!("dns://{i}.{HOST}"),
+                ProbeMix::Dns => format!("dns://{i}.{HOST}"),
             };
             let probe = match kind {
-                Kind::Http | Kind::Https => json!({"kind": word, "scheme": scheme, "host": HOST,
+                ProbeMix::Http | ProbeMix::Https => json!({"kind": word, "scheme": scheme, "host": HOST,
                     "port": address.port(), "path": "/", "expect_status": "200"}),
-                Kind::Tcp => json!({"kind": word, "host": address.ip().to_string(), "port": address.port()}),
-                Kind::Dns => {
+                ProbeMix::Tcp => {
+                    json!({"kind": word, "host": address.ip().to_string(), "port": address.port()})
+                }
+                ProbeMix::Dns => {
                     json!({"kind": word, "name": format!("{i}.{HOST}"), "record": "A", "resolver": address})
                 }
             };
-            let dial = if kind == Kind::Dns {
+            let dial = if kind == ProbeMix::Dns {
                 json!("resolve")
             } else {
                 json!({"address": address})
             };
-            let channel = if kind == Kind::Dns { "dns" } else { "vip" };
+            let channel = if kind == ProbeMix::Dns { "dns" } else { "vip" };
             serde_json::from_value(json!({
                 "id": format!("{channel}|{target}|{i}"), "target": target, "channel": channel, "probe": probe,
                 "dial": dial, "interval_us": interval.0, "timeout_us": 2_000_000,
@@ -136,23 +143,23 @@ mod tests {
 
     #[test]
     fn a_rate_has_a_fixed_grid_and_none_has_no_times() {
-        let pace = Pace::start(500);
+        let pace = ProbeRate::start(500);
         assert_eq!(
             pace.due(1_000).unwrap() - pace.due(0).unwrap(),
             Duration::from_secs(2)
         );
-        assert_eq!(Pace::start(0).due(7), None);
+        assert_eq!(ProbeRate::start(0).due(7), None);
     }
 
     #[test]
     fn every_kind_makes_a_plan_whose_probes_share_no_id_and_spread_over_the_addresses() {
-        let ports = Ports {
+        let ports = TargetPorts {
             http: 1,
             https: 2,
             tcp: 3,
             dns: 4,
         };
-        for kind in [Kind::Http, Kind::Https, Kind::Tcp, Kind::Dns] {
+        for kind in [ProbeMix::Http, ProbeMix::Https, ProbeMix::Tcp, ProbeMix::Dns] {
             let plan = assignments(kind, ports, 250, Micros::from_secs(1));
             let ids: std::collections::BTreeSet<_> = plan.iter().map(|a| a.id.clone()).collect();
             assert_eq!(ids.len(), 250);

@@ -15,7 +15,7 @@ use tokio::{
 
 /// Who gets which core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Core {
+pub(crate) enum CpuCore {
     /// The measured process, alone.
     Subject,
     /// Target server and harness.
@@ -23,13 +23,13 @@ pub(crate) enum Core {
 }
 
 /// Moves this thread; children it starts then inherit the place. Nothing to do with a single core.
-pub(crate) fn pin(core: Core) -> io::Result<()> {
+pub(crate) fn pin(core: CpuCore) -> io::Result<()> {
     let allowed = allowed()?;
     let [first, second, ..] = allowed[..] else {
         return Ok(());
     };
     let mut set = CpuSet::new();
-    set.set(if core == Core::Subject { first } else { second });
+    set.set(if core == CpuCore::Subject { first } else { second });
     Ok(sched_setaffinity(None, &set)?)
 }
 
@@ -51,22 +51,22 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
 
 /// A child that ends with its owner.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     child: Child,
     pub(crate) pid: u32,
     pub(crate) input: Option<ChildStdin>,
     pub(crate) output: Lines<BufReader<ChildStdout>>,
 }
 
-impl Process {
-    pub(crate) fn start(command: &mut Command, core: Core) -> anyhow::Result<Self> {
+impl ChildProcess {
+    pub(crate) fn start(command: &mut Command, core: CpuCore) -> anyhow::Result<Self> {
         pin(core).context("pin to a core")?;
         let started = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
-        pin(Core::Rest).context("pin to a core")?;
+        pin(CpuCore::Rest).context("pin to a core")?;
         let mut child =
             started.with_context(|| format!("start {}", command.as_std().get_program().display()))?;
         let pid = child.id().context("the child has ended already")?;
@@ -89,8 +89,8 @@ impl Process {
         }
     }
 
-    pub(crate) fn cost(&self) -> anyhow::Result<Cost> {
-        Cost::of(self.pid)
+    pub(crate) fn cost(&self) -> anyhow::Result<ProcessCost> {
+        ProcessCost::of(self.pid)
     }
 
     /// Makes it end.
@@ -101,7 +101,7 @@ impl Process {
 
 /// What a process has used so far.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cost {
+pub(crate) struct ProcessCost {
     /// `utime + stime` of `/proc/PID/stat`, in seconds; steps of 10 ms.
     pub(crate) cpu_stat: f64,
     /// The same from the scheduler's own account of each thread, in steps of a nanosecond.
@@ -112,7 +112,7 @@ pub(crate) struct Cost {
     pub(crate) peak: f64,
 }
 
-impl Cost {
+impl ProcessCost {
     pub(crate) fn of(pid: u32) -> anyhow::Result<Self> {
         let read = |file: &str| {
             let path = format!("/proc/{pid}/{file}");
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn this_process_has_used_time_and_memory() {
-        let cost = Cost::of(std::process::id()).unwrap();
+        let cost = ProcessCost::of(std::process::id()).unwrap();
         assert!(cost.rss > 0.0 && cost.peak >= cost.rss && cost.cpu > 0.0);
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::Context as _;
 
-use crate::results::{Results, Sample, Spread, Tool, count};
+use crate::results::{BenchResults, ProbeTool, SampleSpread, WindowSample, count};
 
 const BEGIN: &str = "<!-- bench: begin, written by `make bench` -->";
 const END: &str = "<!-- bench: end -->";
@@ -22,7 +22,7 @@ const ROWS: &[(&str, &str)] = &[
 ];
 
 /// Writes the tables into the document.
-pub(crate) fn write(results: &Results, document: &Path) -> anyhow::Result<()> {
+pub(crate) fn write(results: &BenchResults, document: &Path) -> anyhow::Result<()> {
     let text = fs::read_to_string(document).with_context(|| format!("read {}", document.display()))?;
     let (before, rest) = text
         .split_once(BEGIN)
@@ -35,7 +35,7 @@ pub(crate) fn write(results: &Results, document: &Path) -> anyhow::Result<()> {
 }
 
 /// All tables as Markdown.
-pub(crate) fn tables(results: &Results) -> String {
+pub(crate) fn tables(results: &BenchResults) -> String {
     let mut out = String::new();
     let parts = [
         facts(results),
@@ -57,7 +57,7 @@ macro_rules! line {
     ($out:expr, $($arg:tt)*) => {{ let _ = writeln!($out, $($arg)*); }};
 }
 
-fn facts(results: &Results) -> String {
+fn facts(results: &BenchResults) -> String {
     let m = &results.machine;
     let mut out = String::new();
     line!(
@@ -81,7 +81,7 @@ fn facts(results: &Results) -> String {
     out
 }
 
-fn costs(results: &Results) -> String {
+fn costs(results: &BenchResults) -> String {
     let mut out = String::new();
     line!(
         out,
@@ -89,23 +89,23 @@ fn costs(results: &Results) -> String {
     );
     line!(out, "|---|---|---|---|---|---|---|---|---|");
     for (row, name) in ROWS {
-        let cpu = |tool| results.spread(row, tool, Sample::per_thousand);
+        let cpu = |tool| results.spread(row, tool, WindowSample::per_thousand);
         let memory = |tool| results.spread(row, tool, |s| s.rss_mb);
-        let Some(ours) = cpu(Tool::Parallax) else {
+        let Some(ours) = cpu(ProbeTool::Parallax) else {
             continue;
         };
-        let (blackbox, floor) = (cpu(Tool::Blackbox), cpu(Tool::Floor));
+        let (blackbox, floor) = (cpu(ProbeTool::Blackbox), cpu(ProbeTool::Floor));
         let part = blackbox.map_or("–".into(), |b| format!("**1/{:.1}**", b.median / ours.median));
         let times = floor.map_or("–".into(), |f| format!("{:.1}", ours.median / f.median));
         line!(
             out,
             "| {name} | {part} | {times} | {} | {} | {} | {} | {}, {} MB | {} |",
             seconds(Some(ours)),
-            seconds(cpu(Tool::Bare)),
+            seconds(cpu(ProbeTool::Bare)),
             seconds(blackbox),
             seconds(floor),
-            whole(memory(Tool::Parallax)),
-            whole(memory(Tool::Blackbox)),
+            whole(memory(ProbeTool::Parallax)),
+            whole(memory(ProbeTool::Blackbox)),
             lateness(results, row),
         );
     }
@@ -113,19 +113,20 @@ fn costs(results: &Results) -> String {
     out
 }
 
-fn seconds(spread: Option<Spread>) -> String {
+fn seconds(spread: Option<SampleSpread>) -> String {
     spread.map_or("–".into(), |s| {
         format!("{:.3} ({:.3}–{:.3})", s.median, s.least, s.most)
     })
 }
 
-fn whole(spread: Option<Spread>) -> String {
+fn whole(spread: Option<SampleSpread>) -> String {
     spread.map_or("–".into(), |s| format!("{:.0}", s.median))
 }
 
-fn lateness(results: &Results, row: &str) -> String {
-    let at = |value: fn(&Sample) -> Option<u64>| {
-        Spread::of(results.of(row, Tool::Parallax).filter_map(value).map(count)).map(|s| s.median / 1000.0)
+fn lateness(results: &BenchResults, row: &str) -> String {
+    let at = |value: fn(&WindowSample) -> Option<u64>| {
+        SampleSpread::of(results.of(row, ProbeTool::Parallax).filter_map(value).map(count))
+            .map(|s| s.median / 1000.0)
     };
     match (at(|s| s.late_p50_us), at(|s| s.late_p99_us)) {
         (Some(p50), Some(p99)) => format!("{p50:.1}, {p99:.1} ms"),
@@ -133,12 +134,12 @@ fn lateness(results: &Results, row: &str) -> String {
     }
 }
 
-fn budgets(results: &Results) -> String {
+fn budgets(results: &BenchResults) -> String {
     let mut out = String::new();
     let quiet = foreign(results).is_none_or(|f| f.median <= QUIET);
     line!(out, "| budget | measured | |");
     line!(out, "|---|---|---|");
-    let mut row = |text: &str, measured: Option<Spread>, most: f64, digits: usize| {
+    let mut row = |text: &str, measured: Option<SampleSpread>, most: f64, digits: usize| {
         if let Some(measured) = measured {
             let met = match (measured.median <= most, quiet) {
                 (true, _) => "met",
@@ -154,20 +155,20 @@ fn budgets(results: &Results) -> String {
             );
         }
     };
-    let spread = |row, value: fn(&Sample) -> f64| results.spread(row, Tool::Parallax, value);
+    let spread = |row, value: fn(&WindowSample) -> f64| results.spread(row, ProbeTool::Parallax, value);
     row(
         "HTTP at 1 000/s: ≤ 0.15 CPU-s per 1 000 probes",
-        spread("http-1000", Sample::per_thousand),
+        spread("http-1000", WindowSample::per_thousand),
         0.15,
         3,
     );
     // The budget was set where blackbox_exporter takes 0.57 to 0.64; kernels differ, their ratio hardly does.
-    let yardstick = results.spread("http-1000", Tool::Blackbox, Sample::per_thousand);
+    let yardstick = results.spread("http-1000", ProbeTool::Blackbox, WindowSample::per_thousand);
     row(
         "the same as a share of blackbox_exporter's: ≤ 0.25",
-        spread("http-1000", Sample::per_thousand)
+        spread("http-1000", WindowSample::per_thousand)
             .zip(yardstick)
-            .map(|(ours, theirs)| Spread {
+            .map(|(ours, theirs)| SampleSpread {
                 median: ours.median / theirs.median,
                 least: ours.least / theirs.most,
                 most: ours.most / theirs.least,
@@ -183,7 +184,7 @@ fn budgets(results: &Results) -> String {
     );
     row(
         "60 targets every 10 s: ≤ 5 m CPU",
-        spread("small", Sample::milli_cores),
+        spread("small", WindowSample::milli_cores),
         5.0,
         2,
     );
@@ -196,7 +197,7 @@ fn budgets(results: &Results) -> String {
     out
 }
 
-fn limits(results: &Results) -> String {
+fn limits(results: &BenchResults) -> String {
     let mut out = String::new();
     line!(
         out,
@@ -205,18 +206,18 @@ fn limits(results: &Results) -> String {
     line!(out, "|---|---|---|");
     // The last window that held, of each repeat.
     let mut best = BTreeMap::new();
-    for sample in results.of("max", Tool::Parallax) {
+    for sample in results.of("max", ProbeTool::Parallax) {
         best.insert(sample.repeat, (sample.rate, sample.per_thousand()));
     }
     let rows = [
         (
             "Parallax: 99.9 % made, p99 less than a tenth of the interval late",
-            Spread::of(best.values().map(|(rate, _)| *rate)),
-            Spread::of(best.values().map(|(_, cpu)| *cpu)),
+            SampleSpread::of(best.values().map(|(rate, _)| *rate)),
+            SampleSpread::of(best.values().map(|(_, cpu)| *cpu)),
         ),
-        limit(results, "bare `run()`, 16 at a time", Tool::Bare),
-        limit(results, "blackbox_exporter, 16 at a time", Tool::Blackbox),
-        limit(results, "floor, one at a time", Tool::Floor),
+        limit(results, "bare `run()`, 16 at a time", ProbeTool::Bare),
+        limit(results, "blackbox_exporter, 16 at a time", ProbeTool::Blackbox),
+        limit(results, "floor, one at a time", ProbeTool::Floor),
     ];
     for (name, rate, cpu) in rows {
         if rate.is_some() {
@@ -232,39 +233,44 @@ fn limits(results: &Results) -> String {
     out
 }
 
-fn limit<'a>(results: &Results, name: &'a str, tool: Tool) -> (&'a str, Option<Spread>, Option<Spread>) {
+fn limit<'a>(
+    results: &BenchResults,
+    name: &'a str,
+    tool: ProbeTool,
+) -> (&'a str, Option<SampleSpread>, Option<SampleSpread>) {
     (
         name,
         results.spread("max", tool, |s| s.rate),
-        results.spread("max", tool, Sample::per_thousand),
+        results.spread("max", tool, WindowSample::per_thousand),
     )
 }
 
-fn thousands(spread: Option<Spread>) -> String {
+fn thousands(spread: Option<SampleSpread>) -> String {
     spread.map_or("–".into(), |s| {
         format!("{:.0} ({:.0}–{:.0})", s.median, s.least, s.most)
     })
 }
 
 /// Kilobytes a target, between the smallest and the largest plan.
-fn slope(results: &Results) -> Option<f64> {
+fn slope(results: &BenchResults) -> Option<f64> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for sample in results.of("memory", Tool::Parallax) {
+    for sample in results.of("memory", ProbeTool::Parallax) {
         by_size.entry(sample.targets).or_default().push(sample.rss_mb);
     }
     let (small, large) = (by_size.first_key_value()?, by_size.last_key_value()?);
     let targets = large.0.checked_sub(*small.0).filter(|more| *more > 0)?;
-    let more = Spread::of(large.1.iter().copied())?.median - Spread::of(small.1.iter().copied())?.median;
+    let more =
+        SampleSpread::of(large.1.iter().copied())?.median - SampleSpread::of(small.1.iter().copied())?.median;
     Some(more * 1000.0 / count(targets))
 }
 
 /// What other programs used while windows ran.
-fn foreign(results: &Results) -> Option<Spread> {
-    Spread::of(results.samples.iter().map(|s| s.foreign_cores))
+fn foreign(results: &BenchResults) -> Option<SampleSpread> {
+    SampleSpread::of(results.samples.iter().map(|s| s.foreign_cores))
 }
 
-fn validity(results: &Results) -> String {
-    let fixed: Vec<&Sample> = results.samples.iter().filter(|s| s.row != "max").collect();
+fn validity(results: &BenchResults) -> String {
+    let fixed: Vec<&WindowSample> = results.samples.iter().filter(|s| s.row != "max").collect();
     let counted = fixed.iter().filter(|s| s.valid).count();
     let foreign = foreign(results);
     let mut out = String::new();
@@ -290,10 +296,10 @@ fn validity(results: &Results) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Machine;
+    use crate::machine::MachineFacts;
 
-    fn sample(row: &str, tool: Tool, cpu_s: f64) -> Sample {
-        Sample {
+    fn sample(row: &str, tool: ProbeTool, cpu_s: f64) -> WindowSample {
+        WindowSample {
             row: row.to_owned(),
             tool,
             repeat: 1,
@@ -313,11 +319,11 @@ mod tests {
         }
     }
 
-    fn results() -> Results {
-        Results {
+    fn results() -> BenchResults {
+        BenchResults {
             command: "parallax-bench run".to_owned(),
             date: "2026-01-01 00:00 UTC".to_owned(),
-            machine: Machine {
+            machine: MachineFacts {
                 cpu: "cpu".to_owned(),
                 cores: 2,
                 memory_gb: 1.0,
@@ -331,10 +337,10 @@ mod tests {
             window_s: 10,
             repeats: 1,
             samples: vec![
-                sample("http-1000", Tool::Parallax, 0.1),
-                sample("http-1000", Tool::Blackbox, 0.6),
-                sample("http-1000", Tool::Floor, 0.02),
-                sample("small", Tool::Parallax, 0.06),
+                sample("http-1000", ProbeTool::Parallax, 0.1),
+                sample("http-1000", ProbeTool::Blackbox, 0.6),
+                sample("http-1000", ProbeTool::Floor, 0.02),
+                sample("small", ProbeTool::Parallax, 0.06),
             ],
         }
     }
@@ -370,9 +376,9 @@ mod tests {
     #[test]
     fn a_window_that_does_not_count_is_in_no_figure() {
         let mut results = results();
-        results.samples.push(Sample {
+        results.samples.push(WindowSample {
             valid: false,
-            ..sample("http-1000", Tool::Parallax, 9.0)
+            ..sample("http-1000", ProbeTool::Parallax, 9.0)
         });
         let text = tables(&results);
         assert!(

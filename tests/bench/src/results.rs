@@ -5,12 +5,12 @@ use std::{fs, path::Path};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Machine;
+use crate::machine::MachineFacts;
 
 /// Who probed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Tool {
+pub(crate) enum ProbeTool {
     /// The whole agent: plan stream, schedule, probes, reports, metrics.
     Parallax,
     /// Only `parallax_prober::run`.
@@ -23,23 +23,23 @@ pub(crate) enum Tool {
 
 /// A whole run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Results {
+pub(crate) struct BenchResults {
     pub(crate) command: String,
     pub(crate) date: String,
-    pub(crate) machine: Machine,
+    pub(crate) machine: MachineFacts,
     pub(crate) load_before: f64,
     pub(crate) load_after: f64,
     pub(crate) window_s: u64,
     /// Repeats that came to their end.
     pub(crate) repeats: u32,
-    pub(crate) samples: Vec<Sample>,
+    pub(crate) samples: Vec<WindowSample>,
 }
 
 /// One window of one tool.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Sample {
+pub(crate) struct WindowSample {
     pub(crate) row: String,
-    pub(crate) tool: Tool,
+    pub(crate) tool: ProbeTool,
     pub(crate) repeat: u32,
     /// Length of the window.
     pub(crate) seconds: f64,
@@ -69,7 +69,7 @@ pub(crate) struct Sample {
     pub(crate) valid: bool,
 }
 
-impl Sample {
+impl WindowSample {
     /// CPU seconds for a thousand probes.
     pub(crate) fn per_thousand(&self) -> f64 {
         self.cpu_s * 1000.0 / count(self.probes.max(1))
@@ -89,13 +89,13 @@ pub(crate) fn count(n: u64) -> f64 {
 
 /// Middle, least and most.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Spread {
+pub(crate) struct SampleSpread {
     pub(crate) median: f64,
     pub(crate) least: f64,
     pub(crate) most: f64,
 }
 
-impl Spread {
+impl SampleSpread {
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -110,7 +110,7 @@ impl Spread {
     }
 }
 
-impl Results {
+impl BenchResults {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
         serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))
@@ -126,14 +126,19 @@ impl Results {
     }
 
     /// The windows that count: valid ones, but for the search of a limit, whose last window is the one that fails.
-    pub(crate) fn of(&self, row: &str, tool: Tool) -> impl Iterator<Item = &Sample> {
+    pub(crate) fn of(&self, row: &str, tool: ProbeTool) -> impl Iterator<Item = &WindowSample> {
         self.samples
             .iter()
             .filter(move |s| s.row == row && s.tool == tool && s.valid)
     }
 
-    pub(crate) fn spread(&self, row: &str, tool: Tool, value: impl Fn(&Sample) -> f64) -> Option<Spread> {
-        Spread::of(self.of(row, tool).map(value))
+    pub(crate) fn spread(
+        &self,
+        row: &str,
+        tool: ProbeTool,
+        value: impl Fn(&WindowSample) -> f64,
+    ) -> Option<SampleSpread> {
+        SampleSpread::of(self.of(row, tool).map(value))
     }
 }
 
@@ -143,8 +148,8 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {
-        let spread = Spread::of([4.0, 1.0, 2.0, 9.0]).unwrap();
+        let spread = SampleSpread::of([4.0, 1.0, 2.0, 9.0]).unwrap();
         assert_eq!((spread.median, spread.least, spread.most), (3.0, 1.0, 9.0));
-        assert_eq!(Spread::of([]), None);
+        assert_eq!(SampleSpread::of([]), None);
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use anyhow::Context as _;
 use parallax_model::{Assignment, Micros, Outcome};
 use parallax_prober::{
-    Agent, AgentConfig, AggregatorRoots, Context, Role, SPOOL_CAPACITY, Tls, run as probe,
+    Agent, AgentConfig, AggregatorRoots, ProbeContext, Role, SPOOL_CAPACITY, TlsConfigs, run as probe,
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tokio::{
@@ -22,11 +22,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::plan::{Kind, Pace, Ports, assignments};
+use crate::plan::{ProbeMix, ProbeRate, TargetPorts, assignments};
 
 /// Which program this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Which {
+enum ProgramRole {
     /// `parallax_prober::Agent`, as `parallax prober` runs it.
     Agent,
     /// `parallax_prober::run` at a rate, without plan, schedule and reports.
@@ -38,11 +38,11 @@ enum Which {
 /// A probing process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    which: Which,
+    which: ProgramRole,
     #[arg(long)]
-    kind: Kind,
+    kind: ProbeMix,
     #[command(flatten)]
-    ports: Ports,
+    ports: TargetPorts,
     #[arg(long)]
     ca: PathBuf,
     /// Probes a second; 0 is as many as possible.
@@ -59,9 +59,9 @@ const LONGEST: Duration = Duration::from_mins(5);
 /// Probes until it is killed, or its parent is.
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> anyhow::Result<()> {
     match args.which {
-        Which::Agent => runtime.block_on(agent(args)),
-        Which::Bare => runtime.block_on(bare(args)),
-        Which::Floor => floor(args),
+        ProgramRole::Agent => runtime.block_on(agent(args)),
+        ProgramRole::Bare => runtime.block_on(bare(args)),
+        ProgramRole::Floor => floor(args),
     }
 }
 
@@ -91,9 +91,9 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
 
 /// Open loop: each probe starts at its time, whatever became of the others. Without a rate, 16 at a time.
 async fn bare(args: &Args) -> anyhow::Result<()> {
-    let context = Rc::new(Context::with_tls(
+    let context = Rc::new(ProbeContext::with_tls(
         PathBuf::from("/etc/resolv.conf"),
-        Tls::with_roots([roots(args)?]),
+        TlsConfigs::with_roots([roots(args)?]),
     ));
     let count = if args.rate == 0 { 1_000 } else { args.rate };
     let plan: Vec<Rc<Assignment>> = assignments(args.kind, args.ports, count, Micros::from_secs(1))
@@ -104,7 +104,7 @@ async fn bare(args: &Args) -> anyhow::Result<()> {
     let local = LocalSet::new();
     let probing = local.run_until(async {
         let mut probes = JoinSet::new();
-        let pace = Pace::start(args.rate);
+        let pace = ProbeRate::start(args.rate);
         for i in 0_u64.. {
             if let Some(due) = pace.due(i) {
                 time::sleep_until(due.into()).await;
@@ -131,7 +131,7 @@ fn index(i: u64, len: usize) -> usize {
 /// What the kernel alone costs: one blocking thread, a few system calls a probe, nothing looked at.
 fn floor(args: &Args) -> anyhow::Result<()> {
     println!("ready");
-    let (start, pace) = (Instant::now(), Pace::start(args.rate));
+    let (start, pace) = (Instant::now(), ProbeRate::start(args.rate));
     for i in 0_u64.. {
         if let Some(due) = pace.due(i) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -141,10 +141,10 @@ fn floor(args: &Args) -> anyhow::Result<()> {
         }
         let address = args.ports.address(args.kind, i);
         match args.kind {
-            Kind::Http => get(address)?,
-            Kind::Tcp => drop(TcpStream::connect(address)?),
-            Kind::Dns => ask(address)?,
-            Kind::Https => {
+            ProbeMix::Http => get(address)?,
+            ProbeMix::Tcp => drop(TcpStream::connect(address)?),
+            ProbeMix::Dns => ask(address)?,
+            ProbeMix::Https => {
                 anyhow::bail!("there is no floor for TLS: the handshake is no affair of the kernel's")
             }
         }

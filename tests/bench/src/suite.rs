@@ -9,40 +9,50 @@ use tokio::task::LocalSet;
 
 use crate::{
     RunArgs,
-    cell::{Bench, SETTLE, Wanted},
-    machine::{self, Machine},
-    plan::Kind,
-    process::{Core, pin},
+    cell::{BenchContext, CellSpec, SETTLE},
+    machine::{self, MachineFacts},
+    plan::ProbeMix,
+    process::{CpuCore, pin},
     report,
-    results::{Results, Sample, Tool, count},
+    results::{BenchResults, ProbeTool, WindowSample, count},
 };
 
 /// Loads at a fixed rate.
-pub(crate) const LOADS: &[(&str, Kind, u64, &[Tool])] = &[
+pub(crate) const LOADS: &[(&str, ProbeMix, u64, &[ProbeTool])] = &[
     (
         "http-200",
-        Kind::Http,
+        ProbeMix::Http,
         200,
-        &[Tool::Parallax, Tool::Blackbox, Tool::Floor],
+        &[ProbeTool::Parallax, ProbeTool::Blackbox, ProbeTool::Floor],
     ),
     (
         "http-1000",
-        Kind::Http,
+        ProbeMix::Http,
         1_000,
-        &[Tool::Parallax, Tool::Bare, Tool::Blackbox, Tool::Floor],
+        &[
+            ProbeTool::Parallax,
+            ProbeTool::Bare,
+            ProbeTool::Blackbox,
+            ProbeTool::Floor,
+        ],
     ),
-    ("https-500", Kind::Https, 500, &[Tool::Parallax, Tool::Blackbox]),
+    (
+        "https-500",
+        ProbeMix::Https,
+        500,
+        &[ProbeTool::Parallax, ProbeTool::Blackbox],
+    ),
     (
         "tcp-1000",
-        Kind::Tcp,
+        ProbeMix::Tcp,
         1_000,
-        &[Tool::Parallax, Tool::Blackbox, Tool::Floor],
+        &[ProbeTool::Parallax, ProbeTool::Blackbox, ProbeTool::Floor],
     ),
     (
         "dns-1000",
-        Kind::Dns,
+        ProbeMix::Dns,
         1_000,
-        &[Tool::Parallax, Tool::Blackbox, Tool::Floor],
+        &[ProbeTool::Parallax, ProbeTool::Blackbox, ProbeTool::Floor],
     ),
 ];
 
@@ -59,14 +69,14 @@ const LIMIT: (u64, u64) = (4_000, 1_250);
 pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     // The clients of this process ask for the process's own provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    pin(Core::Rest).context("pin to a core")?;
+    pin(CpuCore::Rest).context("pin to a core")?;
     machine::quiet(args.load, Duration::from_secs(args.patience)).await;
-    let mut results = Results {
+    let mut results = BenchResults {
         command: std::env::args()
             .skip(1)
             .fold("parallax-bench".to_owned(), |line, word| line + " " + &word),
         date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
-        machine: Machine::here(args.commit.clone()),
+        machine: MachineFacts::here(args.commit.clone()),
         load_before: machine::load(),
         load_after: 0.0,
         window_s: args.seconds,
@@ -76,7 +86,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     let local = LocalSet::new();
     local
         .run_until(async {
-            let mut bench = Bench::start(Duration::from_secs(args.seconds)).await?;
+            let mut bench = BenchContext::start(Duration::from_secs(args.seconds)).await?;
             for repeat in 1..=args.repeats {
                 bench.repeat = repeat;
                 round(&mut bench, args, &mut results.samples).await?;
@@ -95,9 +105,13 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn round(bench: &mut Bench, args: &RunArgs, samples: &mut Vec<Sample>) -> anyhow::Result<()> {
+async fn round(
+    bench: &mut BenchContext,
+    args: &RunArgs,
+    samples: &mut Vec<WindowSample>,
+) -> anyhow::Result<()> {
     let wanted = |row: &str| args.only.is_empty() || args.only.iter().any(|only| only == row);
-    let mut add = |sample: Sample| {
+    let mut add = |sample: WindowSample| {
         eprintln!(
             "{}  {:<10} {:<9} {:>6.0}/s  {:.3} CPU-s/1000  {:>5.1} MB  late p99 {:>6} µs  others {:.2} cores{}",
             sample.repeat,
@@ -114,7 +128,7 @@ async fn round(bench: &mut Bench, args: &RunArgs, samples: &mut Vec<Sample>) -> 
     };
     for (row, kind, rate, tools) in LOADS.iter().filter(|(row, ..)| wanted(row)) {
         for tool in *tools {
-            let cell = Wanted {
+            let cell = CellSpec {
                 row,
                 tool: *tool,
                 kind: *kind,
@@ -138,11 +152,11 @@ async fn round(bench: &mut Bench, args: &RunArgs, samples: &mut Vec<Sample>) -> 
         for sample in limit(bench).await.context("find the limit")? {
             add(sample);
         }
-        for tool in [Tool::Bare, Tool::Blackbox, Tool::Floor] {
-            let cell = Wanted {
+        for tool in [ProbeTool::Bare, ProbeTool::Blackbox, ProbeTool::Floor] {
+            let cell = CellSpec {
                 row: "max",
                 tool,
-                kind: Kind::Http,
+                kind: ProbeMix::Http,
                 rate: 0,
             };
             add(bench
@@ -154,12 +168,12 @@ async fn round(bench: &mut Bench, args: &RunArgs, samples: &mut Vec<Sample>) -> 
     Ok(())
 }
 
-async fn small(bench: &mut Bench) -> anyhow::Result<Sample> {
+async fn small(bench: &mut BenchContext) -> anyhow::Result<WindowSample> {
     let (targets, interval, window) = SMALL;
-    let wanted = Wanted {
+    let wanted = CellSpec {
         row: "small",
-        tool: Tool::Parallax,
-        kind: Kind::Http,
+        tool: ProbeTool::Parallax,
+        kind: ProbeMix::Http,
         rate: targets * 1_000_000 / interval.0,
     };
     let mut agent = bench.agent(wanted.kind).await?;
@@ -169,14 +183,14 @@ async fn small(bench: &mut Bench) -> anyhow::Result<Sample> {
     sample
 }
 
-async fn memory(bench: &mut Bench) -> anyhow::Result<Vec<Sample>> {
+async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
     let mut samples = Vec::new();
     for targets in MEMORY {
         let interval = Micros::from_secs(10);
-        let wanted = Wanted {
+        let wanted = CellSpec {
             row: "memory",
-            tool: Tool::Parallax,
-            kind: Kind::Http,
+            tool: ProbeTool::Parallax,
+            kind: ProbeMix::Http,
             rate: targets / 10,
         };
         let mut agent = bench.agent(wanted.kind).await?;
@@ -192,15 +206,15 @@ async fn memory(bench: &mut Bench) -> anyhow::Result<Vec<Sample>> {
 
 /// One agent, more and more targets a second, until less than 99.9 % of them are probed or one in a hundred starts more
 /// than a tenth of the interval late. All windows are given back; the last one that holds is the limit.
-async fn limit(bench: &mut Bench) -> anyhow::Result<Vec<Sample>> {
+async fn limit(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
     let (mut rate, step) = LIMIT;
     let mut samples = Vec::new();
-    let mut agent = bench.agent(Kind::Http).await?;
+    let mut agent = bench.agent(ProbeMix::Http).await?;
     loop {
-        let wanted = Wanted {
+        let wanted = CellSpec {
             row: "max",
-            tool: Tool::Parallax,
-            kind: Kind::Http,
+            tool: ProbeTool::Parallax,
+            kind: ProbeMix::Http,
             rate,
         };
         agent.plan(bench.ports, wanted.kind, rate, Micros::from_secs(1));

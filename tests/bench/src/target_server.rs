@@ -19,49 +19,49 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::plan::{ADDRESSES, HOST, Kind, Ports, address};
+use crate::plan::{ADDRESSES, HOST, ProbeMix, TargetPorts, address};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
 
 /// What the server says of itself at the start.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Hello {
-    pub(crate) ports: Ports,
+pub(crate) struct ServerHello {
+    pub(crate) ports: TargetPorts,
     /// The CA of its certificate.
     pub(crate) ca_pem: String,
 }
 
 /// Answered requests, handshakes included where there is one.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Counts {
+pub(crate) struct RequestCounts {
     http: u64,
     https: u64,
     tcp: u64,
     dns: u64,
 }
 
-impl Counts {
-    pub(crate) const fn of(&self, kind: Kind) -> u64 {
+impl RequestCounts {
+    pub(crate) const fn of(&self, kind: ProbeMix) -> u64 {
         match kind {
-            Kind::Http => self.http,
-            Kind::Https => self.https,
-            Kind::Tcp => self.tcp,
-            Kind::Dns => self.dns,
+            ProbeMix::Http => self.http,
+            ProbeMix::Https => self.https,
+            ProbeMix::Tcp => self.tcp,
+            ProbeMix::Dns => self.dns,
         }
     }
 }
 
 #[derive(Debug, Default)]
-struct Served(Cell<Counts>);
+struct ServedRequests(Cell<RequestCounts>);
 
-impl Served {
-    fn one(&self, kind: Kind) {
+impl ServedRequests {
+    fn one(&self, kind: ProbeMix) {
         let mut counts = self.0.get();
         match kind {
-            Kind::Http => counts.http += 1,
-            Kind::Https => counts.https += 1,
-            Kind::Tcp => counts.tcp += 1,
-            Kind::Dns => counts.dns += 1,
+            ProbeMix::Http => counts.http += 1,
+            ProbeMix::Https => counts.https += 1,
+            ProbeMix::Tcp => counts.tcp += 1,
+            ProbeMix::Dns => counts.dns += 1,
         }
         self.0.set(counts);
     }
@@ -71,11 +71,11 @@ impl Served {
 pub(crate) async fn serve() -> anyhow::Result<()> {
     let (ca_pem, tls) = certificate().context("make a certificate")?;
     let acceptor = TlsAcceptor::from(tls);
-    let served = Rc::new(Served::default());
+    let served = Rc::new(ServedRequests::default());
     // Dropped at the end with everything that runs on it.
     let local = LocalSet::new();
     let mut ports = Vec::new();
-    for kind in [Kind::Http, Kind::Https, Kind::Tcp] {
+    for kind in [ProbeMix::Http, ProbeMix::Https, ProbeMix::Tcp] {
         let listeners = listeners().await.context("listen on 127.0.1.1 to 127.0.1.100")?;
         ports.push(listeners.first().context("no listener")?.local_addr()?.port());
         for listener in listeners {
@@ -92,8 +92,8 @@ pub(crate) async fn serve() -> anyhow::Result<()> {
     let &[http, https, tcp, dns] = ports.as_slice() else {
         unreachable!("four kinds, four ports");
     };
-    let hello = Hello {
-        ports: Ports {
+    let hello = ServerHello {
+        ports: TargetPorts {
             http,
             https,
             tcp,
@@ -150,7 +150,7 @@ async fn resolvers() -> io::Result<Vec<UdpSocket>> {
     Ok(all)
 }
 
-async fn accept(listener: TcpListener, kind: Kind, acceptor: TlsAcceptor, served: Rc<Served>) {
+async fn accept(listener: TcpListener, kind: ProbeMix, acceptor: TlsAcceptor, served: Rc<ServedRequests>) {
     loop {
         // Out of descriptors, at worst: the clients in between fail, which the harness counts.
         let Ok((stream, _)) = listener.accept().await else {
@@ -164,12 +164,17 @@ async fn accept(listener: TcpListener, kind: Kind, acceptor: TlsAcceptor, served
     }
 }
 
-async fn answer(stream: TcpStream, kind: Kind, acceptor: &TlsAcceptor, served: &Served) -> io::Result<()> {
+async fn answer(
+    stream: TcpStream,
+    kind: ProbeMix,
+    acceptor: &TlsAcceptor,
+    served: &ServedRequests,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     match kind {
-        Kind::Http => http(stream, served, kind).await,
-        Kind::Https => http(acceptor.accept(stream).await?, served, kind).await,
-        Kind::Tcp | Kind::Dns => {
+        ProbeMix::Http => http(stream, served, kind).await,
+        ProbeMix::Https => http(acceptor.accept(stream).await?, served, kind).await,
+        ProbeMix::Tcp | ProbeMix::Dns => {
             served.one(kind);
             let mut stream = stream;
             // The client closes first, as after a bare connect.
@@ -180,8 +185,8 @@ async fn answer(stream: TcpStream, kind: Kind, acceptor: &TlsAcceptor, served: &
 
 async fn http(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    served: &Served,
-    kind: Kind,
+    served: &ServedRequests,
+    kind: ProbeMix,
 ) -> io::Result<()> {
     let mut request = [0; 1024];
     let mut len = 0;
@@ -197,7 +202,7 @@ async fn http(
 }
 
 /// Answers every question with one A record.
-async fn resolve(socket: UdpSocket, served: Rc<Served>) {
+async fn resolve(socket: UdpSocket, served: Rc<ServedRequests>) {
     let mut buffer = [0; 512];
     loop {
         let Ok((len, client)) = socket.recv_from(&mut buffer).await else {
@@ -221,7 +226,7 @@ async fn resolve(socket: UdpSocket, served: Rc<Served>) {
         // The name of the question, A, IN, 30 s, four bytes.
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 203, 0, 113, 10]);
         if socket.send_to(&answer, client).await.is_ok() {
-            served.one(Kind::Dns);
+            served.one(ProbeMix::Dns);
         }
     }
 }
@@ -251,7 +256,7 @@ fn certificate() -> anyhow::Result<(String, Arc<ServerConfig>)> {
 }
 
 /// Writes the CA where other programs read it.
-pub(crate) fn keep_ca(hello: &Hello, folder: &std::path::Path) -> io::Result<std::path::PathBuf> {
+pub(crate) fn keep_ca(hello: &ServerHello, folder: &std::path::Path) -> io::Result<std::path::PathBuf> {
     let path = folder.join("ca.pem");
     fs::write(&path, &hello.ca_pem)?;
     Ok(path)

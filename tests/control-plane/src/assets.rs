@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 /// `TEST_ASSET_ETCD`, `TEST_ASSET_KUBE_APISERVER`, `TEST_ASSET_KUBE_CONTROLLER_MANAGER` and `TEST_ASSET_KUBECTL` name one
 /// each.
 #[derive(Debug, Clone)]
-pub struct Assets {
+pub struct ControlPlaneBinaries {
     /// etcd 3.5 or newer.
     pub etcd: PathBuf,
     /// kube-apiserver, 1.29 or newer.
@@ -23,7 +23,7 @@ pub struct Assets {
     pub kubectl: Option<PathBuf>,
 }
 
-impl Assets {
+impl ControlPlaneBinaries {
     /// What the environment names; nothing where it names nothing. A name without a program behind it is an error: who
     /// wants these tests must not get none of them.
     pub fn from_env() -> anyhow::Result<Option<Self>> {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// A request, as the audit log has it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Audited {
+pub struct AuditedRequest {
     /// Who asked, as `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
     /// The RBAC verb: `list`, `watch`, `create`, …
@@ -24,22 +24,22 @@ pub struct Audited {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Event {
-    user: User,
+    user: AuditUser,
     verb: String,
-    object_ref: Option<Object>,
+    object_ref: Option<AuditObject>,
     #[serde(default)]
     annotations: std::collections::BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct AuditUser {
     #[serde(default)]
     username: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Object {
+struct AuditObject {
     resource: String,
     namespace: String,
     name: String,
@@ -48,7 +48,7 @@ struct Object {
 }
 
 /// Reads the log; a line that is being written is left out.
-pub(crate) fn read(log: &str) -> Vec<Audited> {
+pub(crate) fn read(log: &str) -> Vec<AuditedRequest> {
     log.lines()
         .filter_map(|line| serde_json::from_str::<Event>(line).ok())
         .map(|event| {
@@ -57,7 +57,7 @@ pub(crate) fn read(log: &str) -> Vec<Audited> {
                 "" => object.resource,
                 subresource => format!("{}/{subresource}", object.resource),
             };
-            Audited {
+            AuditedRequest {
                 user: event.user.username,
                 verb: event.verb,
                 group: object.api_group,
@@ -83,7 +83,7 @@ mod tests {
         let read = read(&format!("{line}\n{}", &line[..40]));
         assert_eq!(
             read,
-            [Audited {
+            [AuditedRequest {
                 user: "a".to_owned(),
                 verb: "create".to_owned(),
                 group: String::new(),

@@ -18,7 +18,7 @@ pub(crate) const ADMINISTRATOR: &str = "the-administrator-of-this-test";
 
 /// Files that the parts of the control plane share.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct CredentialFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) account_key: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Files {
     pub(crate) audit_policy: PathBuf,
 }
 
-impl Files {
+impl CredentialFiles {
     /// Makes all of them.
     pub(crate) fn write(folder: &Path) -> anyhow::Result<Self> {
         let file = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
@@ -68,7 +68,7 @@ pub(crate) fn kubeconfig(server: &str, certificate: &Path, namespace: &str, toke
 
 /// Whom a token is for, as a kubelet asks for those it projects into a Pod.
 #[derive(Debug, Clone, Copy)]
-pub struct Holder<'a> {
+pub struct TokenHolder<'a> {
     /// The ServiceAccount's namespace.
     pub namespace: &'a str,
     /// The ServiceAccount.
@@ -79,7 +79,7 @@ pub struct Holder<'a> {
     pub pod: Option<&'a Pod>,
 }
 
-impl Holder<'_> {
+impl TokenHolder<'_> {
     /// Asks for a token (`TokenRequest`) that is good for an hour, as those that the installation projects.
     pub async fn token(&self, client: Client) -> anyhow::Result<String> {
         let bound_object_ref = self.pod.map(|pod| BoundObjectReference {

@@ -28,7 +28,7 @@ impl Kubectl {
     /// # Errors
     /// Another exit code than 0 with all that was said, or no end within two minutes.
     pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let said = Said(arguments);
+        let said = CommandLine(arguments);
         let running = Command::new(&self.program)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
@@ -61,9 +61,9 @@ impl Kubectl {
 }
 
 /// A command as one would type it.
-struct Said<'a>(&'a [&'a str]);
+struct CommandLine<'a>(&'a [&'a str]);
 
-impl fmt::Display for Said<'_> {
+impl fmt::Display for CommandLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kubectl {}", self.0.join(" "))
     }

@@ -1,7 +1,7 @@
 //! A real control plane for tests: etcd, kube-apiserver and, where there is one, kube-controller-manager, as children of
 //! the test on free ports. Nodes and Pods are only objects in it: there is no kubelet, no scheduler and no network.
 //!
-//! Where the programs are is said as for controller-runtime's envtest, see [`Assets`]. Without them a test says loudly
+//! Where the programs are is said as for controller-runtime's envtest, see [`ControlPlaneBinaries`]. Without them a test says loudly
 //! that it has shown nothing:
 //!
 //! ```no_run
@@ -22,14 +22,14 @@ mod manifest;
 mod plane;
 mod process;
 
-pub use assets::Assets;
-pub use audit::Audited;
-pub use credentials::Holder;
+pub use assets::ControlPlaneBinaries;
+pub use audit::AuditedRequest;
+pub use credentials::TokenHolder;
 pub use everything::everything;
 pub use kubectl::Kubectl;
 pub use manifest::Manifest;
 pub use plane::ControlPlane;
-pub use process::Process;
+pub use process::RunningProgram;
 
 /// Says something past the capture of the test harness: who skips or measures must be heard also when all is well.
 pub fn say(text: &str) {

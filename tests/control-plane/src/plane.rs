@@ -17,10 +17,10 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Assets, Audited, Kubectl, Process,
+    AuditedRequest, ControlPlaneBinaries, Kubectl, RunningProgram,
     assets::patience,
     audit,
-    credentials::{self, ADMINISTRATOR, Files},
+    credentials::{self, ADMINISTRATOR, CredentialFiles},
 };
 
 /// Runs what needs a control plane.
@@ -39,11 +39,11 @@ const DAEMONS: &str = "daemonset-controller";
 #[derive(Debug)]
 pub struct ControlPlane {
     // In the order in which they are to end.
-    controllers: Vec<Process>,
-    api_server: Process,
-    _etcd: Process,
-    assets: Assets,
-    files: Files,
+    controllers: Vec<RunningProgram>,
+    api_server: RunningProgram,
+    _etcd: RunningProgram,
+    assets: ControlPlaneBinaries,
+    files: CredentialFiles,
     etcd_port: u16,
     port: u16,
     folder: TempDir,
@@ -52,7 +52,7 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts one and waits until it is ready. Nothing, said loudly, where the environment names no programs.
     pub async fn start(test: &str) -> anyhow::Result<Option<Self>> {
-        let Some(assets) = Assets::from_env()? else {
+        let Some(assets) = ControlPlaneBinaries::from_env()? else {
             skip(
                 test,
                 "KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver",
@@ -63,10 +63,10 @@ impl ControlPlane {
         // An error is only that somebody else has chosen the same one before.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().context("a folder for the control plane")?;
-        let files = Files::write(folder.path())?;
+        let files = CredentialFiles::write(folder.path())?;
         let (etcd_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
         let client_url = format!("http://127.0.0.1:{etcd_port}");
-        let etcd = Process::start(
+        let etcd = RunningProgram::start(
             folder.path(),
             "etcd",
             &assets.etcd,
@@ -184,7 +184,7 @@ impl ControlPlane {
     }
 
     /// Every request that the API server has answered or refused so far.
-    pub fn audited(&self) -> anyhow::Result<Vec<Audited>> {
+    pub fn audited(&self) -> anyhow::Result<Vec<AuditedRequest>> {
         let log = fs::read(self.folder.path().join("audit.log")).context("reading the audit log")?;
         Ok(audit::read(&String::from_utf8_lossy(&log)))
     }
@@ -217,7 +217,7 @@ impl ControlPlane {
             return Ok(());
         };
         let kubeconfig = self.kubeconfig("controller-manager", "kube-system", ADMINISTRATOR)?;
-        self.controllers.push(Process::start(
+        self.controllers.push(RunningProgram::start(
             self.folder.path(),
             name,
             &program,
@@ -240,14 +240,14 @@ impl ControlPlane {
 }
 
 fn api_server(
-    assets: &Assets,
+    assets: &ControlPlaneBinaries,
     folder: &Path,
-    files: &Files,
+    files: &CredentialFiles,
     etcd_port: u16,
     port: u16,
-) -> anyhow::Result<Process> {
+) -> anyhow::Result<RunningProgram> {
     let file = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
-    Process::start(
+    RunningProgram::start(
         folder,
         "kube-apiserver",
         &assets.api_server,

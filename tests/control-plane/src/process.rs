@@ -14,13 +14,13 @@ const SHOWN: usize = 30;
 
 /// A running program.
 #[derive(Debug)]
-pub struct Process {
+pub struct RunningProgram {
     name: String,
     child: Child,
     log: PathBuf,
 }
 
-impl Process {
+impl RunningProgram {
     /// Starts a program with its output in `FOLDER/NAME.log`. It dies with the thread that started it, however that ends.
     pub fn start(
         folder: &Path,
@@ -84,7 +84,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {

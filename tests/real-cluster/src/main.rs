@@ -9,7 +9,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use parallax_real_cluster::{
     app, client,
-    run::{self, Ended, Options},
+    run::{self, Options, RunResult},
     say,
     step::{self, Kind, StepError},
 };
@@ -66,12 +66,12 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-fn exit_code(ended: Ended) -> ExitCode {
+fn exit_code(ended: RunResult) -> ExitCode {
     match ended {
-        Ended::Passed => ExitCode::SUCCESS,
-        Ended::Failed => ExitCode::FAILURE,
-        Ended::Unsound => ExitCode::from(3),
-        Ended::Interrupted => ExitCode::from(130),
+        RunResult::Passed => ExitCode::SUCCESS,
+        RunResult::Failed => ExitCode::FAILURE,
+        RunResult::Unsound => ExitCode::from(3),
+        RunResult::Interrupted => ExitCode::from(130),
     }
 }
 

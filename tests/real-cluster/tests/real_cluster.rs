@@ -3,12 +3,12 @@
 use std::env;
 
 use clap::Parser;
-use parallax_real_cluster::run::{self, Ended, Options};
+use parallax_real_cluster::run::{self, Options, RunResult};
 use parallax_skip::{left_out, skip};
 
 /// The command line of `parallax-real-cluster run`, which takes its values from the environment too.
 #[derive(Debug, Parser)]
-struct Run {
+struct RunArgs {
     #[command(flatten)]
     options: Options,
 }
@@ -31,7 +31,7 @@ fn parallax_says_what_it_should_on_a_real_cluster() {
     }
     let only = env::var("PARALLAX_REAL_CLUSTER_ONLY").unwrap_or_default();
     let only = only.split_whitespace().flat_map(|start| ["--only", start]);
-    let Run { mut options } = Run::try_parse_from(["real-cluster"].into_iter().chain(only)).unwrap();
+    let RunArgs { mut options } = RunArgs::try_parse_from(["real-cluster"].into_iter().chain(only)).unwrap();
     options.report = Some(options.folder.join("report.html"));
     options.json = Some(options.folder.join("report.json"));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -41,7 +41,7 @@ fn parallax_says_what_it_should_on_a_real_cluster() {
     let ended = runtime.block_on(run::run(&options)).unwrap();
     assert_eq!(
         ended,
-        Ended::Passed,
+        RunResult::Passed,
         "see {}",
         options.folder.join("report.html").display()
     );

@@ -13,11 +13,11 @@ use clap::{Args, Parser, Subcommand};
 use parallax_diagnosis::replay::Replay;
 use parallax_lab::corpus::{
     self, plot,
-    quiet::{self, Quiet},
+    quiet::{self, QuietOptions},
     report,
-    score::{self, Said, TrialScore},
-    sets::{Form, SETS, Set},
-    tally::Tally,
+    score::{self, TrialOutput, TrialScore},
+    sets::{OutputForm, SETS, TrialSet},
+    tally::SetTally,
     truth::TruthFile,
 };
 
@@ -33,19 +33,19 @@ enum Command {
     /// List the named sets
     Sets,
     /// Write recordings and what is true of them
-    Generate(Generate),
+    Generate(GenerateArgs),
     /// Read verdict lines from standard input and say how right they are
-    Score(Score),
+    Score(ScoreArgs),
     /// Estimate the false alarms of a healthy mesh over more target-months than can be simulated one by one
     Quiet(QuietArgs),
     /// Run one trial in a closed loop with the engine of this build, print what it says and what is true
-    Ask(Ask),
+    Ask(RequestArgs),
     /// Run the sets against the engine of this build and rewrite the tables and plots of a page
     Report(Report),
 }
 
 #[derive(Args)]
-struct Generate {
+struct GenerateArgs {
     /// Named set
     #[arg(long, default_value = "mixed")]
     set: String,
@@ -67,7 +67,7 @@ struct Generate {
 }
 
 #[derive(Args)]
-struct Score {
+struct ScoreArgs {
     /// Truth of the recording
     #[arg(long)]
     truth: PathBuf,
@@ -77,7 +77,7 @@ struct Score {
 }
 
 #[derive(Args)]
-struct Ask {
+struct RequestArgs {
     /// Named set
     #[arg(long, default_value = "wide-30-ask")]
     set: String,
@@ -169,7 +169,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     if !(3..=200).contains(&args.nodes) || args.stretches < 1 {
         bail!("--nodes is 3 to 200, --stretches at least 1");
     }
-    let quiet = Quiet {
+    let quiet = QuietOptions {
         nodes: args.nodes,
         background: args.background,
         stalls: args.stalls,
@@ -177,7 +177,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
         first: args.first,
         stretches: args.stretches,
         among: whole(args.targets),
-        ..Quiet::default()
+        ..QuietOptions::default()
     };
     let begun = Instant::now();
     let mut said = Instant::now();
@@ -232,20 +232,20 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn named(name: &str) -> anyhow::Result<&'static Set> {
-    Set::named(name).with_context(|| {
+fn named(name: &str) -> anyhow::Result<&'static TrialSet> {
+    TrialSet::named(name).with_context(|| {
         let known: Vec<&str> = SETS.iter().map(|set| set.name).collect();
         format!("there is no set {name:?}; choose one of {}", known.join(", "))
     })
 }
 
-fn generate(args: &Generate) -> anyhow::Result<()> {
+fn generate(args: &GenerateArgs) -> anyhow::Result<()> {
     let set = named(&args.set)?;
     let mut truth = TruthFile {
         args: serde_json::json!({"set": set.name, "seed": args.seed, "first": args.first, "trials": args.trials}),
         trials: Vec::new(),
     };
-    let one_file = set.form == Form::Stream || args.trials == 1;
+    let one_file = set.form == OutputForm::Stream || args.trials == 1;
     let mut out = one_file.then(|| create(&args.out)).transpose()?;
     for number in args.first..args.first + args.trials {
         let trial = corpus::trial(set, args.seed, number);
@@ -278,7 +278,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     path.with_file_name(format!("{stem}-{number}.{extension}"))
 }
 
-fn judge(args: &Score) -> anyhow::Result<()> {
+fn judge(args: &ScoreArgs) -> anyhow::Result<()> {
     let text =
         fs::read_to_string(&args.truth).with_context(|| format!("reading {}", args.truth.display()))?;
     let truth: TruthFile = serde_json::from_str(&text)
@@ -289,7 +289,7 @@ fn judge(args: &Score) -> anyhow::Result<()> {
         .context("reading verdict lines from standard input")?;
     let mut verdicts = score::read(said.lines()).context("reading verdict lines from standard input")?;
     if let Some(number) = args.trial {
-        let mut all = Said::default();
+        let mut all = TrialOutput::default();
         for said in std::mem::take(&mut verdicts).into_values() {
             all.verdicts.extend(said.verdicts);
             all.likeliest.extend(said.likeliest);
@@ -297,7 +297,7 @@ fn judge(args: &Score) -> anyhow::Result<()> {
         verdicts.insert(number, all);
     }
     let wanted = |number: usize| args.trial.is_none_or(|only| only == number);
-    let mut tally = Tally::default();
+    let mut tally = SetTally::default();
     for trial in truth.trials.iter().filter(|trial| wanted(trial.trial)) {
         let said = verdicts.get(&trial.trial).cloned().unwrap_or_default();
         let score = score::score(trial, &said);
@@ -335,8 +335,8 @@ fn print_trial(faults: usize, score: &TrialScore) {
     }
 }
 
-fn print_tally(tally: &Tally) {
-    let share = |share: corpus::tally::Share| format!("{}/{}", share.hits, share.of);
+fn print_tally(tally: &SetTally) {
+    let share = |share: corpus::tally::CountedShare| format!("{}/{}", share.hits, share.of);
     println!(
         "observable faults: {} ({} more could not be seen)",
         tally.all.observable, tally.all.unobservable.of
@@ -364,7 +364,7 @@ fn print_tally(tally: &Tally) {
     }
 }
 
-fn ask(args: &Ask) -> anyhow::Result<()> {
+fn ask(args: &RequestArgs) -> anyhow::Result<()> {
     let set = named(&args.set)?;
     let mut engine = Replay::default();
     let (truth, said) = if args.unasked {
@@ -383,7 +383,7 @@ fn ask(args: &Ask) -> anyhow::Result<()> {
 }
 
 fn measure(args: &Report) -> anyhow::Result<()> {
-    let sets: Vec<&'static Set> = if args.sets.is_empty() {
+    let sets: Vec<&'static TrialSet> = if args.sets.is_empty() {
         SETS.iter().collect()
     } else {
         args.sets
@@ -400,7 +400,7 @@ fn measure(args: &Report) -> anyhow::Result<()> {
         };
         let trials = set.trials.min(most).min(args.trials.unwrap_or(usize::MAX));
         let begun = Instant::now();
-        let set = Set {
+        let set = TrialSet {
             asking: set.asking && !args.unasked,
             ..*set
         };
@@ -445,7 +445,7 @@ fn measure(args: &Report) -> anyhow::Result<()> {
     publish(args, &done)
 }
 
-fn publish(args: &Report, done: &[report::Done]) -> anyhow::Result<()> {
+fn publish(args: &Report, done: &[report::FinishedSet]) -> anyhow::Result<()> {
     let mut page =
         fs::read_to_string(&args.out).with_context(|| format!("reading {}", args.out.display()))?;
     let Some(folder) = args.out.parent() else {

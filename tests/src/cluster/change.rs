@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use parallax_model::{NodeName, PodName, ServiceKey};
 
 use super::{Cluster, Node, OpError, Pod, PodState, Service, addresses};
-use crate::incident::{Behind, Op, Serves};
+use crate::incident::{BackendPods, FaultOperation, ServedHosts};
 
 /// What a change means for the processes and wires of the lab, besides new rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub enum ChangeEffect {
     /// A pod starts.
     Started(Pod),
     /// A pod is there, and nothing runs in it yet.
@@ -49,57 +49,57 @@ pub enum ProberChange {
 
 impl Cluster {
     /// Applies one change. On an error nothing has changed.
-    pub fn apply(&mut self, op: &Op) -> Result<Effect, OpError> {
+    pub fn apply(&mut self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
         match op {
-            Op::RemoveEndpoint { service, pod } => self.remove(service, pod),
-            Op::AddEndpoint { service, pod, node } => self.add(service, pod, node),
-            Op::SetPolicy {
+            FaultOperation::RemoveEndpoint { service, pod } => self.remove(service, pod),
+            FaultOperation::AddEndpoint { service, pod, node } => self.add(service, pod, node),
+            FaultOperation::SetPolicy {
                 service,
                 external_traffic_policy,
             } => {
                 self.service_mut(service)?.policy = *external_traffic_policy;
-                Ok(Effect::Rules)
+                Ok(ChangeEffect::Rules)
             }
-            Op::SetIpMode { service, ip_mode } => {
+            FaultOperation::SetIpMode { service, ip_mode } => {
                 let written = self.service_mut(service)?;
                 written
                     .load_balancer_ip
                     .ok_or_else(|| OpError::NoBalancer(service.clone()))?;
                 written.ip_mode = *ip_mode;
-                Ok(Effect::Rules)
+                Ok(ChangeEffect::Rules)
             }
-            Op::SetInternalPolicy {
+            FaultOperation::SetInternalPolicy {
                 service,
                 internal_traffic_policy,
             } => {
                 self.service_mut(service)?.internal_policy = *internal_traffic_policy;
-                Ok(Effect::Rules)
+                Ok(ChangeEffect::Rules)
             }
-            Op::SetServer { service, pod, server } => {
+            FaultOperation::SetServer { service, pod, server } => {
                 let written = self.service_mut(service)?;
                 let Some(pod) = pod else {
                     written.server = server.clone();
                     written.other_servers.clear();
-                    return Ok(Effect::Served(pods_of(written)));
+                    return Ok(ChangeEffect::Served(pods_of(written)));
                 };
                 position(written, pod)?;
                 written.other_servers.insert(pod.clone(), server.clone());
-                Ok(Effect::Served(vec![pod.clone()]))
+                Ok(ChangeEffect::Served(vec![pod.clone()]))
             }
-            Op::CrashPod { pod } => {
+            FaultOperation::CrashPod { pod } => {
                 let known = self.workloads().any(|(_, workload)| workload.name == *pod);
                 known
-                    .then(|| Effect::Crashed(pod.clone()))
+                    .then(|| ChangeEffect::Crashed(pod.clone()))
                     .ok_or_else(|| OpError::NoWorkload(pod.clone()))
             }
-            Op::SetClass { ingress, class } => {
+            FaultOperation::SetClass { ingress, class } => {
                 let found = self.ingresses.iter_mut().find(|known| known.ingress == *ingress);
                 found.ok_or_else(|| OpError::NoIngress(ingress.clone()))?.class = Some(class.clone());
-                let watching = |service: &&Service| service.server.serves == Serves::OwnClass;
+                let watching = |service: &&Service| service.server.serves == ServedHosts::OwnClass;
                 let pods = self.services.iter().filter(watching).flat_map(pods_of);
-                Ok(Effect::Served(pods.collect()))
+                Ok(ChangeEffect::Served(pods.collect()))
             }
-            Op::NetworkPolicy {
+            FaultOperation::NetworkPolicy {
                 service,
                 name,
                 admits,
@@ -108,51 +108,53 @@ impl Cluster {
                     self.service_mut(admitted)?;
                 }
                 self.service_mut(service)?.policed = Some((name.clone(), admits.clone()));
-                Ok(Effect::Rules)
+                Ok(ChangeEffect::Rules)
             }
-            Op::SetHealthChecks {
+            FaultOperation::SetHealthChecks {
                 service,
                 health_checks,
             } => {
                 self.service_mut(service)?.health_checks = *health_checks;
-                Ok(Effect::Rules)
+                Ok(ChangeEffect::Rules)
             }
-            Op::SetRecord {
+            FaultOperation::SetRecord {
                 resolver,
                 host,
                 address,
             } => self.set_record(resolver, host, *address),
-            Op::FreezeNode { node } => {
+            FaultOperation::FreezeNode { node } => {
                 self.known(node)?;
                 self.frozen.insert(node.clone());
-                Ok(Effect::Rules)
+                Ok(ChangeEffect::Rules)
             }
-            Op::RestartProber { node } => self.prober(node, ProberChange::Restart),
-            Op::StallProber { node } => self.prober(node, ProberChange::Stall),
-            Op::ResumeProber { node } => self.prober(node, ProberChange::Resume),
-            Op::JoinNode { node } => self.set_present(node, true),
-            Op::LeaveNode { node } => self.set_present(node, false),
-            Op::RestartAggregator { .. } | Op::ApiServerAway {} | Op::ApiServerBack {} => Ok(Effect::Outside),
-            Op::Hairpin { .. }
-            | Op::BridgeNf { .. }
-            | Op::BreakNode { .. }
-            | Op::BreakPair { .. }
-            | Op::Loss { .. }
-            | Op::DropLargerThan { .. }
-            | Op::SecurityGroup { .. }
-            | Op::StepClock { .. }
-            | Op::Command { .. } => self.wires(op),
+            FaultOperation::RestartProber { node } => self.prober(node, ProberChange::Restart),
+            FaultOperation::StallProber { node } => self.prober(node, ProberChange::Stall),
+            FaultOperation::ResumeProber { node } => self.prober(node, ProberChange::Resume),
+            FaultOperation::JoinNode { node } => self.set_present(node, true),
+            FaultOperation::LeaveNode { node } => self.set_present(node, false),
+            FaultOperation::RestartAggregator { .. }
+            | FaultOperation::ApiServerAway {}
+            | FaultOperation::ApiServerBack {} => Ok(ChangeEffect::Outside),
+            FaultOperation::Hairpin { .. }
+            | FaultOperation::BridgeNf { .. }
+            | FaultOperation::BreakNode { .. }
+            | FaultOperation::BreakPair { .. }
+            | FaultOperation::Loss { .. }
+            | FaultOperation::DropLargerThan { .. }
+            | FaultOperation::SecurityGroup { .. }
+            | FaultOperation::StepClock { .. }
+            | FaultOperation::Command { .. } => self.wires(op),
             _ => self.lifecycle(op),
         }
     }
 
-    fn remove(&mut self, service: &ServiceKey, pod: &PodName) -> Result<Effect, OpError> {
+    fn remove(&mut self, service: &ServiceKey, pod: &PodName) -> Result<ChangeEffect, OpError> {
         let service = self.service_mut(service)?;
         let at = position(service, pod)?;
         let pod = service.endpoints.remove(at);
         service.states.remove(&pod.name);
         self.gone.insert(pod.name.clone());
-        Ok(Effect::Stopped(pod))
+        Ok(ChangeEffect::Stopped(pod))
     }
 
     pub(super) fn add(
@@ -160,14 +162,14 @@ impl Cluster {
         service: &ServiceKey,
         pod: &PodName,
         node: &NodeName,
-    ) -> Result<Effect, OpError> {
+    ) -> Result<ChangeEffect, OpError> {
         self.service_mut(service)?;
         if self.gone.contains(pod) || self.pods().any(|known| known.name == *pod) {
             return Err(OpError::Taken(pod.clone()));
         }
         let pod = self.new_pod(pod, node)?;
         self.service_mut(service)?.endpoints.push(pod.clone());
-        Ok(Effect::Started(pod))
+        Ok(ChangeEffect::Started(pod))
     }
 
     fn set_record(
@@ -175,16 +177,16 @@ impl Cluster {
         resolver: &PodName,
         host: &parallax_model::HostName,
         address: Option<IpAddr>,
-    ) -> Result<Effect, OpError> {
+    ) -> Result<ChangeEffect, OpError> {
         let public = resolver.as_str() == addresses::PUBLIC_RESOLVER;
         if !public && !self.resolvers.iter().any(|known| known.pod.name == *resolver) {
             return Err(OpError::NoResolver(resolver.clone()));
         }
         self.deviations.insert((resolver.clone(), host.clone()), address);
-        Ok(Effect::Resolver(resolver.clone()))
+        Ok(ChangeEffect::Resolver(resolver.clone()))
     }
 
-    fn set_present(&mut self, name: &NodeName, present: bool) -> Result<Effect, OpError> {
+    fn set_present(&mut self, name: &NodeName, present: bool) -> Result<ChangeEffect, OpError> {
         let node = self.node_mut(name)?;
         if node.present == present {
             return Err(OpError::Presence {
@@ -195,12 +197,12 @@ impl Cluster {
         node.present = present;
         let (pod, joins) = (node.prober.clone(), present && node.probes);
         for service in &mut self.services {
-            if service.behind == Some(Behind::Probers) {
+            if service.behind == Some(BackendPods::Probers) {
                 service.endpoints.retain(|endpoint| endpoint.name != pod.name);
                 service.endpoints.extend(joins.then(|| pod.clone()));
             }
         }
-        Ok(Effect::Prober(
+        Ok(ChangeEffect::Prober(
             name.clone(),
             if present {
                 ProberChange::Start
@@ -210,7 +212,7 @@ impl Cluster {
         ))
     }
 
-    fn prober(&self, node: &NodeName, change: ProberChange) -> Result<Effect, OpError> {
+    fn prober(&self, node: &NodeName, change: ProberChange) -> Result<ChangeEffect, OpError> {
         let known = self.known(node)?;
         if !known.present || !known.probes || !known.prober_ready {
             return Err(OpError::Presence {
@@ -218,7 +220,7 @@ impl Cluster {
                 state: "without a prober",
             });
         }
-        Ok(Effect::Prober(node.clone(), change))
+        Ok(ChangeEffect::Prober(node.clone(), change))
     }
 
     fn known(&self, node: &NodeName) -> Result<&Node, OpError> {
@@ -226,13 +228,13 @@ impl Cluster {
     }
 
     /// Changes of which no API server knows.
-    fn wires(&self, op: &Op) -> Result<Effect, OpError> {
+    fn wires(&self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
         let at = |node: &NodeName, script: String| {
             self.known(node)?;
-            Ok(Effect::Run(Some(node.to_string()), script))
+            Ok(ChangeEffect::Run(Some(node.to_string()), script))
         };
         match op {
-            Op::Hairpin { node, on } => at(
+            FaultOperation::Hairpin { node, on } => at(
                 node,
                 format!(
                     "ip -o link show master cbr0 | sed 's/^[0-9]*: \\([^@:]*\\).*/\\1/' | \
@@ -240,21 +242,21 @@ impl Cluster {
                     if *on { "on" } else { "off" }
                 ),
             ),
-            Op::BridgeNf { node, on } => at(
+            FaultOperation::BridgeNf { node, on } => at(
                 node,
                 format!(
                     "echo {} > /proc/sys/net/bridge/bridge-nf-call-iptables",
                     u8::from(*on)
                 ),
             ),
-            Op::BreakNode { node } => {
+            FaultOperation::BreakNode { node } => {
                 let pods = addresses::pod_cidr(self.known(node)?.number);
                 at(
                     node,
                     format!("{FILTER} -A FORWARD -i eth0 -d {pods} -m conntrack --ctstate NEW -j DROP"),
                 )
             }
-            Op::BreakPair { from, to } => {
+            FaultOperation::BreakPair { from, to } => {
                 let pods = addresses::pod_cidr(self.known(to)?.number);
                 // Here, not in `filter`: what IPVS sends on meets OUTPUT there and not FORWARD. Replies pass, or the
                 // other direction would be broken as well.
@@ -265,11 +267,11 @@ impl Cluster {
                     ),
                 )
             }
-            Op::Loss { node, percent } => {
+            FaultOperation::Loss { node, percent } => {
                 let number = self.known(node)?.number;
                 let loss = format!("root netem loss {percent}%");
                 // Both ends of the node's wire, each for what it sends.
-                Ok(Effect::Run(
+                Ok(ChangeEffect::Run(
                     None,
                     format!(
                         "tc qdisc replace dev node{number} {loss} && \
@@ -277,7 +279,7 @@ impl Cluster {
                     ),
                 ))
             }
-            Op::DropLargerThan { node, bytes } => {
+            FaultOperation::DropLargerThan { node, bytes } => {
                 let least = u32::from(*bytes) + 1;
                 let rule = format!("-m length --length {least}:65535 -j DROP");
                 at(
@@ -285,7 +287,7 @@ impl Cluster {
                     format!("{FILTER} -A FORWARD -i eth0 {rule} && {FILTER} -A FORWARD -o eth0 {rule}"),
                 )
             }
-            Op::SecurityGroup { service, blocks } => {
+            FaultOperation::SecurityGroup { service, blocks } => {
                 let known = self
                     .service(service)
                     .ok_or_else(|| OpError::NoService(service.clone()))?;
@@ -294,7 +296,7 @@ impl Cluster {
                     .ok_or_else(|| OpError::NoBalancer(service.clone()))?;
                 let verb = if *blocks { "-A" } else { "-D" };
                 // Before the balancer's own translation.
-                Ok(Effect::Run(
+                Ok(ChangeEffect::Run(
                     None,
                     format!(
                         "{FILTER} -t raw {verb} PREROUTING -s {} -d {ip} -j DROP",
@@ -302,12 +304,14 @@ impl Cluster {
                     ),
                 ))
             }
-            Op::StepClock { seconds } => Ok(Effect::Run(
+            FaultOperation::StepClock { seconds } => Ok(ChangeEffect::Run(
                 None,
                 format!("date -s @$(($(date +%s) + {seconds})) > /dev/null"),
             )),
-            Op::Command { namespace, run } => Ok(Effect::Run(self.namespace(namespace)?, run.clone())),
-            _ => Ok(Effect::Rules),
+            FaultOperation::Command { namespace, run } => {
+                Ok(ChangeEffect::Run(self.namespace(namespace)?, run.clone()))
+            }
+            _ => Ok(ChangeEffect::Rules),
         }
     }
 

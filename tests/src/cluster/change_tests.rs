@@ -2,15 +2,15 @@ use std::path::Path;
 
 use parallax_model::{HostName, NodeName, PodName};
 
-use super::super::{Cluster, Effect, OpError, ProberChange};
-use crate::incident::{Op, load};
+use super::super::{ChangeEffect, Cluster, OpError, ProberChange};
+use crate::incident::{FaultOperation, load};
 
 fn cluster(id: &str) -> Cluster {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("incidents");
     Cluster::derive(&load(&folder, id).unwrap()).unwrap()
 }
 
-fn op(yaml: &str) -> Op {
+fn op(yaml: &str) -> FaultOperation {
     serde_saphyr::from_str(yaml).unwrap()
 }
 
@@ -29,7 +29,7 @@ fn one_resolver_deviates_and_the_others_answer_as_before() {
     assert_eq!(told(&cluster, &edge), ["10.96.0.50"]);
     assert_eq!(told(&cluster, &public), ["203.0.113.10"]);
     let effect = cluster.apply(&op("set-record: {resolver: dns-edge, host: pay.example.test}"));
-    assert_eq!(effect, Ok(Effect::Resolver(edge.clone())));
+    assert_eq!(effect, Ok(ChangeEffect::Resolver(edge.clone())));
     assert!(!cluster.answers(&edge).contains_key(&host));
     assert_eq!(told(&cluster, &dns), ["10.96.0.50"]);
     let unknown = cluster.apply(&op("set-record: {resolver: dns-9, host: pay.example.test}"));
@@ -57,7 +57,7 @@ fn an_ingress_of_another_class_is_no_longer_served_where_dns_leads() {
         .apply(&op("set-class: {ingress: www/www, class: internal}"))
         .unwrap();
     assert_eq!(served(&cluster), ["shop.example.test"]);
-    let Effect::Served(pods) = effect else {
+    let ChangeEffect::Served(pods) = effect else {
         panic!("controllers read their Ingresses anew")
     };
     assert_eq!(pods.len(), 4, "those of both classes");
@@ -74,7 +74,7 @@ fn a_node_joins_and_leaves_once_and_its_prober_with_it() {
     let n5: NodeName = "n5".parse().unwrap();
     assert_eq!(cluster.present().count(), 4);
     let joined = cluster.apply(&op("join-node: {node: n5}"));
-    assert_eq!(joined, Ok(Effect::Prober(n5, ProberChange::Start)));
+    assert_eq!(joined, Ok(ChangeEffect::Prober(n5, ProberChange::Start)));
     assert_eq!(cluster.present().count(), 5);
     assert!(matches!(
         cluster.apply(&op("join-node: {node: n5}")),
@@ -95,7 +95,7 @@ fn steps_on_the_wires_name_things_that_are_there() {
         assert!(cluster.apply(&op(unknown)).is_err(), "{unknown}");
     }
     let effect = cluster.apply(&op("loss: {node: n2, percent: 30}")).unwrap();
-    let Effect::Run(None, script) = effect else {
+    let ChangeEffect::Run(None, script) = effect else {
         panic!("{effect:?}")
     };
     assert!(script.contains("dev node2 root netem loss 30%") && script.contains("/run/netns/n2"));

@@ -17,7 +17,7 @@ pub enum PodState {
 
 /// `endpoints[].conditions` of an `EndpointSlice`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Conditions {
+pub struct PodConditions {
     /// Connections may be sent there.
     pub ready: bool,
     /// It answers, whether or not it is about to end.
@@ -29,10 +29,10 @@ pub struct Conditions {
 impl Service {
     /// What the endpoint slice says of a pod.
     #[must_use]
-    pub fn conditions(&self, pod: &PodName) -> Conditions {
+    pub fn conditions(&self, pod: &PodName) -> PodConditions {
         let state = self.states.get(pod);
         let terminating = state == Some(&PodState::Terminating);
-        Conditions {
+        PodConditions {
             ready: state.is_none(),
             serving: state.is_none() || terminating,
             terminating,

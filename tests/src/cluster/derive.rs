@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{NodeName, PodName, Vantage};
 
-use super::{Cluster, Node, OpError, Outside, Pod, Resolver, Service, addresses};
-use crate::incident::{Behind, Incident, Resolver as WrittenResolver, ResolverSoftware, Service as Written};
+use super::{Cluster, Node, OpError, OutsideClient, Pod, Resolver, Service, addresses};
+use crate::incident::{
+    BackendPods, Incident, Resolver as WrittenResolver, ResolverSoftware, Service as Written,
+};
 
 impl Cluster {
     /// The cluster of an incident, healthy.
@@ -56,7 +58,7 @@ impl Cluster {
             let Vantage::Outside { name, .. } = vantage else {
                 return Err(OpError::NoOutside(vantage.clone()));
             };
-            cluster.outside.push(Outside {
+            cluster.outside.push(OutsideClient {
                 name: NodeName::new(name.as_str()).map_err(|_| OpError::NoOutside(vantage.clone()))?,
                 vantage: vantage.clone(),
                 number,
@@ -116,7 +118,7 @@ impl Cluster {
             .iter()
             .map(|endpoint| self.new_pod(&endpoint.pod, &endpoint.node))
             .collect::<Result<Vec<_>, _>>()?;
-        if written.behind == Some(Behind::Probers) {
+        if written.behind == Some(BackendPods::Probers) {
             let probing = self.present().filter(|node| node.probes);
             endpoints.extend(probing.map(|node| node.prober.clone()));
         }

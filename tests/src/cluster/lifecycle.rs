@@ -2,56 +2,58 @@
 
 use parallax_model::{NodeName, PodName, ServiceKey};
 
-use super::{Cluster, Effect, Node, OpError, PodState, ProberChange, Service, addresses, change::position};
-use crate::incident::{Behind, Op};
+use super::{
+    ChangeEffect, Cluster, Node, OpError, PodState, ProberChange, Service, addresses, change::position,
+};
+use crate::incident::{BackendPods, FaultOperation};
 
 impl Cluster {
     /// Applies a step in the life of an object.
-    pub(super) fn lifecycle(&mut self, op: &Op) -> Result<Effect, OpError> {
+    pub(super) fn lifecycle(&mut self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
         match op {
-            Op::StartPod { service, pod, node } => {
+            FaultOperation::StartPod { service, pod, node } => {
                 let started = self.add(service, pod, node)?;
                 self.set_state(service, pod, Some(PodState::Starting))?;
                 match started {
-                    Effect::Started(pod) => Ok(Effect::Placed(pod)),
+                    ChangeEffect::Started(pod) => Ok(ChangeEffect::Placed(pod)),
                     other => Ok(other),
                 }
             }
-            Op::ReadyPod { service, pod } => {
+            FaultOperation::ReadyPod { service, pod } => {
                 self.in_state(service, pod, Some(PodState::Starting))?;
                 self.set_state(service, pod, None)?;
-                Ok(Effect::Served(vec![pod.clone()]))
+                Ok(ChangeEffect::Served(vec![pod.clone()]))
             }
-            Op::TerminatePod { service, pod } => {
+            FaultOperation::TerminatePod { service, pod } => {
                 self.in_state(service, pod, None)?;
                 self.set_state(service, pod, Some(PodState::Terminating))?;
-                Ok(Effect::Rules)
+                Ok(ChangeEffect::Rules)
             }
-            Op::CreateService { service } => self.create_service(service),
-            Op::DeleteService { service } => self.delete_service(service),
-            Op::StopProber { node } => {
+            FaultOperation::CreateService { service } => self.create_service(service),
+            FaultOperation::DeleteService { service } => self.delete_service(service),
+            FaultOperation::StopProber { node } => {
                 self.prober_runs(node, true)?;
                 self.set_prober_ready(node, false)?;
-                Ok(Effect::Prober(node.clone(), ProberChange::Stop))
+                Ok(ChangeEffect::Prober(node.clone(), ProberChange::Stop))
             }
-            Op::StartProber { node } => {
+            FaultOperation::StartProber { node } => {
                 self.prober_runs(node, false)?;
                 self.set_prober_ready(node, true)?;
-                Ok(Effect::Prober(node.clone(), ProberChange::Start))
+                Ok(ChangeEffect::Prober(node.clone(), ProberChange::Start))
             }
-            Op::DeleteProber { node } => self.delete_prober(node),
-            Op::CreateProber { node } => self.create_prober(node),
-            Op::CordonNode { node, on } => {
+            FaultOperation::DeleteProber { node } => self.delete_prober(node),
+            FaultOperation::CreateProber { node } => self.create_prober(node),
+            FaultOperation::CordonNode { node, on } => {
                 self.node_mut(node)?.cordoned = *on;
-                Ok(Effect::Outside)
+                Ok(ChangeEffect::Outside)
             }
-            Op::CrashNode { node } => self.set_wire(node, false),
-            Op::RecoverNode { node } => {
+            FaultOperation::CrashNode { node } => self.set_wire(node, false),
+            FaultOperation::RecoverNode { node } => {
                 let effect = self.set_wire(node, true)?;
                 self.set_heard(node, true)?;
                 Ok(effect)
             }
-            _ => Ok(Effect::Rules),
+            _ => Ok(ChangeEffect::Rules),
         }
     }
 
@@ -78,7 +80,7 @@ impl Cluster {
         node.ok_or_else(|| OpError::NoNode(name.clone()))
     }
 
-    fn set_wire(&mut self, name: &NodeName, whole: bool) -> Result<Effect, OpError> {
+    fn set_wire(&mut self, name: &NodeName, whole: bool) -> Result<ChangeEffect, OpError> {
         let node = self.node_mut(name)?;
         if !node.present || node.wired == whole {
             return Err(OpError::Presence {
@@ -94,7 +96,10 @@ impl Cluster {
         } else {
             self.frozen.insert(name.clone());
         }
-        Ok(Effect::Run(None, format!("ip link set node{number} {verb}")))
+        Ok(ChangeEffect::Run(
+            None,
+            format!("ip link set node{number} {verb}"),
+        ))
     }
 
     fn state_of(&self, key: &ServiceKey, pod: &PodName) -> Result<Option<PodState>, OpError> {
@@ -122,15 +127,15 @@ impl Cluster {
         Ok(())
     }
 
-    fn create_service(&mut self, key: &ServiceKey) -> Result<Effect, OpError> {
+    fn create_service(&mut self, key: &ServiceKey) -> Result<ChangeEffect, OpError> {
         let at = self.absent.iter().position(|service| service.key == *key);
         let at = at.ok_or_else(|| OpError::NoAbsentService(key.clone()))?;
         let service = self.absent.remove(at);
         self.services.push(service);
-        Ok(Effect::Rules)
+        Ok(ChangeEffect::Rules)
     }
 
-    fn delete_service(&mut self, key: &ServiceKey) -> Result<Effect, OpError> {
+    fn delete_service(&mut self, key: &ServiceKey) -> Result<ChangeEffect, OpError> {
         let at = self.services.iter().position(|service| service.key == *key);
         let at = at.ok_or_else(|| OpError::NoService(key.clone()))?;
         if !self.services[at].endpoints.is_empty() {
@@ -138,7 +143,7 @@ impl Cluster {
         }
         let service = self.services.remove(at);
         self.absent.push(service);
-        Ok(Effect::Rules)
+        Ok(ChangeEffect::Rules)
     }
 
     fn prober_runs(&self, name: &NodeName, wanted: bool) -> Result<(), OpError> {
@@ -159,7 +164,7 @@ impl Cluster {
     /// Services that every prober is behind.
     fn of_probers(&mut self) -> impl Iterator<Item = &mut Service> {
         let all = self.services.iter_mut();
-        all.filter(|service| service.behind == Some(Behind::Probers))
+        all.filter(|service| service.behind == Some(BackendPods::Probers))
     }
 
     fn set_prober_ready(&mut self, name: &NodeName, ready: bool) -> Result<(), OpError> {
@@ -176,7 +181,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn delete_prober(&mut self, name: &NodeName) -> Result<Effect, OpError> {
+    fn delete_prober(&mut self, name: &NodeName) -> Result<ChangeEffect, OpError> {
         self.prober_runs(name, true)?;
         let node = self.node_mut(name)?;
         node.probes = false;
@@ -185,10 +190,10 @@ impl Cluster {
             service.endpoints.retain(|endpoint| endpoint.name != pod.name);
             service.states.remove(&pod.name);
         }
-        Ok(Effect::Stopped(pod))
+        Ok(ChangeEffect::Stopped(pod))
     }
 
-    fn create_prober(&mut self, name: &NodeName) -> Result<Effect, OpError> {
+    fn create_prober(&mut self, name: &NodeName) -> Result<ChangeEffect, OpError> {
         let node = self.node(name).ok_or_else(|| OpError::NoNode(name.clone()))?;
         if !node.present || node.probes {
             return Err(OpError::Presence {
@@ -206,7 +211,7 @@ impl Cluster {
             service.endpoints.push(pod.clone());
         }
         self.set_prober_ready(name, false)?;
-        Ok(Effect::Placed(pod))
+        Ok(ChangeEffect::Placed(pod))
     }
 
     /// The name of the next prober pod of a node: `prober-n1-2` follows `prober-n1`.

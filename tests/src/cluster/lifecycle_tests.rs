@@ -34,7 +34,7 @@ expected: {outcome: {quiet: {seconds: 1}}, packets: {healthy: []}}
     Cluster::derive(&parse(Path::new("x.yaml"), text).unwrap()).unwrap()
 }
 
-fn apply(cluster: &mut Cluster, yaml: &str) -> Result<Effect, OpError> {
+fn apply(cluster: &mut Cluster, yaml: &str) -> Result<ChangeEffect, OpError> {
     cluster.apply(&serde_saphyr::from_str(yaml).unwrap())
 }
 
@@ -55,10 +55,10 @@ fn a_headless_name_leads_to_a_pod_from_when_it_is_ready_until_it_terminates() {
         &mut cluster,
         "start-pod: {service: shop/app, pod: app-2, node: n2}",
     );
-    assert!(matches!(placed, Ok(Effect::Placed(_))), "{placed:?}");
+    assert!(matches!(placed, Ok(ChangeEffect::Placed(_))), "{placed:?}");
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10"]);
     let served = apply(&mut cluster, "ready-pod: {service: shop/app, pod: app-2}");
-    assert_eq!(served, Ok(Effect::Served(vec!["app-2".parse().unwrap()])));
+    assert_eq!(served, Ok(ChangeEffect::Served(vec!["app-2".parse().unwrap()])));
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10", "10.244.2.10"]);
     apply(&mut cluster, "terminate-pod: {service: shop/app, pod: app-1}").unwrap();
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.2.10"]);
@@ -98,7 +98,7 @@ fn a_prober_in_place_keeps_its_address_and_a_new_one_has_another() {
     apply(&mut cluster, "start-prober: {node: n1}").unwrap();
     assert_eq!(led_to(&cluster, ECHO).unwrap(), ["10.244.1.5", "10.244.2.5"]);
     let stopped = apply(&mut cluster, "delete-prober: {node: n1}");
-    assert!(matches!(stopped, Ok(Effect::Stopped(_))), "{stopped:?}");
+    assert!(matches!(stopped, Ok(ChangeEffect::Stopped(_))), "{stopped:?}");
     assert_eq!(led_to(&cluster, ECHO).unwrap(), ["10.244.2.5"]);
     for (number, address) in [(2, "10.244.1.11"), (3, "10.244.1.12")] {
         apply(&mut cluster, "create-prober: {node: n1}").unwrap();
@@ -115,7 +115,7 @@ fn a_node_that_is_cut_off_is_ready_until_the_node_controller_takes_notice() {
     let mut cluster = cluster();
     let n1: NodeName = "n1".parse().unwrap();
     let cut = apply(&mut cluster, "crash-node: {node: n1}").unwrap();
-    assert_eq!(cut, Effect::Run(None, "ip link set node1 down".to_owned()));
+    assert_eq!(cut, ChangeEffect::Run(None, "ip link set node1 down".to_owned()));
     assert!(cluster.node(&n1).unwrap().ready && cluster.is_frozen(&n1));
     assert_eq!(led_to(&cluster, APP).unwrap(), ["10.244.1.10"]);
     cluster.set_heard(&n1, false).unwrap();

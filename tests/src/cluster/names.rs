@@ -8,15 +8,15 @@ use std::{
 use parallax_model::{HostName, PodName};
 
 use super::{Cluster, Service, addresses};
-use crate::incident::{Server, Serves};
+use crate::incident::{ServedHosts, ServerSpec};
 
 impl Cluster {
     /// The hosts a Service's pods answer; none: any.
     #[must_use]
-    pub fn served_hosts(&self, service: &Service, server: &Server) -> Vec<&HostName> {
+    pub fn served_hosts(&self, service: &Service, server: &ServerSpec) -> Vec<&HostName> {
         match server.serves {
-            Serves::Everything => Vec::new(),
-            Serves::OwnClass => self
+            ServedHosts::Everything => Vec::new(),
+            ServedHosts::OwnClass => self
                 .ingresses
                 .iter()
                 .filter(|ingress| ingress.class == service.class)
@@ -82,8 +82,8 @@ impl Cluster {
 
     /// What one resolver answers.
     #[must_use]
-    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, Addresses> {
-        let mut answers: BTreeMap<&HostName, Addresses> = BTreeMap::new();
+    pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, NameAddresses> {
+        let mut answers: BTreeMap<&HostName, NameAddresses> = BTreeMap::new();
         for (host, address) in self.names() {
             answers.entry(host).or_default().set(address);
         }
@@ -106,14 +106,14 @@ impl Cluster {
 
 /// What a name leads to, by family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Addresses {
+pub struct NameAddresses {
     /// Its A record.
     pub v4: Option<Ipv4Addr>,
     /// Its AAAA record.
     pub v6: Option<Ipv6Addr>,
 }
 
-impl Addresses {
+impl NameAddresses {
     fn set(&mut self, address: IpAddr) {
         match address {
             IpAddr::V4(address) => self.v4 = Some(address),

@@ -9,14 +9,16 @@ use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
 use super::{Cluster, OpError, Pod, Service};
-use crate::incident::{Balancing, HealthChecks, IpMode, Server, ServicePort, Software, TrafficPolicy};
+use crate::incident::{
+    BalancingMode, HealthChecks, IpMode, ServerSoftware, ServerSpec, ServicePort, TrafficPolicy,
+};
 
 /// Port of every solver.
 pub const PORT: u16 = 8089;
 
 /// A solver's pod and the Service before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Solver {
+pub struct SolverPod {
     /// Namespace and name of the pod and of its Service.
     pub key: ServiceKey,
     /// Where the pod runs.
@@ -29,7 +31,7 @@ pub struct Solver {
 
 /// A challenge's path that the controllers of a class pass on to a solver's Service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Route {
+pub struct ChallengeRoute {
     /// The Service.
     pub to: ServiceKey,
     /// The class.
@@ -40,7 +42,7 @@ pub struct Route {
     pub path: String,
 }
 
-impl Solver {
+impl SolverPod {
     /// The pod's name, also of its network namespace.
     pub fn pod(&self) -> Result<PodName, OpError> {
         let name = self.key.name.as_str();
@@ -50,7 +52,7 @@ impl Solver {
 
 impl Cluster {
     /// A solver's pod and its Service are there.
-    pub fn add_solver(&mut self, solver: Solver) -> Result<Pod, OpError> {
+    pub fn add_solver(&mut self, solver: SolverPod) -> Result<Pod, OpError> {
         let name = solver.pod()?;
         if self.gone.contains(&name) || self.pods().any(|known| known.name == name) {
             return Err(OpError::Taken(name));
@@ -63,7 +65,7 @@ impl Cluster {
             cluster_ip: Some(solver.cluster_ip),
             load_balancer_ip: None,
             ip_mode: IpMode::default(),
-            balancing: Balancing::default(),
+            balancing: BalancingMode::default(),
             health_checks: HealthChecks::default(),
             policy: TrafficPolicy::default(),
             internal_policy: TrafficPolicy::default(),
@@ -74,7 +76,7 @@ impl Cluster {
                 target_port: PORT,
                 node_port: None,
             }],
-            server: Server::default(),
+            server: ServerSpec::default(),
             other_servers: BTreeMap::new(),
             endpoints: vec![pod.clone()],
             states: BTreeMap::new(),
@@ -98,7 +100,7 @@ impl Cluster {
 
     /// What runs in a pod of a Service, where that is a solver.
     #[must_use]
-    pub fn solver(&self, key: &ServiceKey) -> Option<&Solver> {
+    pub fn solver(&self, key: &ServiceKey) -> Option<&SolverPod> {
         self.solvers.iter().find(|solver| solver.key == *key)
     }
 
@@ -106,14 +108,14 @@ impl Cluster {
     #[must_use]
     pub fn controllers(&self, class: &ObjectName) -> Vec<PodName> {
         let own = self.services.iter().filter(|service| {
-            service.class.as_ref() == Some(class) && service.server.software == Software::Nginx
+            service.class.as_ref() == Some(class) && service.server.software == ServerSoftware::Nginx
         });
         own.flat_map(|service| service.endpoints.iter().map(|pod| pod.name.clone()))
             .collect()
     }
 
     /// The challenges that a controller passes on, with where to.
-    pub fn challenges(&self, controller: &Service) -> impl Iterator<Item = (&Route, SocketAddrV4)> {
+    pub fn challenges(&self, controller: &Service) -> impl Iterator<Item = (&ChallengeRoute, SocketAddrV4)> {
         let own = self
             .routes
             .iter()
@@ -134,8 +136,8 @@ mod tests {
     use super::*;
     use crate::workloads;
 
-    fn solver() -> Solver {
-        Solver {
+    fn solver() -> SolverPod {
+        SolverPod {
             key: "shop/parallax-preflight-1".parse().unwrap(),
             node: "n2".parse().unwrap(),
             cluster_ip: "10.96.200.1".parse().unwrap(),
@@ -143,8 +145,8 @@ mod tests {
         }
     }
 
-    fn route() -> Route {
-        Route {
+    fn route() -> ChallengeRoute {
+        ChallengeRoute {
             to: solver().key,
             class: "public".parse().unwrap(),
             host: "shop.example.test".parse().unwrap(),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 
-use super::{Conductor, Report, report::rounded};
+use super::{IncidentRun, Report, report::rounded};
 use crate::{
-    alarms::{Alarm, Alarms, INTERVAL, firing},
+    alarms::{INTERVAL, LabAlert, LabPrometheus, firing},
     incident::{Incident, Outcome},
 };
 
@@ -17,7 +17,7 @@ const NAMED: &str = "ParallaxIncident";
 /// Longest time from a verdict to its alert: a scrape and a look at the rules, and as much again for a busy machine.
 const CALLED: Duration = Duration::from_secs(4 * INTERVAL.as_secs());
 
-impl Conductor {
+impl IncidentRun {
     /// Puts into the report what was pending or fired. What must stay quiet must not have called anybody; a cause that was
     /// named must call somebody.
     pub(super) async fn alarmed(&self, incident: &Incident, report: &mut Report) -> anyhow::Result<()> {
@@ -44,7 +44,7 @@ impl Conductor {
         Ok(())
     }
 
-    async fn called(&self, alarms: &Alarms, report: &mut Report) -> anyhow::Result<Option<String>> {
+    async fn called(&self, alarms: &LabPrometheus, report: &mut Report) -> anyhow::Result<Option<String>> {
         let named = Instant::now();
         let called = alarms.fires(NAMED, CALLED).await?;
         report.seconds_to_alert = called.then(|| rounded(named.elapsed()));
@@ -59,17 +59,17 @@ impl Conductor {
 
     pub(super) async fn watch_alarms(&mut self) -> anyhow::Result<()> {
         let run = self.lab.as_ref().context("there is no lab")?.run();
-        let alarms = Alarms::start(run, self.aggregator()?.address()).await?;
+        let alarms = LabPrometheus::start(run, self.aggregator()?.address()).await?;
         self.alarms = Some(alarms);
         Ok(())
     }
 }
 
 /// What called somebody though nothing is wrong, but for the alerts that the file says are right.
-fn uncalled_for(right: &[String], seen: &[Alarm]) -> Option<String> {
+fn uncalled_for(right: &[String], seen: &[LabAlert]) -> Option<String> {
     let called: Vec<_> = firing(seen)
         .filter(|alarm| !right.contains(&alarm.alert))
-        .map(Alarm::to_string)
+        .map(LabAlert::to_string)
         .collect();
     (!called.is_empty()).then(|| format!("somebody would have been called: {}", called.join("; ")))
 }
@@ -77,20 +77,20 @@ fn uncalled_for(right: &[String], seen: &[Alarm]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alarms::Stage;
+    use crate::alarms::AlertState;
 
     #[test]
     fn only_what_fires_and_is_not_said_to_be_right_was_uncalled_for() {
-        let alarm = |alert: &str, stage| Alarm {
+        let alarm = |alert: &str, stage| LabAlert {
             alert: alert.to_owned(),
             stage,
             labels: [("vantage".to_owned(), "n1/pod".to_owned())].into(),
         };
         let right = ["ParallaxTopologyStale".to_owned()];
-        let pending = alarm("ParallaxVantageSilent", Stage::Pending);
-        let said = alarm("ParallaxTopologyStale", Stage::Firing);
+        let pending = alarm("ParallaxVantageSilent", AlertState::Pending);
+        let said = alarm("ParallaxTopologyStale", AlertState::Firing);
         assert_eq!(uncalled_for(&right, &[pending.clone(), said.clone()]), None);
-        let wrong = alarm("ParallaxVantageSilent", Stage::Firing);
+        let wrong = alarm("ParallaxVantageSilent", AlertState::Firing);
         assert_eq!(
             uncalled_for(&right, &[said, wrong]).unwrap(),
             "somebody would have been called: ParallaxVantageSilent (vantage n1/pod)"

@@ -6,13 +6,13 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::Context;
 use tokio::time::{Instant, sleep};
 
-use super::{Conductor, PAUSE};
-use crate::{api_client::State, cluster::Cluster};
+use super::{IncidentRun, PAUSE};
+use crate::{api_client::AggregatorState, cluster::Cluster};
 
 /// Longest time until the aggregator notices: tries to reach an API server are up to half a minute apart.
 const NOTICED: Duration = Duration::from_mins(1);
 
-impl Conductor {
+impl IncidentRun {
     /// Makes the API server unreachable, or reachable again.
     pub(super) async fn set_reachable(&mut self, reachable: bool) -> anyhow::Result<()> {
         let publisher = self.publisher.as_mut().context("nobody publishes")?;
@@ -21,14 +21,15 @@ impl Conductor {
 
     /// The aggregator says that it cannot read the cluster, and goes on asking. Answers what is wrong.
     pub(super) async fn notices_absence(&mut self) -> anyhow::Result<Option<String>> {
-        let said = |state: &State| state.topology_error.is_some();
+        let said = |state: &AggregatorState| state.topology_error.is_some();
         if !self.becomes(said).await? {
             return Ok(Some("that the API server is away is not said".to_owned()));
         }
         let state = self.state().await?;
         self.known_revision = state.topology_revision;
         let counted = state.counters.counted;
-        let more = move |state: &State| state.topology_error.is_some() && state.counters.counted > counted;
+        let more =
+            move |state: &AggregatorState| state.topology_error.is_some() && state.counters.counted > counted;
         Ok((!self.becomes(more).await?).then(|| "nothing is asked while the API server is away".to_owned()))
     }
 
@@ -36,7 +37,7 @@ impl Conductor {
     pub(super) async fn notices_return(&mut self) -> anyhow::Result<Option<String>> {
         let lab = self.lab.as_ref().context("there is no lab")?;
         let (wanted, before) = (vantages(lab.cluster()), self.known_revision);
-        let current = move |state: &State| {
+        let current = move |state: &AggregatorState| {
             let there = state.vantages.iter().map(|vantage| vantage.vantage.clone());
             state.topology_error.is_none()
                 && state.topology_revision > before
@@ -46,7 +47,7 @@ impl Conductor {
             .then(|| "what has changed while the API server was away is not taken up".to_owned()))
     }
 
-    async fn becomes(&mut self, wanted: impl Fn(&State) -> bool) -> anyhow::Result<bool> {
+    async fn becomes(&mut self, wanted: impl Fn(&AggregatorState) -> bool) -> anyhow::Result<bool> {
         let start = Instant::now();
         loop {
             if wanted(&self.state().await?) {

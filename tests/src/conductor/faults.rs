@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::Conductor;
+use super::IncidentRun;
 use crate::{
-    incident::{Incident, Op, Outcome},
-    judge::{self, Judgement},
+    incident::{FaultOperation, Incident, Outcome},
+    judge::{self, OutcomeJudgement},
 };
 
-impl Conductor {
+impl IncidentRun {
     /// Lets the faults happen, each at its time. Answers what was wrongly said before the first.
     pub(super) async fn faults(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
         for (i, fault) in incident.faults.iter().enumerate() {
@@ -27,14 +27,15 @@ impl Conductor {
             } else if i == 0 {
                 self.watch(wait, judge::healthy).await?
             } else {
-                self.watch(wait, |_| Judgement::Waiting(String::new())).await?
+                self.watch(wait, |_| OutcomeJudgement::Waiting(String::new()))
+                    .await?
             };
-            if let Judgement::Wrong(wrong) = judgement {
+            if let OutcomeJudgement::Wrong(wrong) = judgement {
                 return Ok(Some(wrong));
             }
             let (goes, comes) = (
-                fault.ops.contains(&Op::ApiServerAway {}),
-                fault.ops.contains(&Op::ApiServerBack {}),
+                fault.ops.contains(&FaultOperation::ApiServerAway {}),
+                fault.ops.contains(&FaultOperation::ApiServerBack {}),
             );
             if goes {
                 self.set_reachable(false).await?;

@@ -5,21 +5,21 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::time::Instant;
 
-use super::Conductor;
-use crate::incident::Op;
+use super::IncidentRun;
+use crate::incident::FaultOperation;
 
 /// `--node-monitor-grace-period` of the controller manager. It is 50 s since Kubernetes 1.32; 40 s is what most clusters have.
 const GRACE: Duration = Duration::from_secs(40);
 
-impl Conductor {
+impl IncidentRun {
     /// Takes over which nodes are silent from now on.
-    pub(super) fn hear_of_nodes(&mut self, ops: &[Op]) {
+    pub(super) fn hear_of_nodes(&mut self, ops: &[FaultOperation]) {
         for op in ops {
             match op {
-                Op::CrashNode { node } => {
+                FaultOperation::CrashNode { node } => {
                     self.silent.insert(node.clone(), Instant::now() + GRACE);
                 }
-                Op::RecoverNode { node } | Op::LeaveNode { node } => {
+                FaultOperation::RecoverNode { node } | FaultOperation::LeaveNode { node } => {
                     self.silent.remove(node);
                 }
                 _ => {}

@@ -10,15 +10,15 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::Conductor;
+use super::IncidentRun;
 use crate::{
     aggregator_config,
     api_server::ApiServer,
-    cluster::{Cluster, Route, Solver},
-    incident::{Incident, Preflight, When},
+    cluster::{ChallengeRoute, Cluster, SolverPod},
+    incident::{Incident, PreflightRun, PreflightTime},
     lab::Lab,
     objects, parallax,
-    preflight::{self, Document, Shown},
+    preflight::{self, PreflightDocument, ReportedPreflight},
 };
 
 /// Longest time for one.
@@ -32,7 +32,7 @@ const OWNER: &str = "parallax.dev/preflight";
 
 /// A solver whose pod runs.
 #[derive(Debug)]
-struct Running {
+struct RunningSolver {
     key: ServiceKey,
     host: String,
     path: String,
@@ -41,18 +41,18 @@ struct Running {
 
 /// A kubelet and an ingress controller for the objects of preflights.
 #[derive(Debug, Default)]
-struct Controllers {
-    running: Vec<Running>,
+struct PreflightControllers {
+    running: Vec<RunningSolver>,
     /// When the first controller had its route.
     routed: Option<Instant>,
 }
 
-impl Conductor {
+impl IncidentRun {
     /// Runs the preflights of a time. Answers what did not come out as expected.
     pub(super) async fn preflights(
         &mut self,
         incident: &Incident,
-        when: When,
+        when: PreflightTime,
     ) -> anyhow::Result<Option<String>> {
         for step in incident.preflight.iter().filter(|step| step.when == when) {
             let (shown, wrong) = self.preflight(incident, step).await?;
@@ -72,8 +72,8 @@ impl Conductor {
     async fn preflight(
         &mut self,
         incident: &Incident,
-        step: &Preflight,
-    ) -> anyhow::Result<(Shown, Option<String>)> {
+        step: &PreflightRun,
+    ) -> anyhow::Result<(ReportedPreflight, Option<String>)> {
         let program = std::env::current_exe().context("finding the path of this program")?;
         let parallax = parallax::beside(&program)?;
         let lab = self.lab.as_mut().context("there is no lab")?;
@@ -100,7 +100,7 @@ impl Conductor {
         let child = command
             .spawn()
             .with_context(|| format!("starting {}", parallax.display()))?;
-        let mut controllers = Controllers::default();
+        let mut controllers = PreflightControllers::default();
         let work = child.wait_with_output();
         tokio::pin!(work);
         let output = timeout(PATIENCE, async {
@@ -127,7 +127,7 @@ impl Conductor {
             }
         }
         let typed = format!("parallax {}", args.join(" "));
-        let Ok(document) = serde_json::from_slice::<Document>(&output.stdout) else {
+        let Ok(document) = serde_json::from_slice::<PreflightDocument>(&output.stdout) else {
             bail!(
                 "{typed} ended with {} and no document: {}",
                 output.status,
@@ -135,7 +135,7 @@ impl Conductor {
             );
         };
         let code = output.status.code();
-        let mut shown = Shown::of(step, typed, code.unwrap_or(-1), &document);
+        let mut shown = ReportedPreflight::of(step, typed, code.unwrap_or(-1), &document);
         shown.seconds = (ended - begun).as_secs_f64();
         shown.seconds_after_route = controllers.routed.map(|at| (ended - at).as_secs_f64());
         Ok((shown, preflight::wrong(step, code, &document)))
@@ -143,7 +143,7 @@ impl Conductor {
 }
 
 /// What is typed.
-fn arguments(incident: &Incident, step: &Preflight) -> Vec<String> {
+fn arguments(incident: &Incident, step: &PreflightRun) -> Vec<String> {
     let mut args = vec!["preflight".to_owned()];
     args.extend(step.hosts.iter().map(ToString::to_string));
     args.extend(["--json", "--profile", step.profile.word()].map(str::to_owned));
@@ -219,13 +219,13 @@ fn place_cert_manager(server: &ApiServer, node: Option<&NodeName>) {
     }
 }
 
-impl Controllers {
+impl PreflightControllers {
     /// Does for the objects that are there now what a cluster would, and takes back what was done for those that are gone.
     async fn look(
         &mut self,
         server: &ApiServer,
         lab: &mut Lab,
-        step: &Preflight,
+        step: &PreflightRun,
         parallax: &str,
     ) -> anyhow::Result<()> {
         let made = |resource: &str| -> Vec<Value> {
@@ -269,7 +269,7 @@ impl Controllers {
         &mut self,
         server: &ApiServer,
         lab: &mut Lab,
-        step: &Preflight,
+        step: &PreflightRun,
         parallax: &str,
         pod: &Value,
         key: ServiceKey,
@@ -295,7 +295,7 @@ impl Controllers {
             .context("there is no node for a solver")?
             .clone();
         let mut after_it = lab.cluster().clone();
-        let solver = Solver {
+        let solver = SolverPod {
             key: key.clone(),
             node: node.clone(),
             cluster_ip: free_address(&after_it, self.running.len())?,
@@ -322,7 +322,7 @@ impl Controllers {
             pod["status"] = json!({"phase": "Running", "podIP": address,
                 "conditions": [{"type": "Ready", "status": "True"}]});
         });
-        self.running.push(Running {
+        self.running.push(RunningSolver {
             key,
             host,
             path: token,
@@ -350,7 +350,7 @@ impl Controllers {
         if !path.ends_with(&running.path) {
             bail!("the Ingress {key} leads to {path}, and its pod answers for another token");
         }
-        let route = Route {
+        let route = ChallengeRoute {
             to: key.clone(),
             class: class
                 .parse()

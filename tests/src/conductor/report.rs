@@ -6,16 +6,16 @@ use std::{
 };
 
 use anyhow::Context;
-use parallax_diagnosis::text::{self, Style};
+use parallax_diagnosis::text::{self, ColorMode};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    alarms::{Alarm, Stage},
+    alarms::{AlertState, LabAlert},
     api_client::Incident as Named,
     incident::{Incident, Outcome},
-    judge::Judgement,
+    judge::OutcomeJudgement,
     packets::printable,
-    preflight::Shown,
+    preflight::ReportedPreflight,
 };
 
 /// How an incident ended.
@@ -57,13 +57,13 @@ pub struct Report {
     pub evidence: Vec<(String, u64, u64)>,
     /// What was pending or fired in Prometheus, where one looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alarms: Option<Vec<Alarm>>,
+    pub alarms: Option<Vec<LabAlert>>,
     /// Seconds from the verdict to the alert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_to_alert: Option<f64>,
     /// What `parallax preflight` said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub preflights: Vec<Shown>,
+    pub preflights: Vec<ReportedPreflight>,
     /// Packets of one client after the faults.
     #[serde(default)]
     pub packets: Vec<String>,
@@ -77,7 +77,7 @@ pub struct Report {
 impl Report {
     pub(super) fn new(
         incident: &Incident,
-        judgement: Judgement,
+        judgement: OutcomeJudgement,
         elapsed: Duration,
         after_fault: Duration,
     ) -> Self {
@@ -104,7 +104,7 @@ impl Report {
         };
         let quiet = matches!(incident.expected.outcome, Outcome::Quiet { .. });
         match judgement {
-            Judgement::Named(named) => Self {
+            OutcomeJudgement::Named(named) => Self {
                 seconds_after_fault: Some(rounded(after_fault)),
                 region: Some(printable(&named.region.region)),
                 cause: named.causes.first().map(|cause| printable(&cause.id)),
@@ -118,7 +118,7 @@ impl Report {
                 named: Some(named),
                 ..report
             },
-            Judgement::Shown(notices) => Self {
+            OutcomeJudgement::Shown(notices) => Self {
                 seconds_after_fault: Some(rounded(after_fault)),
                 sentences: notices
                     .iter()
@@ -126,13 +126,13 @@ impl Report {
                     .collect(),
                 ..report
             },
-            Judgement::Waiting(_) if quiet => report,
-            Judgement::Waiting(why) => Self {
+            OutcomeJudgement::Waiting(_) if quiet => report,
+            OutcomeJudgement::Waiting(why) => Self {
                 ok: false,
                 problem: Some(format!("at the deadline: {why}")),
                 ..report
             },
-            Judgement::Wrong(why) => Self {
+            OutcomeJudgement::Wrong(why) => Self {
                 ok: false,
                 problem: Some(why),
                 ..report
@@ -143,7 +143,7 @@ impl Report {
     /// One that could not be run.
     #[must_use]
     pub fn broken(incident: &Incident, error: &anyhow::Error) -> Self {
-        let why = Judgement::Wrong(format!("could not be run: {error:#}"));
+        let why = OutcomeJudgement::Wrong(format!("could not be run: {error:#}"));
         Self::new(incident, why, Duration::ZERO, Duration::ZERO)
     }
 
@@ -179,7 +179,7 @@ impl Report {
         let alarms = self.alarms.as_ref()?;
         let of = |stage| {
             let these = alarms.iter().filter(|alarm| alarm.stage == stage);
-            let words: Vec<_> = these.map(Alarm::to_string).collect();
+            let words: Vec<_> = these.map(LabAlert::to_string).collect();
             if words.is_empty() {
                 "nothing".to_owned()
             } else {
@@ -191,8 +191,8 @@ impl Report {
         });
         Some(format!(
             "alerts firing: {}{after}; only pending: {}",
-            of(Stage::Firing),
-            of(Stage::Pending)
+            of(AlertState::Firing),
+            of(AlertState::Pending)
         ))
     }
 
@@ -227,7 +227,7 @@ impl Report {
 }
 
 /// A preflight with its table.
-fn preflight_text(shown: &Shown) -> String {
+fn preflight_text(shown: &ReportedPreflight) -> String {
     let after = shown.seconds_after_route.map_or(String::new(), |after| {
         format!(", {after:.1} s after the route was there")
     });
@@ -286,9 +286,9 @@ fn expected(incident: &Incident) -> String {
 /// The finding in the product's own words and order; what cannot be read that way is shown as it came.
 fn whole(named: &Named) -> String {
     let style = if stdout().is_terminal() {
-        Style::Coloured
+        ColorMode::Coloured
     } else {
-        Style::Plain
+        ColorMode::Plain
     };
     match parallax_diagnosis::verdict::Incident::deserialize(&named.whole) {
         Ok(incident) => text::incident(&incident, incident.opened, style),

@@ -5,22 +5,22 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::{Context, bail};
 use tokio::time::sleep;
 
-use super::Conductor;
+use super::IncidentRun;
 use crate::{
     aggregator_config,
-    api_client::State,
-    incident::Op,
-    judge::Judgement,
-    parallax::{self, Aggregator},
+    api_client::AggregatorState,
+    incident::FaultOperation,
+    judge::OutcomeJudgement,
+    parallax::{self, RunningAggregator},
 };
 
 /// Longest time from its first answer until the incidents of before are open again.
 const RESTORED: Duration = Duration::from_secs(10);
 
-impl Conductor {
+impl IncidentRun {
     /// Carries out an op that restarts the aggregator. Answers what is wrong.
-    pub(super) async fn restart(&mut self, op: &Op) -> anyhow::Result<Option<String>> {
-        let Op::RestartAggregator {
+    pub(super) async fn restart(&mut self, op: &FaultOperation) -> anyhow::Result<Option<String>> {
+        let FaultOperation::RestartAggregator {
             killed,
             away_seconds,
             keeps_incidents,
@@ -44,14 +44,14 @@ impl Conductor {
         let kept = std::mem::take(&mut self.kept);
         let judgement = self
             .watch(RESTORED, |state| match lost(&kept, state) {
-                Some(lost) => Judgement::Waiting(lost),
-                None => Judgement::Shown(Vec::new()),
+                Some(lost) => OutcomeJudgement::Waiting(lost),
+                None => OutcomeJudgement::Shown(Vec::new()),
             })
             .await?;
         self.kept = kept;
         Ok(match judgement {
-            Judgement::Waiting(lost) | Judgement::Wrong(lost) => Some(lost),
-            Judgement::Named(_) | Judgement::Shown(_) => None,
+            OutcomeJudgement::Waiting(lost) | OutcomeJudgement::Wrong(lost) => Some(lost),
+            OutcomeJudgement::Named(_) | OutcomeJudgement::Shown(_) => None,
         })
     }
 
@@ -74,14 +74,15 @@ impl Conductor {
         self.lives += 1;
         let folder = self.options.record.as_ref();
         let record = folder.map(|folder| folder.with_added_extension(self.lives.to_string()));
-        let aggregator = Aggregator::start(&parallax, &config, address, lab.run(), record.as_deref()).await?;
+        let aggregator =
+            RunningAggregator::start(&parallax, &config, address, lab.run(), record.as_deref()).await?;
         self.aggregator = Some(aggregator);
         Ok(())
     }
 }
 
 /// An incident of before the restart that is not open under its id.
-pub(super) fn lost(kept: &BTreeSet<String>, state: &State) -> Option<String> {
+pub(super) fn lost(kept: &BTreeSet<String>, state: &AggregatorState) -> Option<String> {
     let open: BTreeSet<&str> = state.open().map(|named| named.id.as_str()).collect();
     let lost = kept.iter().find(|id| !open.contains(id.as_str()))?;
     let others: Vec<&str> = open.iter().copied().collect();
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_incident_that_is_closed_or_has_another_id_does_not_go_on() {
-        let state = |id: &str, word: &str| -> State {
+        let state = |id: &str, word: &str| -> AggregatorState {
             serde_json::from_value(serde_json::json!({"incidents": [{"id": id, "state": word}]})).unwrap()
         };
         let kept = BTreeSet::from(["a1".to_owned()]);

@@ -2,23 +2,23 @@
 
 use anyhow::{Context, bail};
 
-use super::Conductor;
+use super::IncidentRun;
 use crate::{
     aggregator_config,
-    incident::{Incident, Look},
-    kernel::Ground,
+    incident::{Incident, PacketLine},
+    kernel::LabKernel,
     lab::Lab,
     packets,
-    parallax::{self, Aggregator},
+    parallax::{self, RunningAggregator},
     publisher::Publisher,
     run_dir::RunDir,
     tools,
 };
 
-impl Conductor {
+impl IncidentRun {
     /// Aggregator, machine, cluster, probers. The cluster is shown to forward as it should before anything is probed.
     pub(super) async fn set_up(&mut self, incident: &Incident) -> anyhow::Result<()> {
-        let ground = Ground::choose(incident, self.options.kernel)?;
+        let ground = LabKernel::choose(incident, self.options.kernel)?;
         tools::check(ground.kernel)?;
         if let Some(instead) = &ground.instead {
             self.screen.line(instead);
@@ -32,7 +32,8 @@ impl Conductor {
         self.publisher = Some(Publisher::start(&run, incident, &cluster).await?);
         let config = aggregator_config::write(&run, incident, &cluster, listen)?;
         let aggregator =
-            Aggregator::start(&parallax, &config, listen, &run, self.options.record.as_deref()).await?;
+            RunningAggregator::start(&parallax, &config, listen, &run, self.options.record.as_deref())
+                .await?;
         self.screen
             .line(&format!("aggregator: {}", aggregator_config::page(listen)));
         self.aggregator = Some(aggregator);
@@ -61,7 +62,7 @@ impl Conductor {
 }
 
 /// What an ordinary client sees must be what the incident file says, or the lab itself is broken.
-pub(super) async fn ground_truth(lab: &mut Lab, looks: &[Look]) -> anyhow::Result<String> {
+pub(super) async fn ground_truth(lab: &mut Lab, looks: &[PacketLine]) -> anyhow::Result<String> {
     let seen = lab.look(looks).await?;
     let wrong = packets::wrong(&seen);
     if wrong.is_empty() {

@@ -1,12 +1,12 @@
 //! How things are, in one line that fits a terminal.
 
-use crate::{api_client::State, packets::printable};
+use crate::{api_client::AggregatorState, packets::printable};
 
 /// Longest line, in characters: redrawing in place only works on one line, and 8 columns stand before it.
 const MOST: usize = 100;
 
 /// Each vantage with its worst cells, and what is named.
-pub(super) fn line(state: &State) -> String {
+pub(super) fn line(state: &AggregatorState) -> String {
     let vantages = state.vantages.iter().enumerate().map(|(i, vantage)| {
         let name = vantage.vantage.strip_suffix("/pod").unwrap_or(&vantage.vantage);
         if vantage.state != "reporting" {
@@ -45,7 +45,7 @@ pub(super) fn line(state: &State) -> String {
 mod tests {
     use super::*;
 
-    fn state(vantages: usize) -> State {
+    fn state(vantages: usize) -> AggregatorState {
         let names: Vec<_> = (1..=vantages)
             .map(|n| serde_json::json!({"vantage": format!("n{n}/pod"), "state": if n == 2 { "silent" } else { "reporting" }}))
             .collect();

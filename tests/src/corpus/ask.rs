@@ -9,12 +9,12 @@ use serde::Deserialize;
 
 use super::{
     draw::Plan,
-    region::{Client, Way},
+    region::{ProbeApproach, ProbeClient},
     rng::Rng,
-    sets::Form,
-    simulate::{INTERVAL_US, Run, Shot, Simulation, TIMEOUT_US},
+    sets::OutputForm,
+    simulate::{INTERVAL_US, SimulatedProbe, SimulatedTrial, Simulation, TIMEOUT_US},
     stream,
-    world::World,
+    world::SimulatedCluster,
 };
 
 /// An engine that reads a recording line by line.
@@ -54,9 +54,9 @@ pub fn read(reader: &mut dyn Reader, lines: &[String]) -> Vec<String> {
 
 /// A probe that the engine asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
-    pub(super) client: Client,
-    pub(super) way: Way,
+pub struct RequestedProbe {
+    pub(super) client: ProbeClient,
+    pub(super) way: ProbeApproach,
     pub(super) pod: Option<usize>,
     pub(super) peer: Option<usize>,
     pub(super) name: Option<usize>,
@@ -82,9 +82,9 @@ struct NextProbe {
     assignment: String,
 }
 
-impl Asked {
+impl RequestedProbe {
     /// Reads a `next_probe` line; nothing where it is another line or asks for what this world does not have.
-    fn of(line: &str, world: &World) -> Option<Self> {
+    fn of(line: &str, world: &SimulatedCluster) -> Option<Self> {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;
         if value["type"] != "next_probe" {
             return None;
@@ -92,15 +92,15 @@ impl Asked {
         let probe: NextProbe = serde_json::from_value(value).ok()?;
         let node = |name: &str| (0..world.zones.len()).find(|node| world.node_name(*node) == name);
         let way = match probe.channel.as_str() {
-            "dns" => Way::Dns,
-            "vip" => Way::Vip,
-            "direct" => Way::Direct,
-            "mesh" => Way::Mesh,
-            "proxied" => Way::Proxied,
+            "dns" => ProbeApproach::Dns,
+            "vip" => ProbeApproach::Vip,
+            "direct" => ProbeApproach::Direct,
+            "mesh" => ProbeApproach::Mesh,
+            "proxied" => ProbeApproach::Proxied,
             _ => return None,
         };
         let asked = Self {
-            client: Client::Node(node(&probe.node)?),
+            client: ProbeClient::Node(node(&probe.node)?),
             way,
             pod: probe
                 .backend
@@ -113,10 +113,10 @@ impl Asked {
             beside: probe.size.is_some() || probe.tcp,
         };
         let whole = match way {
-            Way::Dns => asked.name.is_some(),
-            Way::Direct => asked.pod.is_some(),
-            Way::Mesh => asked.peer.is_some_and(|peer| world.probers[peer]),
-            Way::Vip | Way::Proxied => true,
+            ProbeApproach::Dns => asked.name.is_some(),
+            ProbeApproach::Direct => asked.pod.is_some(),
+            ProbeApproach::Mesh => asked.peer.is_some_and(|peer| world.probers[peer]),
+            ProbeApproach::Vip | ProbeApproach::Proxied => true,
         };
         whole.then_some(asked)
     }
@@ -124,9 +124,9 @@ impl Asked {
 
 /// What came of a trial whose asks were answered.
 #[derive(Debug)]
-pub struct Answered {
+pub struct AnsweredTrial {
     /// The trial, asked probes included.
-    pub run: Run,
+    pub run: SimulatedTrial,
     /// What the engine said.
     pub said: Vec<String>,
     /// Most asked probes in one round, and the schedule's own of that round.
@@ -134,7 +134,7 @@ pub struct Answered {
 }
 
 /// Runs a trial against an engine, round by round.
-pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> Answered {
+pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> AnsweredTrial {
     let mut simulation = Simulation::new(plan, rng);
     let (mut said, mut asks, mut busiest) = (Vec::new(), Vec::new(), (0, 0));
     let (mut number, mut epoch) = (0, 0);
@@ -144,7 +144,7 @@ pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> 
     };
     said.extend(tell(reader, &stream::head(&simulation.plan.world, trial)));
     for round in 0..simulation.plan.rounds {
-        let mut shots: Vec<Shot> = simulation.round(round);
+        let mut shots: Vec<SimulatedProbe> = simulation.round(round);
         let base = shots.len();
         let asked = simulation.ask(round, &asks);
         if asked.len() > busiest.0 {
@@ -159,14 +159,14 @@ pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> 
         heard.extend(reader.pass(judged_at(round)));
         asks = heard
             .iter()
-            .filter_map(|line| Asked::of(line, &simulation.plan.world))
+            .filter_map(|line| RequestedProbe::of(line, &simulation.plan.world))
             .collect();
         said.extend(heard);
     }
     said.extend(tell(reader, &stream::end(trial)));
     said.extend(reader.finish());
-    Answered {
-        run: simulation.end(Form::Stream),
+    AnsweredTrial {
+        run: simulation.end(OutputForm::Stream),
         said,
         busiest,
     }

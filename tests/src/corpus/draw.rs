@@ -1,16 +1,16 @@
 //! Drawing one trial: the cluster, and what breaks in it when.
 
 use super::{
-    kinds::{self, Mix},
-    region::{Client, Kind, Path, Region, Scope, Way},
+    kinds::{self, FailureMix},
+    region::{ProbeApproach, ProbeClient, Region, RegionShape, Scope, TruePath},
     rng::Rng,
-    sets::{ChannelDraw, Churn, FaultCount, Form, Hardness, Layout, Set},
-    world::{Channels, Epoch, Facts, Pod, World},
+    sets::{ChannelDraw, EndpointChurn, EndpointLayout, FaultCount, FaultSeverity, OutputForm, TrialSet},
+    world::{EndpointEpoch, Pod, ProbeChannels, SimulatedCluster, StaticFacts},
 };
 
 /// Something that breaks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
+pub struct DrawnFault {
     /// What.
     pub region: Region,
     /// Where, for regions of one front.
@@ -22,10 +22,10 @@ pub struct Fault {
     /// First round without it.
     pub end: Option<usize>,
     /// How its failures look.
-    pub mix: Mix,
+    pub mix: FailureMix,
 }
 
-impl Fault {
+impl DrawnFault {
     /// Whether it is there in a round.
     #[must_use]
     pub fn active(&self, round: usize) -> bool {
@@ -34,7 +34,7 @@ impl Fault {
 
     /// Whether it breaks a path.
     #[must_use]
-    pub fn breaks(&self, path: &Path, world: &World) -> bool {
+    pub fn breaks(&self, path: &TruePath, world: &SimulatedCluster) -> bool {
         self.region.breaks(path, self.scope, world)
     }
 }
@@ -43,9 +43,9 @@ impl Fault {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The cluster.
-    pub world: World,
+    pub world: SimulatedCluster,
     /// What breaks.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<DrawnFault>,
     /// Rounds in all.
     pub rounds: usize,
     /// Background failure probability.
@@ -56,7 +56,7 @@ pub struct Plan {
 
 /// Draws a trial. The causes of a set take turns, so that each gets its share of trials.
 #[must_use]
-pub fn plan(set: &Set, trial: usize, rng: &mut Rng) -> Plan {
+pub fn plan(set: &TrialSet, trial: usize, rng: &mut Rng) -> Plan {
     let count = match set.faults {
         FaultCount::Exactly(n) => n,
         FaultCount::Weighted([none, one, two]) => rng.weighted(&[(0, none), (1, one), (2, two)]),
@@ -73,18 +73,18 @@ pub fn plan(set: &Set, trial: usize, rng: &mut Rng) -> Plan {
         if faults.len() == count {
             break;
         }
-        let start = if set.churn == Churn::Moves {
+        let start = if set.churn == EndpointChurn::Moves {
             lead_in
         } else {
             rng.between((lead_in, lead_in + faults.len() * 2))
         };
         let fault = region(kind, &world, start, rng).map(|region| (region, scope(set, region, &world, rng)));
-        let fault = fault.map(|(region, scope)| Fault {
+        let fault = fault.map(|(region, scope)| DrawnFault {
             region,
             scope,
             theta1: match set.theta1 {
-                Hardness::Fixed(theta1) => theta1,
-                Hardness::Uniform(low, high) => rng.range(low, high),
+                FaultSeverity::Fixed(theta1) => theta1,
+                FaultSeverity::Uniform(low, high) => rng.range(low, high),
             },
             start,
             end: recovers.then_some(lead_in + set.rounds),
@@ -110,16 +110,16 @@ pub fn plan(set: &Set, trial: usize, rng: &mut Rng) -> Plan {
     }
 }
 
-fn world(set: &Set, kind: Option<Kind>, lead_in: usize, rng: &mut Rng) -> World {
+fn world(set: &TrialSet, kind: Option<RegionShape>, lead_in: usize, rng: &mut Rng) -> SimulatedCluster {
     let nodes = rng.between(set.nodes);
-    let zones: Vec<usize> = (0..nodes).map(|_| rng.below(World::ZONES)).collect();
+    let zones: Vec<usize> = (0..nodes).map(|_| rng.below(SimulatedCluster::ZONES)).collect();
     let mut probers: Vec<bool> = (0..nodes).map(|_| !rng.chance(set.missing_probers)).collect();
     // Two probers at least, or there is no mesh and nobody to compare with.
     probers[0] = true;
     probers[1] = true;
     let (fronts, hosts, outside, echo) = match set.form {
-        Form::Stream => (1, 1, 0, false),
-        Form::Mesh {
+        OutputForm::Stream => (1, 1, 0, false),
+        OutputForm::Mesh {
             fronts,
             hosts,
             outside,
@@ -138,9 +138,9 @@ fn world(set: &Set, kind: Option<Kind>, lead_in: usize, rng: &mut Rng) -> World 
         let first = pods.len();
         for (i, node) in own.into_iter().enumerate() {
             let name = match set.form {
-                Form::Stream => format!("shop-{i}"),
-                Form::Mesh { .. } if echo => format!("prober-{node}"),
-                Form::Mesh { .. } => format!("ingress-{front}-{i}"),
+                OutputForm::Stream => format!("shop-{i}"),
+                OutputForm::Mesh { .. } if echo => format!("prober-{node}"),
+                OutputForm::Mesh { .. } => format!("ingress-{front}-{i}"),
             };
             pods.push(Pod {
                 name,
@@ -151,18 +151,18 @@ fn world(set: &Set, kind: Option<Kind>, lead_in: usize, rng: &mut Rng) -> World 
         }
         endpoints.push((first..pods.len()).collect::<Vec<_>>());
     }
-    let mut epochs = vec![Epoch { from: 0, endpoints }];
-    if set.churn == Churn::Moves {
+    let mut epochs = vec![EndpointEpoch { from: 0, endpoints }];
+    if set.churn == EndpointChurn::Moves {
         epochs.push(moved(&epochs[0], lead_in, nodes, &mut pods, rng));
     }
     let mut names: Vec<String> = (0..fronts * hosts)
         .map(|i| match set.form {
-            Form::Stream => "shop.example.test".to_owned(),
-            Form::Mesh { .. } => format!("host-{i}.example.test"),
+            OutputForm::Stream => "shop.example.test".to_owned(),
+            OutputForm::Mesh { .. } => format!("host-{i}.example.test"),
         })
         .collect();
     names.push("kubernetes.default.svc.cluster.local".to_owned());
-    World {
+    SimulatedCluster {
         zones,
         probers,
         pods,
@@ -174,27 +174,33 @@ fn world(set: &Set, kind: Option<Kind>, lead_in: usize, rng: &mut Rng) -> World 
         identifies: rng.chance(set.identifies),
         facts: facts(set, kind, rng),
         layout: match layout {
-            Layout::Spread => "spread",
-            Layout::Random => "random",
-            Layout::OneNode => "one-node",
+            EndpointLayout::Spread => "spread",
+            EndpointLayout::Random => "random",
+            EndpointLayout::OneNode => "one-node",
         },
     }
 }
 
-fn place(layout: Layout, nodes: usize, backends: usize, rng: &mut Rng) -> Vec<usize> {
+fn place(layout: EndpointLayout, nodes: usize, backends: usize, rng: &mut Rng) -> Vec<usize> {
     match layout {
-        Layout::Spread => {
+        EndpointLayout::Spread => {
             let mut order: Vec<usize> = (0..nodes).collect();
             rng.shuffle(&mut order);
             (0..backends).map(|i| order[i % nodes]).collect()
         }
-        Layout::Random => (0..backends).map(|_| rng.below(nodes)).collect(),
-        Layout::OneNode => vec![rng.below(nodes); backends],
+        EndpointLayout::Random => (0..backends).map(|_| rng.below(nodes)).collect(),
+        EndpointLayout::OneNode => vec![rng.below(nodes); backends],
     }
 }
 
 /// One endpoint of the first front is replaced by a new one on another node.
-fn moved(before: &Epoch, from: usize, nodes: usize, pods: &mut Vec<Pod>, rng: &mut Rng) -> Epoch {
+fn moved(
+    before: &EndpointEpoch,
+    from: usize,
+    nodes: usize,
+    pods: &mut Vec<Pod>,
+    rng: &mut Rng,
+) -> EndpointEpoch {
     let mut endpoints = before.endpoints.clone();
     let which = rng.below(endpoints[0].len());
     let old = pods[endpoints[0][which]].node;
@@ -213,27 +219,30 @@ fn moved(before: &Epoch, from: usize, nodes: usize, pods: &mut Vec<Pod>, rng: &m
         prober: false,
     });
     endpoints[0][which] = pods.len() - 1;
-    Epoch { from, endpoints }
+    EndpointEpoch { from, endpoints }
 }
 
-fn channels(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Channels {
-    let proxied = kind == Some(Kind::ProtoVip) && rng.chance(0.5);
+fn channels(set: &TrialSet, kind: Option<RegionShape>, rng: &mut Rng) -> ProbeChannels {
+    let proxied = kind == Some(RegionShape::ProtoVip) && rng.chance(0.5);
     match set.channels {
-        ChannelDraw::All => Channels {
+        ChannelDraw::All => ProbeChannels {
             dns: true,
             direct: true,
             mesh: true,
             proxied,
         },
-        ChannelDraw::VipOnly => Channels {
+        ChannelDraw::VipOnly => ProbeChannels {
             dns: false,
             direct: false,
             mesh: false,
             proxied: false,
         },
         ChannelDraw::Drawn => {
-            let names = matches!(kind, Some(Kind::DnsClient | Kind::DnsAll | Kind::DnsName));
-            Channels {
+            let names = matches!(
+                kind,
+                Some(RegionShape::DnsClient | RegionShape::DnsAll | RegionShape::DnsName)
+            );
+            ProbeChannels {
                 dns: rng.chance(0.8) || names,
                 direct: rng.chance(0.8),
                 mesh: rng.chance(0.8),
@@ -244,18 +253,18 @@ fn channels(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Channels {
 }
 
 /// Configuration that makes the fault likely, except where a contradiction is drawn.
-fn facts(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Facts {
+fn facts(set: &TrialSet, kind: Option<RegionShape>, rng: &mut Rng) -> StaticFacts {
     let against = rng.chance(set.contradiction);
     let proxy_mode = *rng.pick(&["iptables", "ipvs", "nftables", "cilium"]);
-    let cluster_ip = set.form == Form::Stream && rng.chance(0.2);
-    let nolocal = kind == Some(Kind::NoLocal);
+    let cluster_ip = set.form == OutputForm::Stream && rng.chance(0.2);
+    let nolocal = kind == Some(RegionShape::NoLocal);
     let external = if nolocal != against && nolocal || !nolocal && rng.chance(0.3) {
         "Local"
     } else {
         "Cluster"
     };
     let real_balancer = nolocal && matches!(proxy_mode, "iptables" | "nftables") && !against;
-    Facts {
+    StaticFacts {
         service_type: if cluster_ip { "ClusterIP" } else { "LoadBalancer" },
         external: if cluster_ip { "Cluster" } else { external },
         internal: if cluster_ip && nolocal && !against {
@@ -272,14 +281,14 @@ fn facts(set: &Set, kind: Option<Kind>, rng: &mut Rng) -> Facts {
     }
 }
 
-fn scope(set: &Set, region: Region, world: &World, rng: &mut Rng) -> Scope {
-    let Form::Mesh { fronts, hosts, .. } = set.form else {
+fn scope(set: &TrialSet, region: Region, world: &SimulatedCluster, rng: &mut Rng) -> Scope {
+    let OutputForm::Mesh { fronts, hosts, .. } = set.form else {
         return Scope { front: 0, host: None };
     };
     Scope {
         front: match region {
             Region::Backend(pod) => world.pods[pod].front,
-            _ if set.churn == Churn::Moves => 0,
+            _ if set.churn == EndpointChurn::Moves => 0,
             _ => rng.below(fronts),
         },
         host: (region == Region::Target && hosts > 1).then(|| rng.below(hosts)),
@@ -287,7 +296,7 @@ fn scope(set: &Set, region: Region, world: &World, rng: &mut Rng) -> Scope {
 }
 
 /// Draws the members of a cause; nothing where the cluster has none.
-fn region(kind: Kind, world: &World, round: usize, rng: &mut Rng) -> Option<Region> {
+fn region(kind: RegionShape, world: &SimulatedCluster, round: usize, rng: &mut Rng) -> Option<Region> {
     let epoch = world.epoch(round);
     let clients: Vec<usize> = world.clients().collect();
     let pods: Vec<usize> = (0..world.fronts())
@@ -298,52 +307,54 @@ fn region(kind: Kind, world: &World, round: usize, rng: &mut Rng) -> Option<Regi
     let pod = *rng.pick(&pods);
     let node = world.pods[pod].node;
     Some(match kind {
-        Kind::Target => Region::Target,
-        Kind::Vip => Region::Vip,
-        Kind::Backend => Region::Backend(pod),
-        Kind::Bnode => Region::Bnode(node),
-        Kind::BnodeRemote => Region::BnodeRemote(node),
-        Kind::Client => Region::Client(client),
-        Kind::ClientVip => Region::ClientVip(client),
-        Kind::Pair if client != node => Region::Pair(client, node),
-        Kind::NoLocal => Region::NoLocal,
-        Kind::Cross => Region::Cross,
-        Kind::Same => Region::Same,
-        Kind::SameVip => Region::SameVip,
-        Kind::SelfPod => Region::SelfPod,
-        Kind::SelfVip => Region::SelfVip,
-        Kind::Zone if world.zones[client] != world.zones[node] => {
+        RegionShape::Target => Region::Target,
+        RegionShape::Vip => Region::Vip,
+        RegionShape::Backend => Region::Backend(pod),
+        RegionShape::Bnode => Region::Bnode(node),
+        RegionShape::BnodeRemote => Region::BnodeRemote(node),
+        RegionShape::Client => Region::Client(client),
+        RegionShape::ClientVip => Region::ClientVip(client),
+        RegionShape::Pair if client != node => Region::Pair(client, node),
+        RegionShape::NoLocal => Region::NoLocal,
+        RegionShape::Cross => Region::Cross,
+        RegionShape::Same => Region::Same,
+        RegionShape::SameVip => Region::SameVip,
+        RegionShape::SelfPod => Region::SelfPod,
+        RegionShape::SelfVip => Region::SelfVip,
+        RegionShape::Zone if world.zones[client] != world.zones[node] => {
             Region::Zone(world.zones[client], world.zones[node])
         }
-        Kind::ProtoVip => Region::ProtoVip,
-        Kind::DnsClient => Region::DnsClient(client),
-        Kind::DnsAll => Region::DnsAll,
-        Kind::DnsName => Region::DnsName(if rng.chance(0.8) { 0 } else { world.control_name() }),
-        Kind::OutsideAll => Region::OutsideAll,
-        Kind::Pair | Kind::Zone => return None,
+        RegionShape::ProtoVip => Region::ProtoVip,
+        RegionShape::DnsClient => Region::DnsClient(client),
+        RegionShape::DnsAll => Region::DnsAll,
+        RegionShape::DnsName => Region::DnsName(if rng.chance(0.8) { 0 } else { world.control_name() }),
+        RegionShape::OutsideAll => Region::OutsideAll,
+        RegionShape::Pair | RegionShape::Zone => return None,
     })
 }
 
 /// The fault breaks something that is probed, and neither hides in another fault nor hides one.
-fn fits(fault: &Fault, others: &[Fault], world: &World) -> bool {
+fn fits(fault: &DrawnFault, others: &[DrawnFault], world: &SimulatedCluster) -> bool {
     let paths = every_path(world, world.epoch(fault.start));
     paths.iter().any(|path| fault.breaks(path, world))
         && others.iter().all(|other| {
-            let only = |a: &Fault, b: &Fault| paths.iter().any(|p| a.breaks(p, world) && !b.breaks(p, world));
+            let only = |a: &DrawnFault, b: &DrawnFault| {
+                paths.iter().any(|p| a.breaks(p, world) && !b.breaks(p, world))
+            };
             only(fault, other) && only(other, fault)
         })
 }
 
 /// Every path that a probe may take.
-fn every_path(world: &World, epoch: usize) -> Vec<Path> {
+fn every_path(world: &SimulatedCluster, epoch: usize) -> Vec<TruePath> {
     let mut paths = Vec::new();
     let clients = world
         .clients()
-        .map(Client::Node)
-        .chain((0..world.outside).map(Client::Outside));
+        .map(ProbeClient::Node)
+        .chain((0..world.outside).map(ProbeClient::Outside));
     for client in clients {
-        let inside = matches!(client, Client::Node(_));
-        let bare = |way| Path {
+        let inside = matches!(client, ProbeClient::Node(_));
+        let bare = |way| TruePath {
             way,
             client,
             front: None,
@@ -355,33 +366,33 @@ fn every_path(world: &World, epoch: usize) -> Vec<Path> {
         for front in 0..world.fronts() {
             let no_local = world.no_local(epoch, front, client);
             for pod in world.eligible(epoch, front, client) {
-                let to = |way| Path {
+                let to = |way| TruePath {
                     front: Some((front, 0)),
                     pod: Some(pod),
                     node: Some(world.pods[pod].node),
                     no_local,
                     ..bare(way)
                 };
-                paths.extend((0..world.hosts).map(|host| Path {
+                paths.extend((0..world.hosts).map(|host| TruePath {
                     front: Some((front, host)),
-                    ..to(Way::Vip)
+                    ..to(ProbeApproach::Vip)
                 }));
                 if inside && world.channels.direct {
-                    paths.push(to(Way::Direct));
+                    paths.push(to(ProbeApproach::Direct));
                 }
             }
         }
         if inside && world.channels.mesh {
-            let peers = world.clients().filter(|peer| client != Client::Node(*peer));
-            paths.extend(peers.map(|peer| Path {
+            let peers = world.clients().filter(|peer| client != ProbeClient::Node(*peer));
+            paths.extend(peers.map(|peer| TruePath {
                 node: Some(peer),
-                ..bare(Way::Mesh)
+                ..bare(ProbeApproach::Mesh)
             }));
         }
         if inside && world.channels.dns {
-            paths.extend((0..world.names.len()).map(|name| Path {
+            paths.extend((0..world.names.len()).map(|name| TruePath {
                 name: Some(name),
-                ..bare(Way::Dns)
+                ..bare(ProbeApproach::Dns)
             }));
         }
     }

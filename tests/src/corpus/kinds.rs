@@ -3,14 +3,14 @@
 use parallax_model::{FailureKind, Outcome, Phase};
 
 use super::{
-    region::{Kind, Way},
+    region::{ProbeApproach, RegionShape},
     rng::Rng,
-    world::Facts,
+    world::StaticFacts,
 };
 
 /// How a probe failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Failure {
+pub enum DrawnFailure {
     /// Refused at once.
     Refused,
     /// No answer.
@@ -36,9 +36,9 @@ pub enum Failure {
 }
 
 /// Failures with their weights.
-pub type Mix = Vec<(Failure, f64)>;
+pub type FailureMix = Vec<(DrawnFailure, f64)>;
 
-impl Failure {
+impl DrawnFailure {
     /// The word of the recorded stream.
     #[must_use]
     pub fn word(self) -> String {
@@ -59,13 +59,13 @@ impl Failure {
 
     /// What a prober would report, with the phase it strikes.
     #[must_use]
-    pub fn outcome(self, way: Way) -> Outcome {
+    pub fn outcome(self, way: ProbeApproach) -> Outcome {
         let failed = |phase, kind| Outcome::Failed {
             phase,
             kind,
             status: None,
         };
-        if way == Way::Dns {
+        if way == ProbeApproach::Dns {
             let kind = match self {
                 Self::NxDomain => FailureKind::NxDomain,
                 Self::ServFail => FailureKind::ServFail,
@@ -101,11 +101,11 @@ impl Failure {
 
     /// The same trouble met on another channel: a resolver sends no HTTP status, an echo no SERVFAIL.
     #[must_use]
-    pub const fn on(self, way: Way) -> Self {
+    pub const fn on(self, way: ProbeApproach) -> Self {
         match (way, self) {
-            (Way::Dns, Self::NxDomain | Self::ServFail) => self,
-            (Way::Dns, _) => Self::Timeout,
-            (Way::Mesh, Self::Status(_) | Self::WrongBody | Self::Tls) => Self::Reset,
+            (ProbeApproach::Dns, Self::NxDomain | Self::ServFail) => self,
+            (ProbeApproach::Dns, _) => Self::Timeout,
+            (ProbeApproach::Mesh, Self::Status(_) | Self::WrongBody | Self::Tls) => Self::Reset,
             _ => self,
         }
     }
@@ -113,21 +113,21 @@ impl Failure {
 
 /// What goes wrong without any fault.
 #[must_use]
-pub fn background(way: Way) -> &'static [(Failure, f64)] {
+pub fn background(way: ProbeApproach) -> &'static [(DrawnFailure, f64)] {
     match way {
-        Way::Dns => &[(Failure::Timeout, 0.6), (Failure::ServFail, 0.4)],
-        Way::Mesh => &[
-            (Failure::Timeout, 0.75),
-            (Failure::Reset, 0.15),
-            (Failure::Refused, 0.1),
+        ProbeApproach::Dns => &[(DrawnFailure::Timeout, 0.6), (DrawnFailure::ServFail, 0.4)],
+        ProbeApproach::Mesh => &[
+            (DrawnFailure::Timeout, 0.75),
+            (DrawnFailure::Reset, 0.15),
+            (DrawnFailure::Refused, 0.1),
         ],
-        Way::Vip | Way::Direct | Way::Proxied => &[
-            (Failure::Timeout, 0.5),
-            (Failure::Reset, 0.15),
-            (Failure::Status(503), 0.15),
-            (Failure::Refused, 0.08),
-            (Failure::Eof, 0.07),
-            (Failure::Unreachable, 0.05),
+        ProbeApproach::Vip | ProbeApproach::Direct | ProbeApproach::Proxied => &[
+            (DrawnFailure::Timeout, 0.5),
+            (DrawnFailure::Reset, 0.15),
+            (DrawnFailure::Status(503), 0.15),
+            (DrawnFailure::Refused, 0.08),
+            (DrawnFailure::Eof, 0.07),
+            (DrawnFailure::Unreachable, 0.05),
         ],
     }
 }
@@ -135,12 +135,12 @@ pub fn background(way: Way) -> &'static [(Failure, f64)] {
 /// Draws what a fault looks like: one of a few typical mixes of its cause. They are written from the catalogue's
 /// descriptions, not from the pseudo-counts of the engine. A fault of `one_host` of a front shows behind the
 /// connection, which all hosts share.
-pub fn draw(kind: Kind, one_host: bool, facts: &Facts, rng: &mut Rng) -> Mix {
-    use Failure::{
+pub fn draw(kind: RegionShape, one_host: bool, facts: &StaticFacts, rng: &mut Rng) -> FailureMix {
+    use DrawnFailure::{
         Eof, NxDomain, Refused, Reset, ServFail, Stall, Status, Timeout, Tls, Unreachable, WrongBody,
     };
-    let mixes: &[&[(Failure, f64)]] = match kind {
-        Kind::Target => &[
+    let mixes: &[&[(DrawnFailure, f64)]] = match kind {
+        RegionShape::Target => &[
             &[(Refused, 1.0)],
             &[(Status(503), 1.0)],
             &[(Status(502), 0.7), (Status(504), 0.3)],
@@ -148,50 +148,50 @@ pub fn draw(kind: Kind, one_host: bool, facts: &Facts, rng: &mut Rng) -> Mix {
             &[(WrongBody, 1.0)],
             &[(Tls, 1.0)],
         ],
-        Kind::Vip | Kind::OutsideAll => &[
+        RegionShape::Vip | RegionShape::OutsideAll => &[
             &[(Timeout, 1.0)],
             &[(Refused, 1.0)],
             &[(Unreachable, 1.0)],
             &[(Timeout, 0.8), (Reset, 0.2)],
         ],
-        Kind::Backend => &[
+        RegionShape::Backend => &[
             &[(Refused, 1.0)],
             &[(Status(503), 1.0)],
             &[(Timeout, 1.0)],
             &[(Status(500), 0.7), (Status(503), 0.3)],
             &[(Reset, 0.8), (Eof, 0.2)],
         ],
-        Kind::Bnode | Kind::BnodeRemote | Kind::Pair | Kind::Zone => &[
+        RegionShape::Bnode | RegionShape::BnodeRemote | RegionShape::Pair | RegionShape::Zone => &[
             &[(Timeout, 1.0)],
             &[(Timeout, 0.8), (Unreachable, 0.2)],
             &[(Unreachable, 1.0)],
         ],
-        Kind::Cross => &[&[(Timeout, 1.0)], &[(Stall, 0.7), (Timeout, 0.3)]],
-        Kind::Client => &[
+        RegionShape::Cross => &[&[(Timeout, 1.0)], &[(Stall, 0.7), (Timeout, 0.3)]],
+        RegionShape::Client => &[
             &[(Timeout, 1.0)],
             &[(Unreachable, 1.0)],
             &[(Timeout, 0.6), (Unreachable, 0.4)],
         ],
-        Kind::ClientVip => &[
+        RegionShape::ClientVip => &[
             &[(Timeout, 1.0)],
             &[(Refused, 1.0)],
             &[(Timeout, 0.9), (Reset, 0.1)],
         ],
-        Kind::NoLocal => match facts.proxy_mode {
+        RegionShape::NoLocal => match facts.proxy_mode {
             "ipvs" => &[&[(Refused, 1.0)]],
             "cilium" => &[&[(Refused, 1.0)], &[(Timeout, 1.0)]],
             _ => &[&[(Timeout, 1.0)]],
         },
-        Kind::Same | Kind::SameVip | Kind::SelfPod | Kind::SelfVip => {
+        RegionShape::Same | RegionShape::SameVip | RegionShape::SelfPod | RegionShape::SelfVip => {
             &[&[(Timeout, 1.0)], &[(Timeout, 0.7), (Reset, 0.3)]]
         }
-        Kind::ProtoVip => &[&[(Eof, 1.0)], &[(Reset, 0.5), (Eof, 0.5)], &[(Status(400), 1.0)]],
-        Kind::DnsClient | Kind::DnsAll => &[
+        RegionShape::ProtoVip => &[&[(Eof, 1.0)], &[(Reset, 0.5), (Eof, 0.5)], &[(Status(400), 1.0)]],
+        RegionShape::DnsClient | RegionShape::DnsAll => &[
             &[(Timeout, 1.0)],
             &[(ServFail, 1.0)],
             &[(Timeout, 0.5), (ServFail, 0.5)],
         ],
-        Kind::DnsName => &[&[(NxDomain, 1.0)], &[(ServFail, 1.0)]],
+        RegionShape::DnsName => &[&[(NxDomain, 1.0)], &[(ServFail, 1.0)]],
     };
     let mut mix = rng.pick(mixes).to_vec();
     if one_host {

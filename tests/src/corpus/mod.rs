@@ -28,7 +28,7 @@ pub mod truth;
 pub mod world;
 
 use rng::Rng;
-use sets::{Form, Set};
+use sets::{OutputForm, TrialSet};
 
 /// One trial: what the engine reads and what is true.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Trial {
 /// Runs one trial of a set in a closed loop: the engine's asks are answered. Returns the truth and what it said.
 #[must_use]
 pub fn answered(
-    set: &Set,
+    set: &TrialSet,
     seed: u64,
     number: usize,
     reader: &mut dyn ask::Reader,
@@ -54,7 +54,7 @@ pub fn answered(
     (truth, answered.said)
 }
 
-fn rng_of(set: &Set, seed: u64, number: usize) -> Rng {
+fn rng_of(set: &TrialSet, seed: u64, number: usize) -> Rng {
     let name = set.name.bytes().fold(0_u64, |hash, byte| {
         hash.wrapping_mul(31).wrapping_add(u64::from(byte))
     });
@@ -63,15 +63,15 @@ fn rng_of(set: &Set, seed: u64, number: usize) -> Rng {
 
 /// Generates one trial of a set. The numbers depend on seed, set and trial alone.
 #[must_use]
-pub fn trial(set: &Set, seed: u64, number: usize) -> Trial {
+pub fn trial(set: &TrialSet, seed: u64, number: usize) -> Trial {
     let mut rng = rng_of(set, seed, number);
     let plan = draw::plan(set, number, &mut rng);
     let run = simulate::run(plan, set.form, &mut rng);
     Trial {
         truth: truth::of(&run, set.name, number),
         lines: match set.form {
-            Form::Stream => stream::lines(&run, number),
-            Form::Mesh { .. } => records::lines(&run),
+            OutputForm::Stream => stream::lines(&run, number),
+            OutputForm::Mesh { .. } => records::lines(&run),
         },
     }
 }

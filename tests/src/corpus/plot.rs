@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    report::Done,
-    tally::{Bin, bins},
+    report::FinishedSet,
+    tally::{ReliabilityBin, bins},
 };
 
 const STYLE: &str = "<style>\
@@ -89,7 +89,7 @@ fn page(width: u32, height: u32, title: &str, body: &str) -> String {
 
 /// Confidence against the share that was right: over the whole range, and where verdicts live.
 #[must_use]
-pub fn reliability(done: &[Done]) -> String {
+pub fn reliability(done: &[FinishedSet]) -> String {
     let findings: Vec<(f64, bool)> = done
         .iter()
         .flat_map(|done| done.tally.confidence.clone())
@@ -133,7 +133,7 @@ pub fn reliability(done: &[Done]) -> String {
     page(760, 400, "reliability diagram of verdicts", &body)
 }
 
-fn dots(svg: &mut String, panel: &Panel, bins: &[Bin]) {
+fn dots(svg: &mut String, panel: &Panel, bins: &[ReliabilityBin]) {
     let (x0, y0) = panel.at(panel.from.max(panel.low), panel.from.max(panel.low));
     let (x1, y1) = panel.at(panel.to, 1.0);
     let _ = write!(
@@ -155,7 +155,7 @@ fn dots(svg: &mut String, panel: &Panel, bins: &[Bin]) {
 
 /// Share of observable faults that were named right within so many rounds.
 #[must_use]
-pub fn time_to_naming(done: &[Done]) -> String {
+pub fn time_to_naming(done: &[FinishedSet]) -> String {
     const SHOWN: [&str; 4] = ["hard-12", "wide-30", "soft-12", "mixed"];
     const ROUNDS: u32 = 24;
     let panel = Panel {

@@ -7,16 +7,16 @@ use parallax_model::{
 use serde_json::{Value, json};
 
 use super::{
-    draw::Fault,
-    region::{Client, Kind, Region, Way},
-    sets::Form,
-    simulate::{INTERVAL_US, Run, Shot, TIMEOUT_US},
-    world::World,
+    draw::DrawnFault,
+    region::{ProbeApproach, ProbeClient, Region, RegionShape},
+    sets::OutputForm,
+    simulate::{INTERVAL_US, SimulatedProbe, SimulatedTrial, TIMEOUT_US},
+    world::SimulatedCluster,
 };
 
 /// The run as lines, without line ends.
 #[must_use]
-pub fn lines(run: &Run) -> Vec<String> {
+pub fn lines(run: &SimulatedTrial) -> Vec<String> {
     let world = &run.plan.world;
     let mut lines = vec![
         json!({"type": "settings", "interval_us": INTERVAL_US, "timeout_us": TIMEOUT_US}).to_string(),
@@ -31,7 +31,7 @@ pub fn lines(run: &Run) -> Vec<String> {
         }
         while let Some(shot) = shots.next_if(|shot| shot.round == round) {
             // A name that resolves is part of the probe that follows it.
-            if shot.path.way == Way::Dns && shot.failure.is_none() {
+            if shot.path.way == ProbeApproach::Dns && shot.failure.is_none() {
                 continue;
             }
             if let Some(recorded) = recorded(world, shot, seq) {
@@ -48,18 +48,18 @@ pub fn lines(run: &Run) -> Vec<String> {
     lines
 }
 
-fn vantages(world: &World) -> Vec<String> {
-    let inside = world.clients().map(Client::Node);
+fn vantages(world: &SimulatedCluster) -> Vec<String> {
+    let inside = world.clients().map(ProbeClient::Node);
     inside
-        .chain((0..world.outside).map(Client::Outside))
+        .chain((0..world.outside).map(ProbeClient::Outside))
         .map(|client| vantage(world, client))
         .collect()
 }
 
-fn vantage(world: &World, client: Client) -> String {
+fn vantage(world: &SimulatedCluster, client: ProbeClient) -> String {
     match client {
-        Client::Node(node) => format!("{}/pod", world.node_name(node)),
-        Client::Outside(n) => format!("internet:site-{n}"),
+        ProbeClient::Node(node) => format!("{}/pod", world.node_name(node)),
+        ProbeClient::Outside(n) => format!("internet:site-{n}"),
     }
 }
 
@@ -75,15 +75,18 @@ fn front_ip(front: usize) -> String {
     format!("203.0.113.{}", 10 + front)
 }
 
-fn target_id(world: &World, front: usize, host: usize) -> String {
+fn target_id(world: &SimulatedCluster, front: usize, host: usize) -> String {
     format!("http://{}/", world.names[world.host_name(front, host)])
 }
 
 /// The subject of the verdict that a fault deserves; absent where it concerns no front or more than one subject could
 /// be meant.
 #[must_use]
-pub fn subject(run: &Run, fault: &Fault) -> Option<Value> {
-    if run.form == Form::Stream || !fault.region.kind().is_local() || fault.region.kind() == Kind::Backend {
+pub fn subject(run: &SimulatedTrial, fault: &DrawnFault) -> Option<Value> {
+    if run.form == OutputForm::Stream
+        || !fault.region.kind().is_local()
+        || fault.region.kind() == RegionShape::Backend
+    {
         return None;
     }
     let front = fault.scope.front;
@@ -96,10 +99,10 @@ pub fn subject(run: &Run, fault: &Fault) -> Option<Value> {
     }
 }
 
-fn topology(world: &World, epoch: usize, at_us: i64) -> String {
+fn topology(world: &SimulatedCluster, epoch: usize, at_us: i64) -> String {
     let nodes: Vec<Value> = (0..world.zones.len())
         .map(|node| {
-            let mut value = json!({"name": world.node_name(node), "zone": World::zone_name(world.zones[node]),
+            let mut value = json!({"name": world.node_name(node), "zone": SimulatedCluster::zone_name(world.zones[node]),
                 "addresses": [format!("192.0.2.{}", node + 1)]});
             if world.probers[node] {
                 value["prober"] =
@@ -142,7 +145,7 @@ fn topology(world: &World, epoch: usize, at_us: i64) -> String {
         world.facts.proxy_mode
     };
     let outside: Vec<String> = (0..world.outside)
-        .map(|n| vantage(world, Client::Outside(n)))
+        .map(|n| vantage(world, ProbeClient::Outside(n)))
         .collect();
     json!({"type": "topology_spec", "t_us": at_us,
         "spec": {"proxyMode": proxy_mode, "nodes": nodes, "services": services, "ingresses": ingresses,
@@ -150,38 +153,40 @@ fn topology(world: &World, epoch: usize, at_us: i64) -> String {
     .to_string()
 }
 
-fn pod_ip(world: &World, pod: usize) -> String {
+fn pod_ip(world: &SimulatedCluster, pod: usize) -> String {
     format!("10.244.{}.{}", world.pods[pod].node, 10 + pod)
 }
 
 /// An observation in the model's own type, so that a change of the wire format shows here first.
-fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
+fn recorded(world: &SimulatedCluster, shot: &SimulatedProbe, seq: u64) -> Option<Recorded> {
     let path = &shot.path;
-    let known = path.way == Way::Direct || (world.identifies && shot.failure.is_none());
+    let known = path.way == ProbeApproach::Direct || (world.identifies && shot.failure.is_none());
     // A name that does not resolve ends the user's probe.
     let channel = match path.way {
-        Way::Dns | Way::Vip => Channel::Vip,
-        Way::Direct => Channel::Direct,
-        Way::Mesh => Channel::Mesh,
-        Way::Proxied => Channel::Proxied,
+        ProbeApproach::Dns | ProbeApproach::Vip => Channel::Vip,
+        ProbeApproach::Direct => Channel::Direct,
+        ProbeApproach::Mesh => Channel::Mesh,
+        ProbeApproach::Proxied => Channel::Proxied,
     };
     let front_host = path
         .front
         .or_else(|| path.name.map(|name| (name / world.hosts, name % world.hosts)));
     let target = match (path.way, front_host, path.node) {
-        (Way::Mesh, _, Some(peer)) => format!("echo://{}", world.node_name(peer)),
+        (ProbeApproach::Mesh, _, Some(peer)) => format!("echo://{}", world.node_name(peer)),
         (_, Some((front, host)), _) => target_id(world, front, host),
         _ => return None,
     };
     let front = match (path.way, path.front, path.pod, path.node) {
-        (Way::Vip | Way::Proxied, Some((front, _)), _, _) => Some(format!("{}:80", front_ip(front))),
-        (Way::Direct, _, Some(pod), _) => Some(format!("{}:8080", pod_ip(world, pod))),
-        (Way::Mesh, _, _, Some(node)) => Some(format!("10.244.{node}.5:9095")),
+        (ProbeApproach::Vip | ProbeApproach::Proxied, Some((front, _)), _, _) => {
+            Some(format!("{}:80", front_ip(front)))
+        }
+        (ProbeApproach::Direct, _, Some(pod), _) => Some(format!("{}:8080", pod_ip(world, pod))),
+        (ProbeApproach::Mesh, _, _, Some(node)) => Some(format!("10.244.{node}.5:9095")),
         _ => None,
     };
-    let resolved = matches!(path.way, Way::Vip | Way::Proxied);
+    let resolved = matches!(path.way, ProbeApproach::Vip | ProbeApproach::Proxied);
     let micros = |us: u64| Some(Micros(us));
-    let user_name = path.way == Way::Dns;
+    let user_name = path.way == ProbeApproach::Dns;
     Some(Recorded {
         vantage: vantage(world, path.client).parse::<Vantage>().ok()?,
         incarnation: Incarnation::new(format!(
@@ -202,7 +207,7 @@ fn recorded(world: &World, shot: &Shot, seq: u64) -> Option<Recorded> {
                 .and_then(|pod| world.pods[pod].name.parse().ok()),
             dst_node: path
                 .node
-                .filter(|_| matches!(path.way, Way::Mesh | Way::Direct))
+                .filter(|_| matches!(path.way, ProbeApproach::Mesh | ProbeApproach::Direct))
                 .and_then(|node| world.node_name(node).parse().ok()),
             outcome: shot.failure.map_or(Outcome::Ok { status: Some(200) }, |failure| {
                 failure.outcome(path.way)

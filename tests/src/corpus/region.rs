@@ -3,11 +3,11 @@
 //! Written down a second time on purpose, from the catalogue and not from the engine's own table: a mistake in one of
 //! the two then shows as a disagreement. What is shared are the names that a verdict prints.
 
-use super::world::World;
+use super::world::SimulatedCluster;
 
-/// Index of a node of a [`World`].
+/// Index of a node of a [`SimulatedCluster`].
 pub type NodeIx = usize;
-/// Index of a pod of a [`World`].
+/// Index of a pod of a [`SimulatedCluster`].
 pub type PodIx = usize;
 
 /// A set of paths that one fault breaks.
@@ -58,7 +58,7 @@ pub enum Region {
 /// A region without its members: what a set of trials lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the same words as in `Region`")]
-pub enum Kind {
+pub enum RegionShape {
     Target,
     Vip,
     Backend,
@@ -83,7 +83,7 @@ pub enum Kind {
 
 /// How a probe approached its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum ProbeApproach {
     /// A name was asked for.
     Dns,
     /// As a user would.
@@ -96,7 +96,7 @@ pub enum Way {
     Proxied,
 }
 
-impl Way {
+impl ProbeApproach {
     /// The word on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -112,7 +112,7 @@ impl Way {
 
 /// Where a probe starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Client {
+pub enum ProbeClient {
     /// On a node.
     Node(NodeIx),
     /// Outside the cluster.
@@ -121,11 +121,11 @@ pub enum Client {
 
 /// Where a probe really went. The generator knows also what an observer does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Path {
+pub struct TruePath {
     /// How.
-    pub way: Way,
+    pub way: ProbeApproach,
     /// From where.
-    pub client: Client,
+    pub client: ProbeClient,
     /// Through which front, and for which of its hosts.
     pub front: Option<(usize, usize)>,
     /// To which endpoint.
@@ -150,7 +150,7 @@ pub struct Scope {
 impl Region {
     /// Whether the region breaks a path. `scope` says at which front, for regions that belong to one.
     #[must_use]
-    pub fn breaks(self, path: &Path, scope: Scope, world: &World) -> bool {
+    pub fn breaks(self, path: &TruePath, scope: Scope, world: &SimulatedCluster) -> bool {
         if self.kind().is_local() {
             let here = path
                 .front
@@ -159,12 +159,12 @@ impl Region {
                 return false;
             }
         }
-        let user = matches!(path.way, Way::Vip | Way::Proxied);
-        let service = user || path.way == Way::Direct;
-        let net = service || path.way == Way::Mesh;
+        let user = matches!(path.way, ProbeApproach::Vip | ProbeApproach::Proxied);
+        let service = user || path.way == ProbeApproach::Direct;
+        let net = service || path.way == ProbeApproach::Mesh;
         let from = match path.client {
-            Client::Node(node) => Some(node),
-            Client::Outside(_) => None,
+            ProbeClient::Node(node) => Some(node),
+            ProbeClient::Outside(_) => None,
         };
         let inside = from.is_some();
         // A path that arrives nowhere (nobody to be sent to) is neither within a node nor between two.
@@ -190,44 +190,44 @@ impl Region {
                 net && from.is_some_and(|node| world.zones[node] == a)
                     && path.node.is_some_and(|node| world.zones[node] == b)
             }
-            Self::ProtoVip => path.way == Way::Vip && inside,
-            Self::DnsClient(node) => path.way == Way::Dns && from == Some(node),
-            Self::DnsAll => path.way == Way::Dns,
-            Self::DnsName(name) => path.way == Way::Dns && path.name == Some(name),
+            Self::ProtoVip => path.way == ProbeApproach::Vip && inside,
+            Self::DnsClient(node) => path.way == ProbeApproach::Dns && from == Some(node),
+            Self::DnsAll => path.way == ProbeApproach::Dns,
+            Self::DnsName(name) => path.way == ProbeApproach::Dns && path.name == Some(name),
             Self::OutsideAll => user && !inside,
         }
     }
 
     /// The region without its members.
     #[must_use]
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> RegionShape {
         match self {
-            Self::Target => Kind::Target,
-            Self::Vip => Kind::Vip,
-            Self::Backend(_) => Kind::Backend,
-            Self::Bnode(_) => Kind::Bnode,
-            Self::BnodeRemote(_) => Kind::BnodeRemote,
-            Self::Client(_) => Kind::Client,
-            Self::ClientVip(_) => Kind::ClientVip,
-            Self::Pair(..) => Kind::Pair,
-            Self::NoLocal => Kind::NoLocal,
-            Self::Cross => Kind::Cross,
-            Self::Same => Kind::Same,
-            Self::SameVip => Kind::SameVip,
-            Self::SelfPod => Kind::SelfPod,
-            Self::SelfVip => Kind::SelfVip,
-            Self::Zone(..) => Kind::Zone,
-            Self::ProtoVip => Kind::ProtoVip,
-            Self::DnsClient(_) => Kind::DnsClient,
-            Self::DnsAll => Kind::DnsAll,
-            Self::DnsName(_) => Kind::DnsName,
-            Self::OutsideAll => Kind::OutsideAll,
+            Self::Target => RegionShape::Target,
+            Self::Vip => RegionShape::Vip,
+            Self::Backend(_) => RegionShape::Backend,
+            Self::Bnode(_) => RegionShape::Bnode,
+            Self::BnodeRemote(_) => RegionShape::BnodeRemote,
+            Self::Client(_) => RegionShape::Client,
+            Self::ClientVip(_) => RegionShape::ClientVip,
+            Self::Pair(..) => RegionShape::Pair,
+            Self::NoLocal => RegionShape::NoLocal,
+            Self::Cross => RegionShape::Cross,
+            Self::Same => RegionShape::Same,
+            Self::SameVip => RegionShape::SameVip,
+            Self::SelfPod => RegionShape::SelfPod,
+            Self::SelfVip => RegionShape::SelfVip,
+            Self::Zone(..) => RegionShape::Zone,
+            Self::ProtoVip => RegionShape::ProtoVip,
+            Self::DnsClient(_) => RegionShape::DnsClient,
+            Self::DnsAll => RegionShape::DnsAll,
+            Self::DnsName(_) => RegionShape::DnsName,
+            Self::OutsideAll => RegionShape::OutsideAll,
         }
     }
 
     /// Names of the members, as a verdict prints them.
     #[must_use]
-    pub fn members(self, world: &World) -> Vec<String> {
+    pub fn members(self, world: &SimulatedCluster) -> Vec<String> {
         match self {
             Self::Backend(pod) => vec![world.pods[pod].name.clone()],
             Self::Bnode(n)
@@ -238,7 +238,7 @@ impl Region {
                 vec![world.node_name(n)]
             }
             Self::Pair(c, n) => vec![world.node_name(c), world.node_name(n)],
-            Self::Zone(a, b) => vec![World::zone_name(a), World::zone_name(b)],
+            Self::Zone(a, b) => vec![SimulatedCluster::zone_name(a), SimulatedCluster::zone_name(b)],
             Self::DnsName(name) => vec![world.names[name].clone()],
             _ => Vec::new(),
         }
@@ -246,10 +246,10 @@ impl Region {
 
     /// Everything that could be broken in a world, at one front.
     #[must_use]
-    pub fn all(world: &World, front: usize) -> Vec<Self> {
+    pub fn all(world: &SimulatedCluster, front: usize) -> Vec<Self> {
         let nodes = 0..world.zones.len();
         let clients: Vec<NodeIx> = world.clients().collect();
-        let zones = 0..World::ZONES;
+        let zones = 0..SimulatedCluster::ZONES;
         let mut all = vec![
             Self::Target,
             Self::Vip,
@@ -289,7 +289,7 @@ impl Region {
     }
 }
 
-impl Kind {
+impl RegionShape {
     /// The word a verdict prints.
     #[must_use]
     pub const fn word(self) -> &'static str {

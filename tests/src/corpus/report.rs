@@ -9,8 +9,8 @@ use super::{
     answered,
     ask::{Reader, read},
     score::{self, TrialScore},
-    sets::{Form, Set},
-    tally::{Row, Share, Tally, bins, quantile},
+    sets::{OutputForm, TrialSet},
+    tally::{CountedShare, Row, SetTally, bins, quantile},
     trial,
     truth::TrialTruth,
 };
@@ -20,20 +20,20 @@ pub type Engine<'a> = &'a (dyn Fn() -> Box<dyn Reader> + Sync);
 
 /// A set that was run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Done {
+pub struct FinishedSet {
     /// The set.
-    pub set: Set,
+    pub set: TrialSet,
     /// Trials, in order.
     pub trials: Vec<(TrialTruth, TrialScore)>,
     /// All of them added up.
-    pub tally: Tally,
+    pub tally: SetTally,
 }
 
 /// Runs a set on two threads.
 ///
 /// # Errors
 /// Where the engine's output cannot be read; the first such trial is named.
-pub fn run(set: &Set, seed: u64, trials: usize, engine: Engine) -> anyhow::Result<Done> {
+pub fn run(set: &TrialSet, seed: u64, trials: usize, engine: Engine) -> anyhow::Result<FinishedSet> {
     let next = AtomicUsize::new(0);
     let work = || -> anyhow::Result<Vec<(TrialTruth, TrialScore)>> {
         let mut done = Vec::new();
@@ -53,8 +53,8 @@ pub fn run(set: &Set, seed: u64, trials: usize, engine: Engine) -> anyhow::Resul
                 .map_err(|e| anyhow::anyhow!("reading the verdicts of {} trial {number}: {e}", set.name))?;
             // Records of a mesh carry no trial number.
             let said = match set.form {
-                Form::Stream => verdicts.get(&number).cloned(),
-                Form::Mesh { .. } => verdicts.into_values().next(),
+                OutputForm::Stream => verdicts.get(&number).cloned(),
+                OutputForm::Mesh { .. } => verdicts.into_values().next(),
             };
             let score = score::score(&truth, &said.unwrap_or_default());
             done.push((truth, score));
@@ -70,18 +70,18 @@ pub fn run(set: &Set, seed: u64, trials: usize, engine: Engine) -> anyhow::Resul
         anyhow::Ok(all)
     })?;
     all.sort_by_key(|(truth, _)| truth.trial);
-    let mut tally = Tally::default();
+    let mut tally = SetTally::default();
     for (_, score) in &all {
         tally.add(score);
     }
-    Ok(Done {
+    Ok(FinishedSet {
         set: *set,
         trials: all,
         tally,
     })
 }
 
-fn percent(share: Share) -> String {
+fn percent(share: CountedShare) -> String {
     share
         .get()
         .map_or_else(|| "–".to_owned(), |value| format!("{:.1} %", 100.0 * value))
@@ -100,7 +100,7 @@ fn median_p90(values: &[f64]) -> String {
 
 /// One line a set.
 #[must_use]
-pub fn overview(done: &[Done]) -> String {
+pub fn overview(done: &[FinishedSet]) -> String {
     let mut text = String::from(
         "| set | trials | faults (not observable) | named | silent in spite of ample evidence | right class | exact | \
          found | top-1 | class too wide | wrong second verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
@@ -131,7 +131,7 @@ pub fn overview(done: &[Done]) -> String {
 
 /// Verdicts where nothing was wrong.
 #[must_use]
-pub fn false_alarms(done: &[Done]) -> String {
+pub fn false_alarms(done: &[FinishedSet]) -> String {
     let mut text =
         String::from("| set | healthy trials | probes | trials with a verdict |\n|---|--:|--:|--:|\n");
     for done in done.iter().filter(|done| done.tally.false_alarms.of > 0) {
@@ -153,7 +153,7 @@ pub fn false_alarms(done: &[Done]) -> String {
 
 /// Trials with two faults.
 #[must_use]
-pub fn two_faults(done: &[Done]) -> String {
+pub fn two_faults(done: &[FinishedSet]) -> String {
     let mut text = String::from(
         "| set | trials with two observable faults | both named | one at least |\n|---|--:|--:|--:|\n",
     );
@@ -173,7 +173,7 @@ pub fn two_faults(done: &[Done]) -> String {
 
 /// What happens after a fault is over.
 #[must_use]
-pub fn recovery(done: &[Done]) -> String {
+pub fn recovery(done: &[FinishedSet]) -> String {
     let mut text = String::from(
         "| set | findings whose fault ended | closed after it | closed before it | seconds to close: median / p90 |\n\
          |---|--:|--:|--:|--:|\n",
@@ -195,7 +195,7 @@ pub fn recovery(done: &[Done]) -> String {
 
 /// One line a cause, for the sets that name many.
 #[must_use]
-pub fn causes(done: &[Done]) -> String {
+pub fn causes(done: &[FinishedSet]) -> String {
     let mut text = String::new();
     for done in done.iter().filter(|done| !done.set.is_healthy()) {
         let _ = writeln!(text, "### {}\n\n{}.\n", done.set.name, sentence(done.set.about));
@@ -234,7 +234,7 @@ fn cause_row(row: &Row) -> String {
 
 /// The bins behind the reliability diagram.
 #[must_use]
-pub fn reliability(done: &[Done]) -> String {
+pub fn reliability(done: &[FinishedSet]) -> String {
     let findings: Vec<(f64, bool)> = done
         .iter()
         .flat_map(|done| done.tally.confidence.clone())
@@ -271,7 +271,7 @@ fn upper(i: usize) -> String {
 
 /// The sets themselves.
 #[must_use]
-pub fn sets(done: &[Done]) -> String {
+pub fn sets(done: &[FinishedSet]) -> String {
     let mut text = String::from("| set | trials | what it is |\n|---|--:|---|\n");
     for done in done {
         let _ = writeln!(
@@ -287,7 +287,7 @@ pub fn sets(done: &[Done]) -> String {
 
 /// Faults that were missed or named wrong and findings that belong to none, one line each: where to improve.
 #[must_use]
-pub fn misses(done: &[Done], seed: u64) -> String {
+pub fn misses(done: &[FinishedSet], seed: u64) -> String {
     let mut text = String::new();
     for done in done {
         for (truth, score) in &done.trials {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::truth::{FaultTruth, Named, TrialTruth};
+use super::truth::{FaultTruth, NamedRegion, TrialTruth};
 
 /// A verdict as printed; other fields are not judged.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -23,7 +23,7 @@ pub struct VerdictLine {
     pub probability: f64,
     /// All regions that the engine could not separate.
     #[serde(default)]
-    pub class: Vec<Named>,
+    pub class: Vec<NamedRegion>,
     /// When it was over.
     #[serde(default)]
     pub closed_t: Option<f64>,
@@ -37,7 +37,7 @@ pub struct VerdictLine {
 
 /// What the engine leant to at the end of a trial, where it had too little evidence for a verdict.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Leaning {
+pub struct TrialLeaning {
     /// The likeliest region.
     pub region: String,
     /// Its members.
@@ -45,24 +45,24 @@ pub struct Leaning {
     pub members: Vec<String>,
     /// All regions that the engine could not separate from it.
     #[serde(default)]
-    pub class: Vec<Named>,
+    pub class: Vec<NamedRegion>,
 }
 
 #[derive(Debug, Deserialize)]
-struct End {
+struct FindingEnd {
     #[serde(default)]
     trial: usize,
     #[serde(default)]
-    likeliest: Vec<Leaning>,
+    likeliest: Vec<TrialLeaning>,
 }
 
 /// Everything said of one trial.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Said {
+pub struct TrialOutput {
     /// Verdicts, oldest first.
     pub verdicts: Vec<VerdictLine>,
     /// What is likeliest of what got no verdict.
-    pub likeliest: Vec<Leaning>,
+    pub likeliest: Vec<TrialLeaning>,
 }
 
 /// What was said of each trial in a JSON stream. Lines of other types are skipped.
@@ -71,15 +71,15 @@ pub struct Said {
 /// Where a line is no JSON or a verdict lacks a field: the engine's output is at fault, not the truth.
 pub fn read<'a>(
     lines: impl IntoIterator<Item = &'a str>,
-) -> Result<BTreeMap<usize, Said>, serde_json::Error> {
-    let mut found: BTreeMap<usize, Said> = BTreeMap::new();
+) -> Result<BTreeMap<usize, TrialOutput>, serde_json::Error> {
+    let mut found: BTreeMap<usize, TrialOutput> = BTreeMap::new();
     for line in lines.into_iter().filter(|line| !line.trim().is_empty()) {
         let value: serde_json::Value = serde_json::from_str(line)?;
         if value["type"] == "verdict" {
             let verdict: VerdictLine = serde_json::from_value(value)?;
             found.entry(verdict.trial).or_default().verdicts.push(verdict);
         } else if value["type"] == "trial" {
-            let end: End = serde_json::from_value(value)?;
+            let end: FindingEnd = serde_json::from_value(value)?;
             found
                 .entry(end.trial)
                 .or_default()
@@ -102,7 +102,7 @@ pub struct FaultScore {
     /// Regions that no observer could tell from it, itself included.
     pub equivalent: usize,
     /// The finding that was given for it.
-    pub naming: Option<Naming>,
+    pub naming: Option<NamedFault>,
     /// No finding was given for it, but it was in the class that the engine thought likeliest at the end.
     pub leant_to: bool,
     /// Seconds from its start to the first verdict whose class holds it.
@@ -110,12 +110,12 @@ pub struct FaultScore {
     /// The same in rounds.
     pub after_rounds: Option<f64>,
     /// Seconds from its end to the closing of its finding; absent where it did not end or was not named.
-    pub closing: Option<Closing>,
+    pub closing: Option<FindingClosure>,
 }
 
 /// What became of a finding after its fault was over.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Closing {
+pub enum FindingClosure {
     /// Closed so many seconds after the end.
     After(f64),
     /// Closed though the fault was still there.
@@ -126,9 +126,9 @@ pub enum Closing {
 
 /// The finding given for a fault.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Naming {
+pub struct NamedFault {
     /// The region as named.
-    pub said: Named,
+    pub said: NamedRegion,
     /// Region and members are the injected ones.
     pub exact: bool,
     /// The class holds the injected one.
@@ -174,11 +174,11 @@ impl TrialScore {
 
 /// The lines of one finding, oldest first.
 #[derive(Debug)]
-struct Track<'a> {
+struct FindingTrack<'a> {
     lines: Vec<&'a VerdictLine>,
 }
 
-impl<'a> Track<'a> {
+impl<'a> FindingTrack<'a> {
     /// The last state that was told before a time, and the first where all came later.
     fn state(&self, until: f64) -> &'a VerdictLine {
         let told = self
@@ -194,18 +194,18 @@ impl<'a> Track<'a> {
     }
 }
 
-fn named(fault: &FaultTruth) -> Named {
+fn named(fault: &FaultTruth) -> NamedRegion {
     (fault.cause.clone(), fault.members.clone())
 }
 
-fn holds(line: &VerdictLine, region: &Named) -> bool {
+fn holds(line: &VerdictLine, region: &NamedRegion) -> bool {
     line.class.contains(region) || (line.region == region.0 && line.members == region.1)
 }
 
-fn tracks(lines: &[VerdictLine]) -> Vec<Track<'_>> {
-    let mut tracks: Vec<Track> = Vec::new();
+fn tracks(lines: &[VerdictLine]) -> Vec<FindingTrack<'_>> {
+    let mut tracks: Vec<FindingTrack> = Vec::new();
     for line in lines {
-        let same = |track: &&mut Track| {
+        let same = |track: &&mut FindingTrack| {
             let last = track.lines[track.lines.len() - 1];
             match (&last.id, &line.id) {
                 (Some(a), Some(b)) => a == b,
@@ -218,7 +218,7 @@ fn tracks(lines: &[VerdictLine]) -> Vec<Track<'_>> {
         };
         match tracks.iter_mut().find(same) {
             Some(track) => track.lines.push(line),
-            None => tracks.push(Track { lines: vec![line] }),
+            None => tracks.push(FindingTrack { lines: vec![line] }),
         }
     }
     tracks
@@ -227,7 +227,7 @@ fn tracks(lines: &[VerdictLine]) -> Vec<Track<'_>> {
 /// Judges the verdicts of one trial. What counts is how a finding stood when its fault ended (or the recording did),
 /// two rounds of grace included.
 #[must_use]
-pub fn score(truth: &TrialTruth, said: &Said) -> TrialScore {
+pub fn score(truth: &TrialTruth, said: &TrialOutput) -> TrialScore {
     let lines = &said.verdicts[..];
     let mut left = tracks(lines);
     let ends: Vec<f64> = truth
@@ -256,7 +256,7 @@ pub fn score(truth: &TrialTruth, said: &Said) -> TrialScore {
         })
         .collect();
     // First the findings that are right, then what is left for what is left: the newest one.
-    let mut given: Vec<Option<Track>> = truth
+    let mut given: Vec<Option<FindingTrack>> = truth
         .faults
         .iter()
         .zip(&ends)
@@ -311,8 +311,8 @@ fn of_fault(
     truth: &TrialTruth,
     fault: &FaultTruth,
     end: f64,
-    track: Option<&Track>,
-    said: &Said,
+    track: Option<&FindingTrack>,
+    said: &TrialOutput,
 ) -> FaultScore {
     let region = named(fault);
     let first = said.verdicts.iter().find(|line| {
@@ -320,7 +320,7 @@ fn of_fault(
     });
     let naming = track.map(|track| {
         let state = track.state(end);
-        Naming {
+        NamedFault {
             said: (state.region.clone(), state.members.clone()),
             exact: (&state.region, &state.members) == (&region.0, &region.1),
             class_right: holds(state, &region),
@@ -337,9 +337,9 @@ fn of_fault(
     let closing = track.and_then(|track| {
         let over = fault.end_s?;
         Some(match track.closed() {
-            Some(closed) if closed < over => Closing::TooEarly,
-            Some(closed) => Closing::After(closed - over),
-            None => Closing::Never,
+            Some(closed) if closed < over => FindingClosure::TooEarly,
+            Some(closed) => FindingClosure::After(closed - over),
+            None => FindingClosure::Never,
         })
     });
     FaultScore {

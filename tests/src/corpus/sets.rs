@@ -1,10 +1,10 @@
 //! The named sets of trials, as data: what is drawn, from where, how often.
 
-use super::region::Kind;
+use super::region::RegionShape;
 
 /// How endpoints are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layout {
+pub enum EndpointLayout {
     /// On as many different nodes as there are.
     Spread,
     /// On random nodes; several may share one.
@@ -26,7 +26,7 @@ pub enum ChannelDraw {
 
 /// How hard a fault strikes: the share of probes in its region that fail.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Hardness {
+pub enum FaultSeverity {
     /// Always this.
     Fixed(f64),
     /// Uniform between the two.
@@ -44,7 +44,7 @@ pub enum FaultCount {
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum OutputForm {
     /// The recorded stream of one target.
     Stream,
     /// The product's own records: many fronts and hosts, vantages outside.
@@ -62,7 +62,7 @@ pub enum Form {
 
 /// When endpoints move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Churn {
+pub enum EndpointChurn {
     /// Never.
     Never,
     /// An endpoint moves; a fault, if the trial has one, starts with the move.
@@ -71,7 +71,7 @@ pub enum Churn {
 
 /// One named set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Set {
+pub struct TrialSet {
     /// Its name.
     pub name: &'static str,
     /// What it shows.
@@ -83,7 +83,7 @@ pub struct Set {
     /// Endpoints of each front, from and to.
     pub backends: (usize, usize),
     /// Layouts to draw from.
-    pub layouts: &'static [Layout],
+    pub layouts: &'static [EndpointLayout],
     /// Channels.
     pub channels: ChannelDraw,
     /// Probability that answers say who gave them.
@@ -91,7 +91,7 @@ pub struct Set {
     /// Probability that a node has no prober.
     pub missing_probers: f64,
     /// Hardness of a fault.
-    pub theta1: Hardness,
+    pub theta1: FaultSeverity,
     /// Background failure probabilities to draw from.
     pub theta0: &'static [f64],
     /// Probabilities of a stalled client-round to draw from; a stalled probe fails with probability .7.
@@ -105,74 +105,74 @@ pub struct Set {
     /// Number of faults.
     pub faults: FaultCount,
     /// Causes, used in turn.
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [RegionShape],
     /// Probability that the configuration speaks against the fault.
     pub contradiction: f64,
     /// Endpoints that move.
-    pub churn: Churn,
+    pub churn: EndpointChurn,
     /// What is written.
-    pub form: Form,
+    pub form: OutputForm,
     /// What the engine asks for is answered, in a closed loop with it. Only for streams.
     pub asking: bool,
 }
 
 /// The causes of the simulations that the design rests on.
-pub const CLASSIC: &[Kind] = &[
-    Kind::Target,
-    Kind::Vip,
-    Kind::Backend,
-    Kind::Bnode,
-    Kind::Client,
-    Kind::ClientVip,
-    Kind::Pair,
-    Kind::NoLocal,
-    Kind::Cross,
-    Kind::Same,
-    Kind::SameVip,
+pub const CLASSIC: &[RegionShape] = &[
+    RegionShape::Target,
+    RegionShape::Vip,
+    RegionShape::Backend,
+    RegionShape::Bnode,
+    RegionShape::Client,
+    RegionShape::ClientVip,
+    RegionShape::Pair,
+    RegionShape::NoLocal,
+    RegionShape::Cross,
+    RegionShape::Same,
+    RegionShape::SameVip,
 ];
 
 /// Everything the stream of one target can express. `self` needs the prober's own Service: set `self-echo`.
-pub const ALL: &[Kind] = &[
-    Kind::Target,
-    Kind::Vip,
-    Kind::Backend,
-    Kind::Bnode,
-    Kind::BnodeRemote,
-    Kind::Client,
-    Kind::ClientVip,
-    Kind::Pair,
-    Kind::NoLocal,
-    Kind::Cross,
-    Kind::Same,
-    Kind::SameVip,
-    Kind::Zone,
-    Kind::ProtoVip,
-    Kind::DnsClient,
-    Kind::DnsAll,
-    Kind::DnsName,
+pub const ALL: &[RegionShape] = &[
+    RegionShape::Target,
+    RegionShape::Vip,
+    RegionShape::Backend,
+    RegionShape::Bnode,
+    RegionShape::BnodeRemote,
+    RegionShape::Client,
+    RegionShape::ClientVip,
+    RegionShape::Pair,
+    RegionShape::NoLocal,
+    RegionShape::Cross,
+    RegionShape::Same,
+    RegionShape::SameVip,
+    RegionShape::Zone,
+    RegionShape::ProtoVip,
+    RegionShape::DnsClient,
+    RegionShape::DnsAll,
+    RegionShape::DnsName,
 ];
 
 /// Causes that strike a balancer with many hosts.
-const FRONT: &[Kind] = &[
-    Kind::Vip,
-    Kind::NoLocal,
-    Kind::Backend,
-    Kind::ClientVip,
-    Kind::SameVip,
-    Kind::Target,
+const FRONT: &[RegionShape] = &[
+    RegionShape::Vip,
+    RegionShape::NoLocal,
+    RegionShape::Backend,
+    RegionShape::ClientVip,
+    RegionShape::SameVip,
+    RegionShape::Target,
 ];
 
-const BASE: Set = Set {
+const BASE: TrialSet = TrialSet {
     name: "",
     about: "",
     trials: 330,
     nodes: (12, 12),
     backends: (3, 3),
-    layouts: &[Layout::Random],
+    layouts: &[EndpointLayout::Random],
     channels: ChannelDraw::All,
     identifies: 1.0,
     missing_probers: 0.0,
-    theta1: Hardness::Fixed(0.98),
+    theta1: FaultSeverity::Fixed(0.98),
     theta0: &[0.002],
     stalls: &[0.0],
     lead_in: (0, 3),
@@ -181,26 +181,26 @@ const BASE: Set = Set {
     faults: FaultCount::Exactly(1),
     kinds: CLASSIC,
     contradiction: 0.0,
-    churn: Churn::Never,
-    form: Form::Stream,
+    churn: EndpointChurn::Never,
+    form: OutputForm::Stream,
     asking: false,
 };
 
 /// All sets of the report, in its order.
-pub const SETS: &[Set] = &[
-    Set {
+pub const SETS: &[TrialSet] = &[
+    TrialSet {
         name: "hard-12",
         about: "12 nodes, 3 endpoints, nearly every probe of the region fails, 6 rounds",
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "soft-12",
         about: "the same with 30 % loss, 24 rounds",
-        theta1: Hardness::Fixed(0.3),
+        theta1: FaultSeverity::Fixed(0.3),
         rounds: 24,
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "wide-30",
         about: "30 nodes, 4 endpoints, hard, 6 rounds",
         trials: 220,
@@ -208,13 +208,13 @@ pub const SETS: &[Set] = &[
         backends: (4, 4),
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "vip-only",
         about: "as hard-12, but only the virtual address is probed: most causes cannot be told apart",
         channels: ChannelDraw::VipOnly,
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "recovery-12",
         about: "as hard-12, the fault ends after 8 rounds and 40 good rounds follow",
         trials: 110,
@@ -222,7 +222,7 @@ pub const SETS: &[Set] = &[
         recovery: (1.0, 40),
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "healthy-quiet",
         about: "nothing is wrong, background failures .02 % to .2 %, 48 rounds",
         trials: 200,
@@ -231,7 +231,7 @@ pub const SETS: &[Set] = &[
         faults: FaultCount::Exactly(0),
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "healthy-noisy",
         about: "nothing is wrong, background failures 1 % and 3 %, 48 rounds",
         trials: 200,
@@ -240,7 +240,7 @@ pub const SETS: &[Set] = &[
         faults: FaultCount::Exactly(0),
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "healthy-stalls",
         about: "nothing is wrong, 2 % of client-rounds stall, 48 rounds",
         trials: 200,
@@ -249,7 +249,7 @@ pub const SETS: &[Set] = &[
         faults: FaultCount::Exactly(0),
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "two-faults-12",
         about: "two hard faults at once, neither inside the other, 24 rounds",
         trials: 150,
@@ -257,7 +257,7 @@ pub const SETS: &[Set] = &[
         faults: FaultCount::Exactly(2),
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "wide-30-ask",
         about: "as wide-30, and what the engine asks for is answered in the next round",
         trials: 220,
@@ -266,7 +266,7 @@ pub const SETS: &[Set] = &[
         asking: true,
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "two-faults-12-ask",
         about: "as two-faults-12, and what the engine asks for is answered in the next round",
         trials: 150,
@@ -275,35 +275,39 @@ pub const SETS: &[Set] = &[
         asking: true,
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "soft-12-ask",
         about: "as soft-12, and what the engine asks for is answered in the next round",
-        theta1: Hardness::Fixed(0.3),
+        theta1: FaultSeverity::Fixed(0.3),
         rounds: 24,
         asking: true,
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "dns",
         about: "name faults, with the control name asked every second round, 12 rounds",
         trials: 120,
         nodes: (5, 12),
         rounds: 12,
-        kinds: &[Kind::DnsClient, Kind::DnsAll, Kind::DnsName],
+        kinds: &[RegionShape::DnsClient, RegionShape::DnsAll, RegionShape::DnsName],
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "mixed",
         about: "everything drawn: 3 to 40 nodes, 1 to 12 endpoints, channels and probers missing, hardness .15 to 1, \
                 stalls, background to 3 %, contradicting configuration, two faults, recovery",
         trials: 255,
         nodes: (3, 40),
         backends: (1, 12),
-        layouts: &[Layout::Spread, Layout::Random, Layout::OneNode],
+        layouts: &[
+            EndpointLayout::Spread,
+            EndpointLayout::Random,
+            EndpointLayout::OneNode,
+        ],
         channels: ChannelDraw::Drawn,
         identifies: 0.5,
         missing_probers: 0.08,
-        theta1: Hardness::Uniform(0.15, 1.0),
+        theta1: FaultSeverity::Uniform(0.15, 1.0),
         theta0: &[0.0002, 0.001, 0.005, 0.01, 0.03],
         stalls: &[0.0, 0.0, 0.02],
         lead_in: (0, 8),
@@ -314,7 +318,7 @@ pub const SETS: &[Set] = &[
         contradiction: 0.1,
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "huge",
         about: "100 to 200 nodes, 10 to 50 endpoints, hard, 8 rounds",
         trials: 11,
@@ -323,25 +327,25 @@ pub const SETS: &[Set] = &[
         rounds: 8,
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "many-hosts",
         about: "one balancer with 50 hosts, two vantages outside; records of a running mesh",
         trials: 48,
         nodes: (6, 12),
-        layouts: &[Layout::Spread],
+        layouts: &[EndpointLayout::Spread],
         identifies: 0.0,
         rounds: 8,
         kinds: &[
-            Kind::Vip,
-            Kind::NoLocal,
-            Kind::Backend,
-            Kind::ClientVip,
-            Kind::SameVip,
-            Kind::Target,
-            Kind::OutsideAll,
-            Kind::Client,
+            RegionShape::Vip,
+            RegionShape::NoLocal,
+            RegionShape::Backend,
+            RegionShape::ClientVip,
+            RegionShape::SameVip,
+            RegionShape::Target,
+            RegionShape::OutsideAll,
+            RegionShape::Client,
         ],
-        form: Form::Mesh {
+        form: OutputForm::Mesh {
             fronts: 1,
             hosts: 50,
             outside: 2,
@@ -349,16 +353,22 @@ pub const SETS: &[Set] = &[
         },
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "many-fronts",
         about: "20 balancers with 2 hosts each: one bad node, or one bad balancer",
         trials: 40,
-        layouts: &[Layout::Spread],
+        layouts: &[EndpointLayout::Spread],
         backends: (2, 2),
         identifies: 0.0,
         rounds: 8,
-        kinds: &[Kind::Client, Kind::Bnode, Kind::Pair, Kind::Vip, Kind::NoLocal],
-        form: Form::Mesh {
+        kinds: &[
+            RegionShape::Client,
+            RegionShape::Bnode,
+            RegionShape::Pair,
+            RegionShape::Vip,
+            RegionShape::NoLocal,
+        ],
+        form: OutputForm::Mesh {
             fronts: 20,
             hosts: 2,
             outside: 0,
@@ -366,20 +376,20 @@ pub const SETS: &[Set] = &[
         },
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "churn",
         about: "an endpoint moves to another node; in two of three trials a fault of the balancer starts with it",
         trials: 60,
         nodes: (5, 12),
         backends: (1, 3),
-        layouts: &[Layout::Spread],
+        layouts: &[EndpointLayout::Spread],
         identifies: 0.0,
         lead_in: (6, 12),
         rounds: 12,
         faults: FaultCount::Weighted([0.34, 0.66, 0.0]),
         kinds: FRONT,
-        churn: Churn::Moves,
-        form: Form::Mesh {
+        churn: EndpointChurn::Moves,
+        form: OutputForm::Mesh {
             fronts: 2,
             hosts: 3,
             outside: 0,
@@ -387,15 +397,15 @@ pub const SETS: &[Set] = &[
         },
         ..BASE
     },
-    Set {
+    TrialSet {
         name: "self-echo",
         about: "the target is the probers' own Service: only a client that is sent to itself fails",
         trials: 30,
         nodes: (3, 6),
         identifies: 0.0,
         rounds: 24,
-        kinds: &[Kind::SelfPod, Kind::SelfVip],
-        form: Form::Mesh {
+        kinds: &[RegionShape::SelfPod, RegionShape::SelfVip],
+        form: OutputForm::Mesh {
             fronts: 1,
             hosts: 1,
             outside: 0,
@@ -405,7 +415,7 @@ pub const SETS: &[Set] = &[
     },
 ];
 
-impl Set {
+impl TrialSet {
     /// The set of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {

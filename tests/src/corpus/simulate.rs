@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use super::{
     draw::Plan,
-    kinds::{self, Failure},
-    region::{Client, Path, Way},
+    kinds::{self, DrawnFailure},
+    region::{ProbeApproach, ProbeClient, TruePath},
     rng::Rng,
-    sets::Form,
+    sets::OutputForm,
 };
 
 /// Length of a round.
@@ -32,15 +32,15 @@ const DIRECT_HOSTS: usize = 3;
 
 /// One probe and its outcome.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shot {
+pub struct SimulatedProbe {
     /// Start, since the beginning of the trial.
     pub at_us: i64,
     /// Its round.
     pub round: usize,
     /// Where it really went.
-    pub path: Path,
+    pub path: TruePath,
     /// How it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<DrawnFailure>,
     /// How long it took.
     pub took_us: u64,
     /// The ask it answers; none for probes of the schedule.
@@ -49,13 +49,13 @@ pub struct Shot {
 
 /// A trial that was run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Run {
+pub struct SimulatedTrial {
     /// What was drawn.
     pub plan: Plan,
     /// What is written.
-    pub form: Form,
+    pub form: OutputForm,
     /// The probes, in order of their start.
-    pub shots: Vec<Shot>,
+    pub shots: Vec<SimulatedProbe>,
     /// Failures that no fault caused.
     pub background_failures: usize,
 }
@@ -69,7 +69,7 @@ struct ClientState {
 
 /// Runs a trial.
 #[must_use]
-pub fn run(plan: Plan, form: Form, rng: &mut Rng) -> Run {
+pub fn run(plan: Plan, form: OutputForm, rng: &mut Rng) -> SimulatedTrial {
     let mut simulation = Simulation::new(plan, rng);
     for round in 0..simulation.plan.rounds {
         simulation.round(round);
@@ -84,8 +84,8 @@ pub struct Simulation<'r> {
     rng: &'r mut Rng,
     /// Answers to asks draw from a stream of their own: the schedule's probes are the same with and without asking.
     asked_rng: Rng,
-    clients: Vec<(Client, ClientState)>,
-    shots: Vec<Shot>,
+    clients: Vec<(ProbeClient, ClientState)>,
+    shots: Vec<SimulatedProbe>,
     background_failures: usize,
 }
 
@@ -93,9 +93,9 @@ impl<'r> Simulation<'r> {
     /// A trial of which nothing has happened yet.
     pub fn new(plan: Plan, rng: &'r mut Rng) -> Self {
         let world = &plan.world;
-        let inside = world.clients().map(Client::Node);
+        let inside = world.clients().map(ProbeClient::Node);
         let clients = inside
-            .chain((0..world.outside).map(Client::Outside))
+            .chain((0..world.outside).map(ProbeClient::Outside))
             .map(|client| {
                 let state = ClientState {
                     phase_us: 100_000 + micros(rng, INTERVAL_US - 1_300_000),
@@ -115,8 +115,8 @@ impl<'r> Simulation<'r> {
     }
 
     /// Makes the schedule's probes of a round, in order of their start.
-    pub fn round(&mut self, round: usize) -> Vec<Shot> {
-        let mut runner = Runner {
+    pub fn round(&mut self, round: usize) -> Vec<SimulatedProbe> {
+        let mut runner = RoundRunner {
             plan: &self.plan,
             rng: self.rng,
             background_failures: 0,
@@ -133,8 +133,8 @@ impl<'r> Simulation<'r> {
 
     /// Makes asked probes in a round, behind the schedule's own of each client. Asks of somebody who is not there are
     /// left unanswered.
-    pub fn ask(&mut self, round: usize, asks: &[super::ask::Asked]) -> Vec<Shot> {
-        let mut runner = Runner {
+    pub fn ask(&mut self, round: usize, asks: &[super::ask::RequestedProbe]) -> Vec<SimulatedProbe> {
+        let mut runner = RoundRunner {
             plan: &self.plan,
             rng: &mut self.asked_rng,
             background_failures: 0,
@@ -146,23 +146,25 @@ impl<'r> Simulation<'r> {
             let begin = i64::try_from(round).unwrap_or(0) * INTERVAL_US + state.phase_us + 1_050_000;
             let before = shots
                 .iter()
-                .filter(|s: &&Shot| s.path.client == ask.client)
+                .filter(|s: &&SimulatedProbe| s.path.client == ask.client)
                 .count();
             let at_us = begin + i64::try_from(before.min(10)).unwrap_or(0) * 10_000;
             let epoch = runner.plan.world.epoch(round);
             let path = match ask.way {
-                way @ (Way::Vip | Way::Proxied) => runner.user_path(epoch, ask.client, 0, 0, way),
-                way => Path {
+                way @ (ProbeApproach::Vip | ProbeApproach::Proxied) => {
+                    runner.user_path(epoch, ask.client, 0, 0, way)
+                }
+                way => TruePath {
                     way,
                     client: ask.client,
-                    front: (way == Way::Direct).then_some((0, 0)),
+                    front: (way == ProbeApproach::Direct).then_some((0, 0)),
                     pod: ask.pod,
                     node: ask.pod.map(|pod| runner.plan.world.pods[pod].node).or(ask.peer),
                     name: ask.name,
                     no_local: false,
                 },
             };
-            let shot = Shot {
+            let shot = SimulatedProbe {
                 assignment: Some(ask.assignment.clone()),
                 ..runner.shoot(at_us, round, path, false)
             };
@@ -179,9 +181,9 @@ impl<'r> Simulation<'r> {
 
     /// The trial as it was run.
     #[must_use]
-    pub fn end(mut self, form: Form) -> Run {
+    pub fn end(mut self, form: OutputForm) -> SimulatedTrial {
         self.shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
-        Run {
+        SimulatedTrial {
             plan: self.plan,
             form,
             shots: self.shots,
@@ -195,14 +197,20 @@ fn micros(rng: &mut Rng, below: i64) -> i64 {
     i64::try_from(rng.below(below)).unwrap_or(0)
 }
 
-struct Runner<'a> {
+struct RoundRunner<'a> {
     plan: &'a Plan,
     rng: &'a mut Rng,
     background_failures: usize,
 }
 
-impl Runner<'_> {
-    fn round(&mut self, round: usize, client: Client, state: &mut ClientState, shots: &mut Vec<Shot>) {
+impl RoundRunner<'_> {
+    fn round(
+        &mut self,
+        round: usize,
+        client: ProbeClient,
+        state: &mut ClientState,
+        shots: &mut Vec<SimulatedProbe>,
+    ) {
         let world = &self.plan.world;
         let stalled = self.rng.chance(self.plan.stall);
         let start =
@@ -212,9 +220,9 @@ impl Runner<'_> {
         let in_a_round = i64::try_from(world.fronts() * per_front + 4).unwrap_or(i64::MAX);
         let mut at_us = start;
         let step = SLOT_US.min(960_000 / in_a_round);
-        let inside = matches!(client, Client::Node(_));
+        let inside = matches!(client, ProbeClient::Node(_));
         let epoch = world.epoch(round);
-        let bare = |way| Path {
+        let bare = |way| TruePath {
             way,
             client,
             front: None,
@@ -223,7 +231,7 @@ impl Runner<'_> {
             name: None,
             no_local: false,
         };
-        let mut take = |this: &mut Self, path: Path| -> bool {
+        let mut take = |this: &mut Self, path: TruePath| -> bool {
             let shot = this.shoot(at_us, round, path, stalled);
             at_us += step;
             let failed = shot.failure.is_some();
@@ -237,42 +245,42 @@ impl Runner<'_> {
                     let name = world.host_name(front, host);
                     resolved = !take(
                         self,
-                        Path {
+                        TruePath {
                             name: Some(name),
-                            ..bare(Way::Dns)
+                            ..bare(ProbeApproach::Dns)
                         },
                     );
                     // The control name, asked by itself where the target's name is.
                     if world.fronts() * world.hosts == 1 && round.is_multiple_of(2) {
                         take(
                             self,
-                            Path {
+                            TruePath {
                                 name: Some(world.control_name()),
-                                ..bare(Way::Dns)
+                                ..bare(ProbeApproach::Dns)
                             },
                         );
                     }
                 }
                 if resolved {
-                    let path = self.user_path(epoch, client, front, host, Way::Vip);
+                    let path = self.user_path(epoch, client, front, host, ProbeApproach::Vip);
                     let failed = take(self, path);
                     let in_a_row = state.in_a_row.entry((front, host)).or_default();
                     *in_a_row = if failed { *in_a_row + 1 } else { 0 };
                     if world.channels.proxied && *in_a_row >= BEFORE_PROXIED {
-                        let path = self.user_path(epoch, client, front, host, Way::Proxied);
+                        let path = self.user_path(epoch, client, front, host, ProbeApproach::Proxied);
                         take(self, path);
                     }
                 }
             }
-            if let (true, Client::Node(node)) = (world.channels.direct, client) {
+            if let (true, ProbeClient::Node(node)) = (world.channels.direct, client) {
                 let endpoints = world.endpoints(epoch, front);
                 for host in 0..world.hosts.min(DIRECT_HOSTS) {
                     let pod = endpoints[(node + round + host) % endpoints.len()];
-                    let path = Path {
+                    let path = TruePath {
                         front: Some((front, host)),
                         pod: Some(pod),
                         node: Some(world.pods[pod].node),
-                        ..bare(Way::Direct)
+                        ..bare(ProbeApproach::Direct)
                     };
                     take(self, path);
                 }
@@ -282,9 +290,9 @@ impl Runner<'_> {
             for peer in self.peers(client, round) {
                 take(
                     self,
-                    Path {
+                    TruePath {
                         node: Some(peer),
-                        ..bare(Way::Mesh)
+                        ..bare(ProbeApproach::Mesh)
                     },
                 );
             }
@@ -292,12 +300,12 @@ impl Runner<'_> {
     }
 
     /// Two other probers, rotating.
-    fn peers(&self, client: Client, round: usize) -> Vec<usize> {
+    fn peers(&self, client: ProbeClient, round: usize) -> Vec<usize> {
         let probers: Vec<usize> = self.plan.world.clients().collect();
         let others = probers.len() - 1;
         let own = probers
             .iter()
-            .position(|node| client == Client::Node(*node))
+            .position(|node| client == ProbeClient::Node(*node))
             .unwrap_or(0);
         let mut peers: Vec<usize> = (0..2)
             .map(|d| probers[(own + 1 + (2 * round + d) % others.max(1)) % probers.len()])
@@ -306,11 +314,18 @@ impl Runner<'_> {
         peers
     }
 
-    fn user_path(&mut self, epoch: usize, client: Client, front: usize, host: usize, way: Way) -> Path {
+    fn user_path(
+        &mut self,
+        epoch: usize,
+        client: ProbeClient,
+        front: usize,
+        host: usize,
+        way: ProbeApproach,
+    ) -> TruePath {
         let world = &self.plan.world;
         let eligible = world.eligible(epoch, front, client);
         let pod = *self.rng.pick(&eligible);
-        Path {
+        TruePath {
             way,
             client,
             front: Some((front, host)),
@@ -321,7 +336,7 @@ impl Runner<'_> {
         }
     }
 
-    fn shoot(&mut self, at_us: i64, round: usize, path: Path, stalled: bool) -> Shot {
+    fn shoot(&mut self, at_us: i64, round: usize, path: TruePath, stalled: bool) -> SimulatedProbe {
         let mut failure = None;
         for fault in &self.plan.faults {
             if fault.active(round) && fault.breaks(&path, &self.plan.world) && self.rng.chance(fault.theta1) {
@@ -334,11 +349,11 @@ impl Runner<'_> {
             self.background_failures += usize::from(failure.is_some());
         }
         let took_us = match failure {
-            Some(kind) if kind.waits() && path.way == Way::Dns => DNS_TIMEOUT_US,
+            Some(kind) if kind.waits() && path.way == ProbeApproach::Dns => DNS_TIMEOUT_US,
             Some(kind) if kind.waits() => TIMEOUT_US,
             _ => 200 + u64::try_from(self.rng.below(2_400) + self.rng.below(2_400)).unwrap_or(0),
         };
-        Shot {
+        SimulatedProbe {
             at_us,
             round,
             path,
@@ -348,15 +363,15 @@ impl Runner<'_> {
         }
     }
 
-    fn background(&mut self, round: usize, path: &Path, stalled: bool) -> Option<Failure> {
+    fn background(&mut self, round: usize, path: &TruePath, stalled: bool) -> Option<DrawnFailure> {
         if stalled && self.rng.chance(STALLED) {
-            return Some(Failure::Timeout);
+            return Some(DrawnFailure::Timeout);
         }
         let world = &self.plan.world;
         let moves = world.epochs.iter().skip(1).any(|epoch| epoch.from == round);
-        let user = matches!(path.way, Way::Vip) && path.front.is_some_and(|(front, _)| front == 0);
+        let user = matches!(path.way, ProbeApproach::Vip) && path.front.is_some_and(|(front, _)| front == 0);
         if moves && user && self.rng.chance(IN_FLIGHT) {
-            return Some(Failure::Refused);
+            return Some(DrawnFailure::Refused);
         }
         // A front that expects no PROXY header rejects one.
         let expects_header = self
@@ -364,8 +379,8 @@ impl Runner<'_> {
             .faults
             .iter()
             .any(|f| f.region == super::region::Region::ProtoVip && f.active(round));
-        if path.way == Way::Proxied && !expects_header {
-            return Some(Failure::Status(400));
+        if path.way == ProbeApproach::Proxied && !expects_header {
+            return Some(DrawnFailure::Status(400));
         }
         if self.rng.chance(self.plan.theta0) {
             return Some(self.rng.weighted(kinds::background(path.way)));

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{
-    region::{Client, Way},
-    simulate::{INTERVAL_US, Run, Shot, TIMEOUT_US},
-    world::World,
+    region::{ProbeApproach, ProbeClient},
+    simulate::{INTERVAL_US, SimulatedProbe, SimulatedTrial, TIMEOUT_US},
+    world::SimulatedCluster,
 };
 
 /// The run as lines, without line ends.
 #[must_use]
-pub fn lines(run: &Run, trial: usize) -> Vec<String> {
+pub fn lines(run: &SimulatedTrial, trial: usize) -> Vec<String> {
     let mut lines = vec![head(&run.plan.world, trial)];
     let mut epoch = 0;
     lines.extend(more(&run.plan.world, trial, &run.shots, &mut epoch));
@@ -20,12 +20,17 @@ pub fn lines(run: &Run, trial: usize) -> Vec<String> {
 
 /// The first line.
 #[must_use]
-pub fn head(world: &World, trial: usize) -> String {
+pub fn head(world: &SimulatedCluster, trial: usize) -> String {
     topology(world, trial, 0).to_string()
 }
 
 /// Lines of some more probes; `epoch` is that of the last topology written.
-pub fn more(world: &World, trial: usize, shots: &[Shot], epoch: &mut usize) -> Vec<String> {
+pub fn more(
+    world: &SimulatedCluster,
+    trial: usize,
+    shots: &[SimulatedProbe],
+    epoch: &mut usize,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for shot in shots {
         if world.epoch(shot.round) > *epoch {
@@ -43,10 +48,10 @@ pub fn end(trial: usize) -> String {
     json!({"type": "end", "trial": trial}).to_string()
 }
 
-fn topology(world: &World, trial: usize, epoch: usize) -> Value {
+fn topology(world: &SimulatedCluster, trial: usize, epoch: usize) -> Value {
     let nodes: Vec<Value> = (0..world.zones.len())
         .map(|node| {
-            json!({"name": world.node_name(node), "zone": World::zone_name(world.zones[node]),
+            json!({"name": world.node_name(node), "zone": SimulatedCluster::zone_name(world.zones[node]),
                 "prober": world.probers[node]})
         })
         .collect();
@@ -84,24 +89,24 @@ fn topology(world: &World, trial: usize, epoch: usize) -> Value {
     })
 }
 
-fn observation(world: &World, trial: usize, shot: &Shot) -> Value {
+fn observation(world: &SimulatedCluster, trial: usize, shot: &SimulatedProbe) -> Value {
     let path = &shot.path;
     let client = match path.client {
-        Client::Node(node) => world.node_name(node),
-        Client::Outside(n) => format!("outside-{n}"),
+        ProbeClient::Node(node) => world.node_name(node),
+        ProbeClient::Outside(n) => format!("outside-{n}"),
     };
     let target = match path.way {
-        Way::Dns => path.name.map(|name| world.names[name].clone()),
-        Way::Mesh => None,
-        Way::Vip | Way::Direct | Way::Proxied => Some(world.names[0].clone()),
+        ProbeApproach::Dns => path.name.map(|name| world.names[name].clone()),
+        ProbeApproach::Mesh => None,
+        ProbeApproach::Vip | ProbeApproach::Direct | ProbeApproach::Proxied => Some(world.names[0].clone()),
     };
-    let known = path.way == Way::Direct || (world.identifies && shot.failure.is_none());
+    let known = path.way == ProbeApproach::Direct || (world.identifies && shot.failure.is_none());
     let mut line = json!({
         "type": "obs", "trial": trial, "t": whole_millis(shot.at_us), "node": client, "channel": path.way.word(),
         "target": target,
         "backend": path.pod.filter(|_| known).map(|pod| world.pods[pod].name.clone()),
-        "dst_node": path.node.filter(|_| path.way == Way::Mesh).map(|node| world.node_name(node)),
-        "ok": shot.failure.is_none(), "kind": shot.failure.map(super::kinds::Failure::word),
+        "dst_node": path.node.filter(|_| path.way == ProbeApproach::Mesh).map(|node| world.node_name(node)),
+        "ok": shot.failure.is_none(), "kind": shot.failure.map(super::kinds::DrawnFailure::word),
         "latency_ms": f64::from(u32::try_from(shot.took_us / 10).unwrap_or(u32::MAX)) / 100.0,
     });
     if let Some(assignment) = &shot.assignment {

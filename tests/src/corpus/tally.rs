@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::score::{Closing, FaultScore, TrialScore};
+use super::score::{FaultScore, FindingClosure, TrialScore};
 
 /// A share of counted things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Share {
+pub struct CountedShare {
     /// Those that are so.
     pub hits: u32,
     /// All.
     pub of: u32,
 }
 
-impl Share {
+impl CountedShare {
     /// Counts one more.
     pub fn add(&mut self, hit: bool) {
         self.of += 1;
@@ -37,31 +37,31 @@ pub struct Row {
     /// Faults injected that somebody could have named.
     pub observable: u32,
     /// Faults injected that nobody could have named, and how many of them were named right all the same.
-    pub unobservable: Share,
+    pub unobservable: CountedShare,
     /// Any finding was given, of the observable ones.
-    pub named: Share,
+    pub named: CountedShare,
     /// Nothing was said though the evidence was ample, of the observable ones.
-    pub silent: Share,
+    pub silent: CountedShare,
     /// Region and members right, of the named ones.
-    pub exact: Share,
+    pub exact: CountedShare,
     /// Class right, of the named ones.
-    pub class_right: Share,
+    pub class_right: CountedShare,
     /// Class right, of the observable ones.
-    pub recalled: Share,
+    pub recalled: CountedShare,
     /// Class right, or in the likeliest class where nothing was named, of the observable ones.
-    pub top: Share,
+    pub top: CountedShare,
     /// The class held something that could have been told apart, of those with the right class.
-    pub over_wide: Share,
+    pub over_wide: CountedShare,
     /// About another front or target, of those with the right class.
-    pub wrong_subject: Share,
+    pub wrong_subject: CountedShare,
     /// Seconds from start to the first right verdict.
     pub seconds: Vec<f64>,
     /// The same in rounds.
     pub rounds: Vec<f64>,
     /// Closed after the end, of those that ended and were named.
-    pub closed: Share,
+    pub closed: CountedShare,
     /// Closed before the end, of the same.
-    pub closed_early: Share,
+    pub closed_early: CountedShare,
     /// Seconds from end to closing.
     pub closing_s: Vec<f64>,
 }
@@ -89,9 +89,9 @@ impl Row {
         self.seconds.extend(fault.after_s);
         self.rounds.extend(fault.after_rounds);
         if let Some(closing) = fault.closing {
-            self.closed.add(matches!(closing, Closing::After(_)));
-            self.closed_early.add(closing == Closing::TooEarly);
-            if let Closing::After(seconds) = closing {
+            self.closed.add(matches!(closing, FindingClosure::After(_)));
+            self.closed_early.add(closing == FindingClosure::TooEarly);
+            if let FindingClosure::After(seconds) = closing {
                 self.closing_s.push(seconds);
             }
         }
@@ -114,7 +114,7 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
 
 /// One bin of the reliability diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Bin {
+pub struct ReliabilityBin {
     /// Findings in it.
     pub n: u32,
     /// Sum of their confidences.
@@ -123,7 +123,7 @@ pub struct Bin {
     pub right: u32,
 }
 
-impl Bin {
+impl ReliabilityBin {
     /// Mean confidence and share right.
     #[must_use]
     pub fn means(&self) -> Option<(f64, f64)> {
@@ -134,9 +134,9 @@ impl Bin {
 
 /// Findings sorted into bins of equal width from `low` to 1.
 #[must_use]
-pub fn bins(findings: &[(f64, bool)], low: f64, count: u32) -> Vec<Bin> {
+pub fn bins(findings: &[(f64, bool)], low: f64, count: u32) -> Vec<ReliabilityBin> {
     let edge = |i: u32| low + (1.0 - low) * f64::from(i) / f64::from(count);
-    let mut bins: Vec<Bin> = (0..count).map(|_| Bin::default()).collect();
+    let mut bins: Vec<ReliabilityBin> = (0..count).map(|_| ReliabilityBin::default()).collect();
     for (confidence, right) in findings.iter().filter(|(confidence, _)| *confidence >= low) {
         // The last bin takes its upper edge too.
         let i = (0..count).rev().find(|i| *confidence >= edge(*i)).unwrap_or(0);
@@ -151,7 +151,7 @@ pub fn bins(findings: &[(f64, bool)], low: f64, count: u32) -> Vec<Bin> {
 
 /// Expected calibration error: Σ (n/N)·|mean confidence − share right|. Nothing without findings.
 #[must_use]
-pub fn calibration_error(bins: &[Bin]) -> Option<f64> {
+pub fn calibration_error(bins: &[ReliabilityBin]) -> Option<f64> {
     let all: u32 = bins.iter().map(|bin| bin.n).sum();
     (all > 0).then(|| {
         bins.iter()
@@ -166,24 +166,24 @@ pub fn calibration_error(bins: &[Bin]) -> Option<f64> {
 
 /// A set of trials, added up.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Tally {
+pub struct SetTally {
     /// All faults.
     pub all: Row,
     /// Faults by cause.
     pub causes: BTreeMap<String, Row>,
     /// Healthy trials with a verdict.
-    pub false_alarms: Share,
+    pub false_alarms: CountedShare,
     /// Trials with a fault that also had a finding that belongs to none.
-    pub wrong_second: Share,
+    pub wrong_second: CountedShare,
     /// Trials with two faults whose both were named.
-    pub both_named: Share,
+    pub both_named: CountedShare,
     /// Trials with two faults of which one at least was named.
-    pub one_of_two: Share,
+    pub one_of_two: CountedShare,
     /// Confidence and rightness of every finding.
     pub confidence: Vec<(f64, bool)>,
 }
 
-impl Tally {
+impl SetTally {
     /// Adds one trial.
     pub fn add(&mut self, trial: &TrialScore) {
         for fault in &trial.faults {

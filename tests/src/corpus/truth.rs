@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    draw::Fault,
-    region::{Client, Kind, Path, PodIx, Region, Scope, Way},
-    sets::Form,
-    simulate::{INTERVAL_US, Run, Shot},
-    world::World,
+    draw::DrawnFault,
+    region::{PodIx, ProbeApproach, ProbeClient, Region, RegionShape, Scope, TruePath},
+    sets::OutputForm,
+    simulate::{INTERVAL_US, SimulatedProbe, SimulatedTrial},
+    world::SimulatedCluster,
 };
 
 /// A region by its name and its members, as verdicts print it.
-pub type Named = (String, Vec<String>);
+pub type NamedRegion = (String, Vec<String>);
 
 /// The truth about many trials.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ pub struct FaultTruth {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unobservable_because: Option<String>,
     /// Every region that no observed cell can separate from it, itself included.
-    pub equivalent: Vec<Named>,
+    pub equivalent: Vec<NamedRegion>,
     /// The front or target it sits at, in the words of a verdict's subject; absent where it concerns many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<serde_json::Value>,
@@ -108,8 +108,8 @@ pub struct FaultTruth {
 /// What one kind of probe shows to an observer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
-    way: Way,
-    client: Client,
+    way: ProbeApproach,
+    client: ProbeClient,
     front: Option<(usize, usize)>,
     /// The endpoint, where the observer knows it.
     pod: Option<PodIx>,
@@ -120,7 +120,7 @@ pub struct Cell {
 
 /// The cells probed while a fault was there.
 #[must_use]
-pub fn cells(run: &Run, fault: &Fault) -> BTreeSet<Cell> {
+pub fn cells(run: &SimulatedTrial, fault: &DrawnFault) -> BTreeSet<Cell> {
     let world = &run.plan.world;
     run.shots
         .iter()
@@ -129,21 +129,21 @@ pub fn cells(run: &Run, fault: &Fault) -> BTreeSet<Cell> {
         .collect()
 }
 
-fn cell(world: &World, shot: &Shot) -> Cell {
+fn cell(world: &SimulatedCluster, shot: &SimulatedProbe) -> Cell {
     let path = &shot.path;
-    let known = path.way == Way::Direct || (world.identifies && shot.failure.is_none());
+    let known = path.way == ProbeApproach::Direct || (world.identifies && shot.failure.is_none());
     Cell {
         way: path.way,
         client: path.client,
         front: path.front,
         pod: path.pod.filter(|_| known),
-        peer: path.node.filter(|_| path.way == Way::Mesh),
+        peer: path.node.filter(|_| path.way == ProbeApproach::Mesh),
         name: path.name,
         epoch: world.epoch(shot.round),
     }
 }
 
-fn evidence(run: &Run, fault: &Fault, others: &[&Fault]) -> f64 {
+fn evidence(run: &SimulatedTrial, fault: &DrawnFault, others: &[&DrawnFault]) -> f64 {
     let world = &run.plan.world;
     // Without any background a single failure would prove everything.
     let theta0 = run.plan.theta0.max(1e-4);
@@ -174,8 +174,8 @@ fn evidence(run: &Run, fault: &Fault, others: &[&Fault]) -> f64 {
 }
 
 /// Share of a cell's paths that cross any of the regions, in thousandths: what differs by less is the same.
-fn permille(regions: &[(Region, Scope)], cell: &Cell, world: &World) -> usize {
-    let path = |pod: Option<PodIx>, node| Path {
+fn permille(regions: &[(Region, Scope)], cell: &Cell, world: &SimulatedCluster) -> usize {
+    let path = |pod: Option<PodIx>, node| TruePath {
         way: cell.way,
         client: cell.client,
         front: cell.front,
@@ -186,7 +186,7 @@ fn permille(regions: &[(Region, Scope)], cell: &Cell, world: &World) -> usize {
             .front
             .is_some_and(|(front, _)| world.no_local(cell.epoch, front, cell.client)),
     };
-    let crossed = |path: &Path| {
+    let crossed = |path: &TruePath| {
         regions
             .iter()
             .any(|(region, scope)| region.breaks(path, *scope, world))
@@ -206,7 +206,12 @@ fn permille(regions: &[(Region, Scope)], cell: &Cell, world: &World) -> usize {
 /// Every region that no cell separates from a fault's, itself included. Other hard faults at the same time hide what
 /// they break: regions are compared with them added.
 #[must_use]
-pub fn equivalent(fault: &Fault, others: &[&Fault], cells: &BTreeSet<Cell>, world: &World) -> Vec<Named> {
+pub fn equivalent(
+    fault: &DrawnFault,
+    others: &[&DrawnFault],
+    cells: &BTreeSet<Cell>,
+    world: &SimulatedCluster,
+) -> Vec<NamedRegion> {
     let hidden: Vec<(Region, Scope)> = others.iter().map(|other| (other.region, other.scope)).collect();
     let with = |region: Region| {
         let mut regions = hidden.clone();
@@ -220,7 +225,7 @@ pub fn equivalent(fault: &Fault, others: &[&Fault], cells: &BTreeSet<Cell>, worl
         .collect();
     // The fault's own cells first: nearly every other region already differs there.
     wanted.sort_by_key(|(cell, permille)| (std::cmp::Reverse(*permille), *cell));
-    let mut found: Vec<Named> = Region::all(world, fault.scope.front)
+    let mut found: Vec<NamedRegion> = Region::all(world, fault.scope.front)
         .into_iter()
         .filter(|region| {
             let regions = with(*region);
@@ -236,7 +241,7 @@ pub fn equivalent(fault: &Fault, others: &[&Fault], cells: &BTreeSet<Cell>, worl
 
 /// Writes down the truth about a run.
 #[must_use]
-pub fn of(run: &Run, set: &str, trial: usize) -> TrialTruth {
+pub fn of(run: &SimulatedTrial, set: &str, trial: usize) -> TrialTruth {
     let world = &run.plan.world;
     TrialTruth {
         trial,
@@ -260,10 +265,10 @@ fn seconds(rounds: usize) -> f64 {
     f64::from(i32::try_from(us / 1000).unwrap_or(i32::MAX)) / 1000.0
 }
 
-fn of_fault(run: &Run, index: usize) -> FaultTruth {
+fn of_fault(run: &SimulatedTrial, index: usize) -> FaultTruth {
     let world = &run.plan.world;
     let fault = &run.plan.faults[index];
-    let others: Vec<&Fault> = run
+    let others: Vec<&DrawnFault> = run
         .plan
         .faults
         .iter()
@@ -278,9 +283,10 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
         .collect();
     let failed: Vec<_> = inside.iter().filter(|s| s.failure.is_some()).collect();
     let rounds: BTreeSet<usize> = failed.iter().map(|s| s.round).collect();
-    let clients: BTreeSet<Client> = failed.iter().map(|s| s.path.client).collect();
-    let client_rounds: BTreeSet<(Client, usize)> = failed.iter().map(|s| (s.path.client, s.round)).collect();
-    let probing: BTreeSet<Client> = inside.iter().map(|s| s.path.client).collect();
+    let clients: BTreeSet<ProbeClient> = failed.iter().map(|s| s.path.client).collect();
+    let client_rounds: BTreeSet<(ProbeClient, usize)> =
+        failed.iter().map(|s| (s.path.client, s.round)).collect();
+    let probing: BTreeSet<ProbeClient> = inside.iter().map(|s| s.path.client).collect();
     let alone = fault.region.kind().seen_by_one() || probing.len() < 2;
     let because = if client_rounds.len() < 3 {
         Some(format!(
@@ -297,16 +303,16 @@ fn of_fault(run: &Run, index: usize) -> FaultTruth {
     let observed = cells(run, fault);
     let mut equivalent = equivalent(fault, &others, &observed, world);
     let mut members = fault.region.members(world);
-    if run.form == Form::Stream {
+    if run.form == OutputForm::Stream {
         // Names are no members in this form.
         for (_, members) in equivalent
             .iter_mut()
-            .filter(|(word, _)| word == Kind::DnsName.word())
+            .filter(|(word, _)| word == RegionShape::DnsName.word())
         {
             members.clear();
         }
         equivalent.dedup();
-        if fault.region.kind() == Kind::DnsName {
+        if fault.region.kind() == RegionShape::DnsName {
             members.clear();
         }
     }

@@ -1,6 +1,6 @@
 //! The cluster of one trial: nodes, endpoints, fronts, and what is known of them.
 
-use super::region::{Client, NodeIx, PodIx};
+use super::region::{NodeIx, PodIx, ProbeClient};
 
 /// Channels that run. `vip` always does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@ use super::region::{Client, NodeIx, PodIx};
     clippy::struct_excessive_bools,
     reason = "each channel runs or does not, independently"
 )]
-pub struct Channels {
+pub struct ProbeChannels {
     /// Names are asked for.
     pub dns: bool,
     /// Endpoints are dialled.
@@ -21,7 +21,7 @@ pub struct Channels {
 
 /// Static configuration, as a topology tells it. It may contradict what is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct StaticFacts {
     /// `spec.type`.
     pub service_type: &'static str,
     /// `externalTrafficPolicy`.
@@ -49,7 +49,7 @@ pub struct Pod {
 
 /// Endpoints of every front from a round on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Epoch {
+pub struct EndpointEpoch {
     /// First round.
     pub from: usize,
     /// Usable endpoints, by front.
@@ -58,7 +58,7 @@ pub struct Epoch {
 
 /// A cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct World {
+pub struct SimulatedCluster {
     /// Zone of each node.
     pub zones: Vec<usize>,
     /// Whether each node has a prober.
@@ -66,7 +66,7 @@ pub struct World {
     /// All endpoints that ever exist in the trial.
     pub pods: Vec<Pod>,
     /// Endpoints over time; the first epoch starts at round 0.
-    pub epochs: Vec<Epoch>,
+    pub epochs: Vec<EndpointEpoch>,
     /// Number of hosts of each front.
     pub hosts: usize,
     /// Vantages outside the cluster.
@@ -74,16 +74,16 @@ pub struct World {
     /// Names that are asked for: hosts in order of front and host, then the control.
     pub names: Vec<String>,
     /// Channels that run.
-    pub channels: Channels,
+    pub channels: ProbeChannels,
     /// A success through the virtual address says who answered.
     pub identifies: bool,
     /// Configuration.
-    pub facts: Facts,
+    pub facts: StaticFacts,
     /// How endpoints were placed, in a word.
     pub layout: &'static str,
 }
 
-impl World {
+impl SimulatedCluster {
     /// Zones a node may be in.
     pub const ZONES: usize = 3;
 
@@ -135,9 +135,9 @@ impl World {
 
     /// A node that holds no usable endpoint of the front, while others do.
     #[must_use]
-    pub fn no_local(&self, epoch: usize, front: usize, client: Client) -> bool {
+    pub fn no_local(&self, epoch: usize, front: usize, client: ProbeClient) -> bool {
         let endpoints = self.endpoints(epoch, front);
-        matches!(client, Client::Node(node) if !endpoints.is_empty()
+        matches!(client, ProbeClient::Node(node) if !endpoints.is_empty()
             && endpoints.iter().all(|pod| self.pods[*pod].node != node))
     }
 
@@ -145,13 +145,13 @@ impl World {
     /// its own where kube-proxy keeps traffic local (IPVS with policy `Local`, or a `ClusterIP` with internal policy
     /// `Local`) and the node has one.
     #[must_use]
-    pub fn eligible(&self, epoch: usize, front: usize, client: Client) -> Vec<PodIx> {
+    pub fn eligible(&self, epoch: usize, front: usize, client: ProbeClient) -> Vec<PodIx> {
         let all = self.endpoints(epoch, front);
         let keeps_local = match self.facts.service_type {
             "ClusterIP" => self.facts.internal == "Local",
             _ => self.facts.external == "Local" && self.facts.proxy_mode == "ipvs",
         };
-        if let (true, Client::Node(node)) = (keeps_local, client) {
+        if let (true, ProbeClient::Node(node)) = (keeps_local, client) {
             let own: Vec<PodIx> = all
                 .iter()
                 .copied()

@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::six;
 use crate::{
     cluster::{Cluster, Service, addresses},
-    incident::{Balancing, HealthChecks},
+    incident::{BalancingMode, HealthChecks},
     net,
 };
 
@@ -46,7 +46,7 @@ const CHANGES: u8 = 2;
 
 /// One port of one balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listener {
+pub struct BalancerPort {
     /// Where clients connect to.
     pub address: SocketAddrV4,
     /// The source of its checks; the router's own where absent.
@@ -60,18 +60,18 @@ pub struct Listener {
 
 /// All ports of balancers that keep the client's address.
 #[must_use]
-pub fn listeners(cluster: &Cluster) -> Vec<Listener> {
+pub fn listeners(cluster: &Cluster) -> Vec<BalancerPort> {
     let mut all = Vec::new();
     for service in &cluster.services {
         let Some(ip) = service
             .load_balancer_ip
-            .filter(|_| service.balancing == Balancing::KeepsClient)
+            .filter(|_| service.balancing == BalancingMode::KeepsClient)
         else {
             continue;
         };
         for port in &service.ports {
             let Some(node_port) = port.node_port else { continue };
-            all.push(Listener {
+            all.push(BalancerPort {
                 address: SocketAddrV4::new(ip, port.port),
                 dual_stack: cluster.is_dual_stack(),
                 check_from: (service.health_checks == HealthChecks::OwnAddress).then_some(ip),
@@ -90,7 +90,7 @@ fn proxied(cluster: &Cluster) -> impl Iterator<Item = (&Service, Ipv4Addr)> {
     cluster
         .services
         .iter()
-        .filter(|service| service.balancing != Balancing::KeepsClient)
+        .filter(|service| service.balancing != BalancingMode::KeepsClient)
         .filter_map(|service| Some((service, service.load_balancer_ip?)))
 }
 
@@ -116,9 +116,9 @@ pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
             let Some(node_port) = port.node_port else { continue };
             any = true;
             let (listen, send) = match service.balancing {
-                Balancing::EndsTls if port.port == HTTPS => (format!(" ssl crt {certificate}"), ""),
-                Balancing::ProxyProtocol => (String::new(), " send-proxy"),
-                Balancing::EndsTls | Balancing::KeepsClient => (String::new(), ""),
+                BalancingMode::EndsTls if port.port == HTTPS => (format!(" ssl crt {certificate}"), ""),
+                BalancingMode::ProxyProtocol => (String::new(), " send-proxy"),
+                BalancingMode::EndsTls | BalancingMode::KeepsClient => (String::new(), ""),
             };
             let port = port.port;
             // Writing to a string cannot fail.
@@ -138,7 +138,10 @@ pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
 
 /// The rules: each connection goes to any healthy node. With none healthy, all are taken for healthy. Not to one after the
 /// other: probes come as regularly as such turns, and one client would meet the same node every time.
-fn rules(listeners: &[Listener], healthy: &BTreeMap<(SocketAddrV4, SocketAddrV4), Health>) -> Vec<String> {
+fn rules(
+    listeners: &[BalancerPort],
+    healthy: &BTreeMap<(SocketAddrV4, SocketAddrV4), BalancerHealth>,
+) -> Vec<String> {
     let mut lines = vec![format!(":{} - [0:0]", net::BALANCER)];
     for listener in listeners {
         let alive = |node: &&SocketAddrV4| {
@@ -170,7 +173,7 @@ fn rules(listeners: &[Listener], healthy: &BTreeMap<(SocketAddrV4, SocketAddrV4)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Health {
+struct BalancerHealth {
     alive: bool,
     against: u8,
 }
@@ -182,7 +185,7 @@ pub fn serve() -> anyhow::Result<()> {
     let mut since = (String::new(), 0_u8);
     loop {
         let text = fs::read_to_string(CONFIG).with_context(|| format!("reading {CONFIG}"))?;
-        let listeners: Vec<Listener> =
+        let listeners: Vec<BalancerPort> =
             serde_json::from_str(&text).with_context(|| format!("reading {CONFIG}"))?;
         check_all(&listeners, &mut healthy);
         let new = rules(&listeners, &healthy);
@@ -210,7 +213,10 @@ pub fn serve() -> anyhow::Result<()> {
     }
 }
 
-fn check_all(listeners: &[Listener], healthy: &mut BTreeMap<(SocketAddrV4, SocketAddrV4), Health>) {
+fn check_all(
+    listeners: &[BalancerPort],
+    healthy: &mut BTreeMap<(SocketAddrV4, SocketAddrV4), BalancerHealth>,
+) {
     let results: Vec<_> = thread::scope(|scope| {
         let checks: Vec<_> = listeners
             .iter()
@@ -227,14 +233,14 @@ fn check_all(listeners: &[Listener], healthy: &mut BTreeMap<(SocketAddrV4, Socke
             .collect()
     });
     for (key, alive) in results {
-        let health = healthy.entry(key).or_insert(Health { alive, against: 0 });
+        let health = healthy.entry(key).or_insert(BalancerHealth { alive, against: 0 });
         if health.alive == alive {
             health.against = 0;
             continue;
         }
         health.against += 1;
         if health.against >= CHANGES {
-            *health = Health { alive, against: 0 };
+            *health = BalancerHealth { alive, against: 0 };
         }
     }
 }
@@ -255,8 +261,8 @@ fn accepts(from: Option<Ipv4Addr>, node: SocketAddrV4) -> bool {
 mod tests {
     use super::*;
 
-    fn listener() -> Listener {
-        Listener {
+    fn listener() -> BalancerPort {
+        BalancerPort {
             address: "203.0.113.10:80".parse().unwrap(),
             check_from: None,
             dual_stack: false,
@@ -271,7 +277,7 @@ mod tests {
         let healthy = (1..=3)
             .map(|n| {
                 let node = SocketAddrV4::new(addresses::underlay(n), 30080);
-                let health = Health {
+                let health = BalancerHealth {
                     alive: alive.contains(&n),
                     against: 0,
                 };
@@ -298,7 +304,7 @@ mod tests {
     #[test]
     fn the_first_check_counts_at_once_and_later_ones_must_agree_twice() {
         let mut healthy = BTreeMap::new();
-        let closed = Listener {
+        let closed = BalancerPort {
             // Nobody listens on port 1 of the loopback.
             nodes: vec!["127.0.0.1:1".parse().unwrap()],
             ..listener()
@@ -308,7 +314,7 @@ mod tests {
         assert!(!healthy[&key].alive);
         healthy.insert(
             key,
-            Health {
+            BalancerHealth {
                 alive: true,
                 against: 0,
             },

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
-    command::Cmd,
+    command::GuestCommand,
     incident::{Dataplane, IpMode, TrafficPolicy},
     net,
 };
@@ -29,7 +29,7 @@ fn as_share(count: usize) -> f64 {
 
 /// What the node's tables hold.
 #[derive(Debug, Default)]
-pub(super) struct Tables {
+pub(super) struct NodeTables {
     pub(super) nat: Vec<String>,
     pub(super) filter: Vec<String>,
     /// What is dropped before any translation.
@@ -37,7 +37,7 @@ pub(super) struct Tables {
     chains: usize,
 }
 
-pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     let rules = [
         format!(":{FIREWALL} - [0:0]"),
         format!("-A INPUT -j {FIREWALL}"),
@@ -52,7 +52,7 @@ pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
     commands
 }
 
-impl Tables {
+impl NodeTables {
     pub(super) fn of(cluster: &Cluster, node: &Node) -> Self {
         let mut tables = Self::default();
         tables.filter.push(format!(":{FIREWALL} - [0:0]"));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     /// Where a packet of the nat table ends, for the rules that hold for it, in order.
-    fn chains(tables: &Tables, matched: &str) -> Vec<String> {
+    fn chains(tables: &NodeTables, matched: &str) -> Vec<String> {
         let rules = tables.nat.iter().filter(|rule| {
             rule.starts_with("-A PREROUTING") && rule.contains(matched) && rule.contains("SVC-")
         });
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn pods_are_served_by_every_endpoint_whatever_the_policy() {
         let cluster = cluster(Dataplane::Iptables);
-        let tables = Tables::of(&cluster, &cluster.nodes[3]);
+        let tables = NodeTables::of(&cluster, &cluster.nodes[3]);
         let rules = chains(&tables, "-d 203.0.113.10/32 -p tcp --dport 80");
         assert!(
             rules[0].starts_with("-A PREROUTING -s 10.244.0.0/16 -d 203.0.113.10/32"),
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn without_the_pods_addresses_they_are_held_to_the_policy_and_dropped_where_no_endpoint_is() {
         let cluster = cluster(Dataplane::IptablesNoClusterCidr);
-        let tables = Tables::of(&cluster, &cluster.nodes[3]);
+        let tables = NodeTables::of(&cluster, &cluster.nodes[3]);
         let rules = chains(&tables, "-d 203.0.113.10/32 -p tcp --dport 80");
         assert!(
             !rules.iter().any(|rule| rule.contains("-s 10.244.0.0/16")),
@@ -221,14 +221,14 @@ mod tests {
         );
         let dropped = "-A KUBE-FIREWALL -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
         assert!(tables.filter.contains(&dropped), "{:?}", tables.filter);
-        let here = Tables::of(&cluster, &cluster.nodes[0]);
+        let here = NodeTables::of(&cluster, &cluster.nodes[0]);
         assert!(!here.filter.contains(&dropped));
     }
 
     #[test]
     fn before_its_fix_nftables_mode_drops_what_a_node_sends_to_the_balancer_where_no_endpoint_is() {
         let cluster = cluster(Dataplane::NftablesOld);
-        let of = |node: usize| Tables::of(&cluster, &cluster.nodes[node]);
+        let of = |node: usize| NodeTables::of(&cluster, &cluster.nodes[node]);
         let raw = of(3).raw;
         let dropped = "-A OUTPUT -d 203.0.113.10/32 -p tcp --dport 80 -j DROP".to_owned();
         assert!(raw.contains(&dropped), "{raw:?}");
@@ -236,12 +236,15 @@ mod tests {
         assert_eq!(of(0).raw, Vec::<String>::new(), "an endpoint is local there");
         let mut current = cluster.clone();
         current.dataplane = Dataplane::Nftables;
-        assert_eq!(Tables::of(&current, &current.nodes[3]).raw, Vec::<String>::new());
+        assert_eq!(
+            NodeTables::of(&current, &current.nodes[3]).raw,
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn each_of_three_endpoints_is_as_likely_as_the_others() {
-        let mut tables = Tables::default();
+        let mut tables = NodeTables::default();
         tables.choice("tcp", &["a:1", "b:1", "c:1"].map(str::to_owned));
         let shares: Vec<Option<&str>> = tables
             .nat

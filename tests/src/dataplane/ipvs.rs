@@ -5,16 +5,16 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use super::Rules;
+use super::NodeRules;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
-    command::Cmd,
+    command::GuestCommand,
     incident::{Dataplane, IpMode, ServicePort, TrafficPolicy},
     net,
 };
 
 /// What a node needs once, before any rules.
-pub(super) fn prepare(node: &Node) -> Vec<Cmd> {
+pub(super) fn prepare(node: &Node) -> Vec<GuestCommand> {
     // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
     // every node and must not be announced by any.
     let sysctls = [
@@ -27,7 +27,7 @@ pub(super) fn prepare(node: &Node) -> Vec<Cmd> {
     vec![net::set_up(Some(node.name.as_str()), &sysctls, &links)]
 }
 
-impl Rules {
+impl NodeRules {
     pub(super) fn virtual_services(&mut self, cluster: &Cluster, node: &Node) {
         self.resolver(cluster);
         for service in &cluster.services {
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        incident::{Op, parse},
+        incident::{FaultOperation, parse},
         kernel::Kernel,
     };
 
@@ -166,7 +166,7 @@ mod tests {
 
     fn after_the_fault(mut cluster: Cluster) -> Cluster {
         for pod in ["ingress-3", "ingress-4"] {
-            let op = Op::RemoveEndpoint {
+            let op = FaultOperation::RemoveEndpoint {
                 service: "ingress/ingress-nginx".parse().unwrap(),
                 pod: pod.parse().unwrap(),
             };
@@ -179,11 +179,11 @@ mod tests {
         let mut text = String::new();
         for node in &after.nodes {
             let old = if before == after {
-                Rules::default()
+                NodeRules::default()
             } else {
-                Rules::of(before, node, Kernel::Uml)
+                NodeRules::of(before, node, Kernel::Uml)
             };
-            for command in Rules::of(after, node, Kernel::Uml).commands_from(&old, after, node) {
+            for command in NodeRules::of(after, node, Kernel::Uml).commands_from(&old, after, node) {
                 writeln!(text, "{command}").unwrap();
                 for line in command.stdin.lines() {
                     writeln!(text, "    {line}").unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     fn real_servers(cluster: &Cluster, node: usize, service: &str) -> Vec<String> {
-        Rules::of(cluster, &cluster.nodes[node], Kernel::Uml).services[service]
+        NodeRules::of(cluster, &cluster.nodes[node], Kernel::Uml).services[service]
             .iter()
             .cloned()
             .collect()
@@ -242,13 +242,13 @@ mod tests {
     #[test]
     fn policy_cluster_gives_every_node_every_endpoint_and_masquerades() {
         let mut cluster = after_the_fault(i1());
-        let op = Op::SetPolicy {
+        let op = FaultOperation::SetPolicy {
             service: "ingress/ingress-nginx".parse().unwrap(),
             external_traffic_policy: TrafficPolicy::Cluster,
         };
         cluster.apply(&op).unwrap();
         assert_eq!(real_servers(&cluster, 3, "-t 192.168.0.4:30080").len(), 2);
-        let rules = Rules::of(&cluster, &cluster.nodes[3], Kernel::Uml);
+        let rules = NodeRules::of(&cluster, &cluster.nodes[3], Kernel::Uml);
         assert!(
             rules
                 .nat

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, net::Ipv4Addr};
 use super::six;
 use crate::{
     cluster::{Cluster, Node, Pod, Service, addresses},
-    command::Cmd,
+    command::GuestCommand,
     incident::{Dataplane, IpMode, ServicePort, TrafficPolicy},
 };
 
@@ -39,7 +39,7 @@ const MARK: &str = "jump mark-for-masquerade";
 
 /// What changes with the Services of one node's table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Table {
+pub(super) struct NodeTable {
     /// The rules of the chains that Services and endpoints have for themselves.
     chains: BTreeMap<String, Vec<String>>,
     /// Set or map and key; with the verdict, where it is a map.
@@ -47,13 +47,13 @@ pub(super) struct Table {
 }
 
 /// The table with its hooks, before there is any Service.
-pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     load(cluster, node, &base(cluster.dataplane, node))
 }
 
 /// Lines of `nft`, in one transaction for each family.
-fn load(cluster: &Cluster, node: &Node, lines: &[String]) -> Vec<Cmd> {
-    let nft = |lines: &[String]| Cmd::within(node.name.as_str(), ["nft", "-f", "-"]).reading(lines);
+fn load(cluster: &Cluster, node: &Node, lines: &[String]) -> Vec<GuestCommand> {
+    let nft = |lines: &[String]| GuestCommand::within(node.name.as_str(), ["nft", "-f", "-"]).reading(lines);
     let mut commands = vec![nft(lines)];
     if cluster.is_dual_stack() {
         let six: Vec<String> = lines.iter().map(|line| six::nft(line)).collect();
@@ -159,7 +159,7 @@ fn base(dataplane: Dataplane, node: &Node) -> Vec<String> {
     lines
 }
 
-impl Table {
+impl NodeTable {
     pub(super) fn of(cluster: &Cluster, node: &Node) -> Self {
         let mut table = Self::default();
         table.resolver(cluster);
@@ -287,7 +287,7 @@ impl Table {
     }
 
     /// The commands that lead from what the table holds to this: one transaction, so that no packet meets half of it.
-    pub(super) fn commands_from(&self, old: &Self, cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    pub(super) fn commands_from(&self, old: &Self, cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
         let lines = self.transaction_from(old);
         if lines.is_empty() {
             return Vec::new();

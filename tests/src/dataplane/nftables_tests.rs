@@ -24,14 +24,14 @@ fn after_the_fault(dataplane: Dataplane) -> Cluster {
     cluster
 }
 
-fn shown(commands: &[Cmd]) -> String {
+fn shown(commands: &[GuestCommand]) -> String {
     let lines = commands
         .iter()
         .map(|command| format!("{command}\n{}", command.stdin));
     lines.collect()
 }
 
-fn verdict<'a>(table: &'a Table, map: &'static str, key: &str) -> Option<&'a str> {
+fn verdict<'a>(table: &'a NodeTable, map: &'static str, key: &str) -> Option<&'a str> {
     table.elements.get(&(map, key.to_owned()))?.as_deref()
 }
 
@@ -40,7 +40,7 @@ fn the_whole_table_of_a_node_while_healthy() {
     let cluster = healthy(Dataplane::Nftables);
     let node = &cluster.nodes[2];
     let mut commands = prepare(&cluster, node);
-    commands.extend(Table::of(&cluster, node).commands_from(&Table::default(), &cluster, node));
+    commands.extend(NodeTable::of(&cluster, node).commands_from(&NodeTable::default(), &cluster, node));
     insta::assert_snapshot!(shown(&commands));
 }
 
@@ -48,14 +48,14 @@ fn the_whole_table_of_a_node_while_healthy() {
 fn the_transaction_after_the_pods_of_a_node_have_gone() {
     let (old, new) = (healthy(Dataplane::Nftables), after_the_fault(Dataplane::Nftables));
     let node = &new.nodes[2];
-    let commands = Table::of(&new, node).commands_from(&Table::of(&old, node), &new, node);
+    let commands = NodeTable::of(&new, node).commands_from(&NodeTable::of(&old, node), &new, node);
     insta::assert_snapshot!(shown(&commands));
 }
 
 #[test]
 fn where_nothing_changes_there_is_no_transaction() {
     let cluster = healthy(Dataplane::Nftables);
-    let table = Table::of(&cluster, &cluster.nodes[0]);
+    let table = NodeTable::of(&cluster, &cluster.nodes[0]);
     assert!(
         table
             .commands_from(&table.clone(), &cluster, &cluster.nodes[0])
@@ -66,7 +66,7 @@ fn where_nothing_changes_there_is_no_transaction() {
 #[test]
 fn without_a_local_endpoint_pods_are_served_by_the_others_and_the_rest_is_dropped() {
     let cluster = after_the_fault(Dataplane::Nftables);
-    let table = Table::of(&cluster, &cluster.nodes[2]);
+    let table = NodeTable::of(&cluster, &cluster.nodes[2]);
     assert_eq!(
         verdict(&table, SERVICES, BALANCER),
         Some(&*format!("goto {EXTERNAL}"))
@@ -82,7 +82,7 @@ fn without_a_local_endpoint_pods_are_served_by_the_others_and_the_rest_is_droppe
         !rules.iter().any(|rule| rule.contains("goto local-")),
         "{rules:?}"
     );
-    let with_one = Table::of(&cluster, &cluster.nodes[0]);
+    let with_one = NodeTable::of(&cluster, &cluster.nodes[0]);
     assert_eq!(verdict(&with_one, NOBODY, BALANCER), None);
     assert!(with_one.chains[EXTERNAL].contains(&"goto local-ingress/ingress-nginx/tcp/http".to_owned()));
 }
@@ -90,7 +90,7 @@ fn without_a_local_endpoint_pods_are_served_by_the_others_and_the_rest_is_droppe
 #[test]
 fn without_the_pods_addresses_nothing_leads_a_pod_past_the_policy() {
     let cluster = after_the_fault(Dataplane::NftablesNoClusterCidr);
-    let table = Table::of(&cluster, &cluster.nodes[2]);
+    let table = NodeTable::of(&cluster, &cluster.nodes[2]);
     let rules = &table.chains[EXTERNAL];
     assert!(
         rules.iter().all(|rule| rule.starts_with("fib saddr type local")),
@@ -125,7 +125,7 @@ fn before_its_fix_the_filter_of_what_a_node_sends_comes_before_its_translation()
 fn a_service_without_any_endpoint_is_refused() {
     let mut cluster = after_the_fault(Dataplane::Nftables);
     cluster.services[0].endpoints.clear();
-    let table = Table::of(&cluster, &cluster.nodes[0]);
+    let table = NodeTable::of(&cluster, &cluster.nodes[0]);
     for key in [BALANCER, "10.96.0.50 . tcp . 80"] {
         assert_eq!(verdict(&table, NOBODY, key), Some("goto reject-chain"), "{key}");
         assert_eq!(verdict(&table, SERVICES, key), None, "{key}");
@@ -135,7 +135,7 @@ fn a_service_without_any_endpoint_is_refused() {
 #[test]
 fn a_dual_stack_node_has_the_same_table_for_the_counterparts() {
     let mut cluster = healthy(Dataplane::Nftables);
-    cluster.families = crate::incident::Families::DualStack;
+    cluster.families = crate::incident::AddressFamilies::DualStack;
     let commands = prepare(&cluster, &cluster.nodes[0]);
     let [four, six] = commands.as_slice() else {
         panic!("one transaction for each family: {commands:?}")

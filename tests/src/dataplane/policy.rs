@@ -6,14 +6,14 @@
 
 use crate::{
     cluster::{Cluster, Node},
-    command::Cmd,
+    command::GuestCommand,
     net,
 };
 
 /// The plugin's chain of the `filter` table.
 const CHAIN: &str = "CNI-POLICY";
 
-pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     let rules = [format!(":{CHAIN} - [0:0]"), format!("-A FORWARD -j {CHAIN}")];
     let name = Some(node.name.as_str());
     let mut commands = vec![net::restore(name, "filter", &rules)];

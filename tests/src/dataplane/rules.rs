@@ -8,22 +8,22 @@ use std::{
 use super::{iptables, ipvs, nftables, policy, six};
 use crate::{
     cluster::{Cluster, Node, addresses},
-    command::Cmd,
+    command::GuestCommand,
     incident::Dataplane,
     kernel::Kernel,
     net,
 };
 
 /// A virtual service as `ipvsadm` names it: `-t 10.96.0.50:80`.
-type Virtual = String;
+type VirtualService = String;
 
 /// What one node's kernel holds for all Services.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rules {
+pub struct NodeRules {
     /// Addresses on `kube-ipvs0`.
     pub(super) addresses: BTreeSet<Ipv4Addr>,
     /// Virtual services and their real servers.
-    pub(super) services: BTreeMap<Virtual, BTreeSet<String>>,
+    pub(super) services: BTreeMap<VirtualService, BTreeSet<String>>,
     /// The `nat` table.
     pub(super) nat: Vec<String>,
     /// The chain of the `filter` table in which kube-proxy drops; rules of iptables only.
@@ -33,20 +33,20 @@ pub struct Rules {
     /// What the `raw` table drops; nftables mode before its fix, made with rules of iptables, only.
     raw: Vec<String>,
     /// kube-proxy's table of nftables.
-    nft: Option<nftables::Table>,
+    nft: Option<nftables::NodeTable>,
     /// The same for the IPv6 counterpart of every address.
     dual_stack: bool,
 }
 
 /// Who makes a data plane's rules on a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Maker {
+enum DataplaneMaker {
     Ipvs,
     Iptables,
     Nftables,
 }
 
-impl Maker {
+impl DataplaneMaker {
     const fn of(dataplane: Dataplane, kernel: Kernel) -> Self {
         match kernel {
             _ if !dataplane.is_iptables() => Self::Ipvs,
@@ -58,19 +58,19 @@ impl Maker {
 
 /// What a node needs once, before any rules.
 #[must_use]
-pub fn prepare(cluster: &Cluster, node: &Node, kernel: Kernel) -> Vec<Cmd> {
+pub fn prepare(cluster: &Cluster, node: &Node, kernel: Kernel) -> Vec<GuestCommand> {
     let mut commands = policy::prepare(cluster, node);
-    commands.extend(match Maker::of(cluster.dataplane, kernel) {
-        Maker::Ipvs => ipvs::prepare(node),
-        Maker::Iptables => iptables::prepare(cluster, node),
-        Maker::Nftables => nftables::prepare(cluster, node),
+    commands.extend(match DataplaneMaker::of(cluster.dataplane, kernel) {
+        DataplaneMaker::Ipvs => ipvs::prepare(node),
+        DataplaneMaker::Iptables => iptables::prepare(cluster, node),
+        DataplaneMaker::Nftables => nftables::prepare(cluster, node),
     });
     commands
 }
 
 /// What a node needs once where somebody else makes the Services work.
 #[must_use]
-pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     policy::prepare(cluster, node)
 }
 
@@ -83,7 +83,7 @@ fn leaving_the_pods(node: &Node) -> String {
     )
 }
 
-impl Rules {
+impl NodeRules {
     /// What the network plugin alone makes the node hold. Its part of the `nat` table never changes, so it is written once
     /// and rules of others beside it stay.
     #[must_use]
@@ -103,20 +103,20 @@ impl Rules {
             dual_stack: cluster.is_dual_stack(),
             ..Self::default()
         };
-        match Maker::of(cluster.dataplane, kernel) {
-            Maker::Nftables => {
+        match DataplaneMaker::of(cluster.dataplane, kernel) {
+            DataplaneMaker::Nftables => {
                 return Self {
-                    nft: Some(nftables::Table::of(cluster, node)),
+                    nft: Some(nftables::NodeTable::of(cluster, node)),
                     ..Self::of_plugin(cluster, node)
                 };
             }
-            Maker::Iptables => {
-                let tables = iptables::Tables::of(cluster, node);
+            DataplaneMaker::Iptables => {
+                let tables = iptables::NodeTables::of(cluster, node);
                 rules.nat = tables.nat;
                 rules.filter = tables.filter;
                 rules.raw = tables.raw;
             }
-            Maker::Ipvs => rules.virtual_services(cluster, node),
+            DataplaneMaker::Ipvs => rules.virtual_services(cluster, node),
         }
         rules.hairpin(cluster, node);
         rules.policy = policy::rules(cluster, node);
@@ -141,7 +141,7 @@ impl Rules {
 
     /// The commands that lead from what a node holds to this, without a gap for what stays.
     #[must_use]
-    pub fn commands_from(&self, old: &Self, cluster: &Cluster, node: &Node) -> Vec<Cmd> {
+    pub fn commands_from(&self, old: &Self, cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
         let name = node.name.as_str();
         let mut commands = Vec::new();
         let links: Vec<String> = (old.addresses.difference(&self.addresses).map(|ip| ("del", ip)))
@@ -149,17 +149,17 @@ impl Rules {
             .map(|(verb, ip)| format!("addr {verb} {ip}/32 dev kube-ipvs0"))
             .collect();
         if !links.is_empty() {
-            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&links));
+            commands.push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).reading(&links));
         }
         if self.dual_stack && !links.is_empty() {
-            commands.push(Cmd::new(["ip", "-n", name, "-batch", "-"]).reading(&six::rules(&links)));
+            commands.push(GuestCommand::new(["ip", "-n", name, "-batch", "-"]).reading(&six::rules(&links)));
         }
         let changes = self.ipvsadm_from(old);
         if !changes.is_empty() {
-            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&changes));
+            commands.push(GuestCommand::within(name, ["ipvsadm", "-R"]).reading(&changes));
         }
         if self.dual_stack && !changes.is_empty() {
-            commands.push(Cmd::within(name, ["ipvsadm", "-R"]).reading(&six::rules(&changes)));
+            commands.push(GuestCommand::within(name, ["ipvsadm", "-R"]).reading(&six::rules(&changes)));
         }
         if self.nat != old.nat {
             commands.push(net::iptables_restore(Some(name), &self.nat));
@@ -188,7 +188,7 @@ impl Rules {
             }
         }
         if let Some(table) = &self.nft {
-            let empty = nftables::Table::default();
+            let empty = nftables::NodeTable::default();
             let old = old.nft.as_ref().unwrap_or(&empty);
             commands.extend(table.commands_from(old, cluster, node));
         }

@@ -12,22 +12,22 @@ use anyhow::{Context, bail};
 use parallax_model::PodName;
 
 use super::{
-    Built, Guest,
-    processes::{Local, Processes, Table},
+    BuiltCluster, GuestMachine,
+    processes::{ListenAddress, PodProcesses, SocketTable},
 };
 use crate::{
     cluster::{Cluster, Node, Resolver, Service, addresses},
-    command::{Cmd, run_all},
+    command::{GuestCommand, run_all},
     control::Event,
-    dataplane::{self, Rules, balancer},
-    external::{self, Contract, Why},
+    dataplane::{self, NodeRules, balancer},
+    external::{self, HookEvent, HookInput},
     incident::Incident,
     kernel::Kernel,
     net, resolvers,
-    workloads::{self, ProberSettings, Workload},
+    workloads::{self, ProberSettings, WorkloadProcess},
 };
 
-impl Guest {
+impl GuestMachine {
     pub(super) fn build(
         &mut self,
         incident: &Incident,
@@ -50,7 +50,7 @@ impl Guest {
             run_all(&net::return_path(&cluster, node)).context("preparing the way back to the balancer")?;
         }
         let pods = cluster.pods().count();
-        self.built = Some(Built {
+        self.built = Some(BuiltCluster {
             cluster,
             faults: incident.faults.clone(),
             rules: BTreeMap::new(),
@@ -58,7 +58,7 @@ impl Guest {
             hook,
             kernel,
         });
-        self.forward(Why::Built)?;
+        self.forward(HookEvent::Built)?;
         self.start_workloads()?;
         self.start_balancers()?;
         Ok(Event::Built {
@@ -86,11 +86,14 @@ impl Guest {
         }
         for resolver in &cluster.resolvers {
             wait_for_names(&mut self.processes, resolver)?;
-            self.processes
-                .wait_until_listening(&resolver.pod.name, Table::Udp, Local::Port(53))?;
+            self.processes.wait_until_listening(
+                &resolver.pod.name,
+                SocketTable::Udp,
+                ListenAddress::Port(53),
+            )?;
         }
         self.processes
-            .wait_until_listening(&public, Table::Udp, Local::Port(53))?;
+            .wait_until_listening(&public, SocketTable::Udp, ListenAddress::Port(53))?;
         for (service, pod) in cluster.workloads() {
             wait_for_ports(&mut self.processes, &pod.name, service)?;
         }
@@ -104,16 +107,19 @@ impl Guest {
         }
         let name = process_name("cloud-balancer")?;
         self.processes
-            .start(&name, &Cmd::new([self.lab.as_str(), "balancer"]))?;
+            .start(&name, &GuestCommand::new([self.lab.as_str(), "balancer"]))?;
         let certificate = built.folder.join(workloads::CERTIFICATE).display().to_string();
         if let Some(text) = balancer::haproxy_conf(&built.cluster, &certificate) {
             fs::write(balancer::HAPROXY_CONF, text).context("writing the balancer's configuration")?;
-            let command = Cmd::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
+            let command = GuestCommand::new(["haproxy", "-db", "-f", balancer::HAPROXY_CONF]);
             let haproxy = process_name("cloud-haproxy")?;
             self.processes.start(&haproxy, &command)?;
             for address in balancer::of_haproxy(&built.cluster) {
-                self.processes
-                    .wait_until_listening(&haproxy, Table::Tcp, Local::Address(address))?;
+                self.processes.wait_until_listening(
+                    &haproxy,
+                    SocketTable::Tcp,
+                    ListenAddress::Address(address),
+                )?;
             }
         }
         self.await_balancers()
@@ -156,7 +162,7 @@ impl Guest {
     }
 
     /// Makes every node and balancer forward as the cluster now is; answers whether balancers were told anything new.
-    pub(super) fn forward(&mut self, why: Why) -> anyhow::Result<bool> {
+    pub(super) fn forward(&mut self, why: HookEvent) -> anyhow::Result<bool> {
         let built = self.built.as_mut().context("nothing is built yet")?;
         for node in &built.cluster.nodes {
             // A node whose kube-proxy stands still keeps what it has.
@@ -164,8 +170,8 @@ impl Guest {
                 continue;
             }
             let new = match built.hook {
-                Some(_) => Rules::of_plugin(&built.cluster, node),
-                None => Rules::of(&built.cluster, node, built.kernel),
+                Some(_) => NodeRules::of_plugin(&built.cluster, node),
+                None => NodeRules::of(&built.cluster, node, built.kernel),
             };
             let old = built.rules.remove(&node.name).unwrap_or_default();
             run_all(&new.commands_from(&old, &built.cluster, node))
@@ -173,7 +179,7 @@ impl Guest {
             built.rules.insert(node.name.clone(), new);
         }
         if let Some(hook) = &built.hook {
-            let text = serde_json::to_string_pretty(&Contract::of(&built.cluster))?;
+            let text = serde_json::to_string_pretty(&HookInput::of(&built.cluster))?;
             replace(external::FILE, &text)?;
             external::command(hook, why)
                 .run()
@@ -217,21 +223,29 @@ pub(super) fn names_process(resolver: &Resolver) -> anyhow::Result<PodName> {
     }
 }
 
-pub(super) fn wait_for_names(processes: &mut Processes, resolver: &Resolver) -> anyhow::Result<()> {
+pub(super) fn wait_for_names(processes: &mut PodProcesses, resolver: &Resolver) -> anyhow::Result<()> {
     let port = resolver.cache_seconds.map_or(53, |_| addresses::NAMES_PORT);
-    processes.wait_until_listening(&names_process(resolver)?, Table::Udp, Local::Port(port))
+    processes.wait_until_listening(
+        &names_process(resolver)?,
+        SocketTable::Udp,
+        ListenAddress::Port(port),
+    )
 }
 
 pub(super) fn host_prober_name(node: &Node) -> anyhow::Result<PodName> {
     process_name(&format!("prober-host-{}", node.name))
 }
 
-pub(super) fn start(processes: &mut Processes, name: &PodName, workload: &Workload) -> anyhow::Result<()> {
+pub(super) fn start(
+    processes: &mut PodProcesses,
+    name: &PodName,
+    workload: &WorkloadProcess,
+) -> anyhow::Result<()> {
     write_files(workload)?;
     processes.start(name, &workload.command)
 }
 
-pub(super) fn write_files(workload: &Workload) -> anyhow::Result<()> {
+pub(super) fn write_files(workload: &WorkloadProcess) -> anyhow::Result<()> {
     workload
         .files
         .iter()
@@ -239,7 +253,7 @@ pub(super) fn write_files(workload: &Workload) -> anyhow::Result<()> {
 }
 
 pub(super) fn start_prober(
-    processes: &mut Processes,
+    processes: &mut PodProcesses,
     settings: &ProberSettings,
     cluster: &Cluster,
     node: &Node,
@@ -255,7 +269,7 @@ pub(super) fn start_prober(
     Ok(())
 }
 
-pub(super) fn stop_prober(processes: &mut Processes, node: &Node) -> anyhow::Result<()> {
+pub(super) fn stop_prober(processes: &mut PodProcesses, node: &Node) -> anyhow::Result<()> {
     if node.probes && processes.runs(&node.prober.name) {
         processes.stop(&node.prober.name)?;
     }
@@ -266,12 +280,11 @@ pub(super) fn stop_prober(processes: &mut Processes, node: &Node) -> anyhow::Res
 }
 
 pub(super) fn wait_for_ports(
-    processes: &mut Processes,
+    processes: &mut PodProcesses,
     pod: &PodName,
     service: &Service,
 ) -> anyhow::Result<()> {
-    service
-        .ports
-        .iter()
-        .try_for_each(|port| processes.wait_until_listening(pod, Table::Tcp, Local::Port(port.target_port)))
+    service.ports.iter().try_for_each(|port| {
+        processes.wait_until_listening(pod, SocketTable::Tcp, ListenAddress::Port(port.target_port))
+    })
 }

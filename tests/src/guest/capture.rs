@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, bail};
 
 use crate::{
-    client::{Answer, Ask},
-    command::Cmd,
+    client::{ClientAnswer, ClientRequest},
+    command::GuestCommand,
     workloads,
 };
 
@@ -25,10 +25,10 @@ pub(super) fn around(
     namespace: &str,
     gateway: Ipv4Addr,
     address: IpAddr,
-    ask: &Ask,
-) -> anyhow::Result<(Answer, Vec<String>)> {
+    ask: &ClientRequest,
+) -> anyhow::Result<(ClientAnswer, Vec<String>)> {
     let filter = format!("host {address} or (icmp and host {gateway})");
-    let tcpdump = Cmd::within(
+    let tcpdump = GuestCommand::within(
         namespace,
         [
             "tcpdump",
@@ -51,10 +51,10 @@ pub(super) fn around(
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("starting `{tcpdump}` (install with: apt-get install tcpdump)"))?;
-    let mut child = Ended(child);
+    let mut child = OwnedProcess(child);
     wait_until_listening(&mut child.0)?;
 
-    let mark = Ask::Ping { to: gateway };
+    let mark = ClientRequest::Ping { to: gateway };
     // One client after the other: the questions of one client are asked at once, and the mark could come first.
     let answer = asked(lab, namespace, ask)?;
     asked(lab, namespace, &mark)?;
@@ -80,7 +80,7 @@ pub(super) fn around(
     bail!("the end mark is not among the packets: {packets:?}")
 }
 
-fn asked(lab: &str, namespace: &str, ask: &Ask) -> anyhow::Result<Answer> {
+fn asked(lab: &str, namespace: &str, ask: &ClientRequest) -> anyhow::Result<ClientAnswer> {
     let said = workloads::client(lab, namespace)
         .reading(&[serde_json::to_string(ask)?])
         .run()?;
@@ -102,9 +102,9 @@ fn wait_until_listening(child: &mut Child) -> anyhow::Result<()> {
 }
 
 /// A process that ends with its owner.
-struct Ended(Child);
+struct OwnedProcess(Child);
 
-impl Drop for Ended {
+impl Drop for OwnedProcess {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.0.kill();

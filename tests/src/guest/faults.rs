@@ -7,22 +7,22 @@ use parallax_model::{NodeName, PodName};
 use rustix::process::Signal;
 
 use super::{
-    Guest,
+    GuestMachine,
     building::{
         names_process, start, start_prober, stop_prober, wait_for_names, wait_for_ports, write_files,
     },
-    processes::{Local, Table},
+    processes::{ListenAddress, SocketTable},
 };
 use crate::{
-    cluster::{Effect, ProberChange},
-    command::{Cmd, run_all},
+    cluster::{ChangeEffect, ProberChange},
+    command::{GuestCommand, run_all},
     control::Event,
-    external::Why,
+    external::HookEvent,
     incident::ResolverSoftware,
     net, resolvers,
 };
 
-impl Guest {
+impl GuestMachine {
     pub(super) fn fault(&mut self, index: usize) -> anyhow::Result<Event> {
         let built = self.built.as_mut().context("nothing is built yet")?;
         let fault = built
@@ -38,14 +38,14 @@ impl Guest {
                 .context("nothing is built yet")?
                 .cluster
                 .apply(op)?;
-            if let Effect::Stopped(pod) = effect {
+            if let ChangeEffect::Stopped(pod) = effect {
                 stopped.push(pod);
             } else {
                 self.carry_out(effect)?;
             }
         }
         // As in a cluster: first nothing leads to the pod any more, then it ends.
-        if self.forward(Why::Changed)? {
+        if self.forward(HookEvent::Changed)? {
             self.await_balancers()?;
         }
         self.publish_names()?;
@@ -62,7 +62,7 @@ impl Guest {
     pub(super) fn unheard(&mut self, node: &NodeName) -> anyhow::Result<Event> {
         let built = self.built.as_mut().context("nothing is built yet")?;
         built.cluster.set_heard(node, false)?;
-        if self.forward(Why::Changed)? {
+        if self.forward(HookEvent::Changed)? {
             self.await_balancers()?;
         }
         self.publish_names()?;
@@ -84,23 +84,23 @@ impl Guest {
         Ok(())
     }
 
-    fn carry_out(&mut self, effect: Effect) -> anyhow::Result<()> {
+    fn carry_out(&mut self, effect: ChangeEffect) -> anyhow::Result<()> {
         let built = self.built.as_ref().context("nothing is built yet")?;
         let cluster = &built.cluster;
         match effect {
-            Effect::Rules | Effect::Outside | Effect::Stopped(_) => {}
-            Effect::Placed(pod) => run_all(&net::pod(cluster, &pod))?,
-            Effect::Started(pod) => {
+            ChangeEffect::Rules | ChangeEffect::Outside | ChangeEffect::Stopped(_) => {}
+            ChangeEffect::Placed(pod) => run_all(&net::pod(cluster, &pod))?,
+            ChangeEffect::Started(pod) => {
                 run_all(&net::pod(cluster, &pod))?;
                 self.serve(&pod.name)?;
             }
-            Effect::Crashed(pod) => self.processes.stop(&pod)?,
-            Effect::Served(pods) => {
+            ChangeEffect::Crashed(pod) => self.processes.stop(&pod)?,
+            ChangeEffect::Served(pods) => {
                 for pod in &pods {
                     self.change_server(pod)?;
                 }
             }
-            Effect::Resolver(name) => {
+            ChangeEffect::Resolver(name) => {
                 let resolver = cluster
                     .resolvers
                     .iter()
@@ -109,9 +109,11 @@ impl Guest {
                     let workload = resolvers::public(cluster, &name);
                     self.processes.stop(&name)?;
                     start(&mut self.processes, &name, &workload)?;
-                    return self
-                        .processes
-                        .wait_until_listening(&name, Table::Udp, Local::Port(53));
+                    return self.processes.wait_until_listening(
+                        &name,
+                        SocketTable::Udp,
+                        ListenAddress::Port(53),
+                    );
                 };
                 let process = names_process(resolver)?;
                 self.processes.stop(&process)?;
@@ -119,12 +121,12 @@ impl Guest {
                 start(&mut self.processes, &process, &workload)?;
                 wait_for_names(&mut self.processes, resolver)?;
             }
-            Effect::Prober(node, change) => self.change_prober(&node, change)?,
-            Effect::Run(namespace, script) => {
+            ChangeEffect::Prober(node, change) => self.change_prober(&node, change)?,
+            ChangeEffect::Run(namespace, script) => {
                 let argv = ["sh".to_owned(), "-ec".to_owned(), script];
-                let command = Cmd {
+                let command = GuestCommand {
                     netns: namespace,
-                    ..Cmd::new(argv)
+                    ..GuestCommand::new(argv)
                 };
                 command.run()?;
             }

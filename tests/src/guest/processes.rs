@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, bail};
 use parallax_model::PodName;
 
-use crate::command::Cmd;
+use crate::command::GuestCommand;
 
 /// Longest time until a process listens.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -28,12 +28,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A table of sockets under `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum SocketTable {
     Tcp,
     Udp,
 }
 
-impl Table {
+impl SocketTable {
     const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -52,14 +52,14 @@ impl Table {
 
 /// Where a process is to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Local {
+pub(super) enum ListenAddress {
     /// On this port of any address.
     Port(u16),
     /// On this very address and port.
     Address(SocketAddrV4),
 }
 
-impl Local {
+impl ListenAddress {
     /// How the kernel's table writes it; an address is a number in the machine's byte order.
     fn in_table(self) -> String {
         match self {
@@ -72,7 +72,7 @@ impl Local {
     }
 }
 
-impl std::fmt::Display for Local {
+impl std::fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Port(port) => write!(f, "port {port}"),
@@ -82,7 +82,7 @@ impl std::fmt::Display for Local {
 }
 
 /// Whether a table has a socket that waits for clients there.
-fn listens(text: &str, table: Table, local: Local) -> bool {
+fn listens(text: &str, table: SocketTable, local: ListenAddress) -> bool {
     let local = local.in_table();
     text.lines().any(|line| {
         let mut columns = line.split_whitespace().skip(1);
@@ -111,10 +111,10 @@ fn end(child: &mut Child) -> anyhow::Result<()> {
 
 /// What runs in which pod; ended when dropped.
 #[derive(Debug, Default)]
-pub(super) struct Processes(BTreeMap<PodName, Child>);
+pub(super) struct PodProcesses(BTreeMap<PodName, Child>);
 
-impl Processes {
-    pub(super) fn start(&mut self, pod: &PodName, command: &Cmd) -> anyhow::Result<()> {
+impl PodProcesses {
+    pub(super) fn start(&mut self, pod: &PodName, command: &GuestCommand) -> anyhow::Result<()> {
         if self.0.contains_key(pod) {
             bail!("something runs in the pod {pod} already");
         }
@@ -131,8 +131,8 @@ impl Processes {
     pub(super) fn wait_until_listening(
         &mut self,
         pod: &PodName,
-        table: Table,
-        local: Local,
+        table: SocketTable,
+        local: ListenAddress,
     ) -> anyhow::Result<()> {
         let child = self
             .0
@@ -199,7 +199,7 @@ impl Processes {
     }
 }
 
-impl Drop for Processes {
+impl Drop for PodProcesses {
     fn drop(&mut self) {
         for child in self.0.values_mut() {
             // The machine halts next.
@@ -215,24 +215,28 @@ mod tests {
 
     #[test]
     fn one_address_among_several_on_the_same_port_is_told_apart() {
-        let address = |ip: [u8; 4]| Local::Address(SocketAddrV4::new(ip.into(), 80));
+        let address = |ip: [u8; 4]| ListenAddress::Address(SocketAddrV4::new(ip.into(), 80));
         let written = format!("{:08X}", u32::from_ne_bytes([203, 0, 113, 10]));
         let tcp =
             format!("  sl  local_address rem_address   st\n   0: {written}:0050 00000000:0000 0A 0:0\n");
-        assert!(listens(&tcp, Table::Tcp, address([203, 0, 113, 10])));
-        assert!(!listens(&tcp, Table::Tcp, address([203, 0, 113, 11])));
+        assert!(listens(&tcp, SocketTable::Tcp, address([203, 0, 113, 10])));
+        assert!(!listens(&tcp, SocketTable::Tcp, address([203, 0, 113, 11])));
     }
 
     #[test]
     fn only_a_socket_that_waits_for_clients_on_that_very_port_counts() {
         let tcp = "  sl  local_address rem_address   st tx_queue\n   0: 0A01F40A:1F90 00000000:0000 0A 0:0\n";
-        assert!(listens(tcp, Table::Tcp, Local::Port(8080)));
-        assert!(!listens(tcp, Table::Tcp, Local::Port(80)));
+        assert!(listens(tcp, SocketTable::Tcp, ListenAddress::Port(8080)));
+        assert!(!listens(tcp, SocketTable::Tcp, ListenAddress::Port(80)));
         assert!(
-            !listens(&tcp.replace(" 0A ", " 01 "), Table::Tcp, Local::Port(8080)),
+            !listens(
+                &tcp.replace(" 0A ", " 01 "),
+                SocketTable::Tcp,
+                ListenAddress::Port(8080)
+            ),
             "a connection is no listener"
         );
         let udp = "  sl  local_address rem_address   st\n  5: 00000000:0035 00000000:0000 07 0:0\n";
-        assert!(listens(udp, Table::Udp, Local::Port(53)));
+        assert!(listens(udp, SocketTable::Udp, ListenAddress::Port(53)));
     }
 }

@@ -3,26 +3,26 @@
 use anyhow::Context;
 use parallax_model::{PodName, ServiceKey};
 
-use super::Guest;
+use super::GuestMachine;
 use crate::{
-    cluster::{Route, Solver},
+    cluster::{ChallengeRoute, SolverPod},
     command::run_all,
     control::Event,
-    external::Why,
+    external::HookEvent,
     net,
 };
 
-impl Guest {
-    pub(super) fn start_solver(&mut self, solver: Solver) -> anyhow::Result<Event> {
+impl GuestMachine {
+    pub(super) fn start_solver(&mut self, solver: SolverPod) -> anyhow::Result<Event> {
         let built = self.built.as_mut().context("nothing is built yet")?;
         let pod = built.cluster.add_solver(solver)?;
         run_all(&net::pod(&built.cluster, &pod))?;
         self.serve(&pod.name)?;
-        self.forward(Why::Changed)?;
+        self.forward(HookEvent::Changed)?;
         Ok(Event::Done)
     }
 
-    pub(super) fn route(&mut self, route: Route) -> anyhow::Result<Event> {
+    pub(super) fn route(&mut self, route: ChallengeRoute) -> anyhow::Result<Event> {
         let built = self.built.as_mut().context("nothing is built yet")?;
         let controllers = built.cluster.controllers(&route.class);
         built.cluster.routes.push(route);
@@ -37,7 +37,7 @@ impl Guest {
             .collect();
         let pod = built.cluster.remove_solver(solver)?;
         self.reload(&controllers)?;
-        self.forward(Why::Changed)?;
+        self.forward(HookEvent::Changed)?;
         self.servers.remove(&pod);
         self.processes.stop(&pod)?;
         Ok(Event::Done)

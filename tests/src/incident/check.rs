@@ -9,7 +9,7 @@ use std::{
 use parallax_model::ServiceKey;
 
 use super::{
-    Families, Incident, Op, PublishedBy, ResolverSoftware, Software,
+    AddressFamilies, FaultOperation, Incident, PublishedBy, ResolverSoftware, ServerSoftware,
     check_service::{check_dual_stack, check_server, check_service},
 };
 use crate::cluster::{Cluster, addresses};
@@ -42,22 +42,22 @@ impl Display for InvalidIncident {
 
 impl std::error::Error for InvalidIncident {}
 
-pub(super) type Checked = Result<(), InvalidIncident>;
+pub(super) type CheckResult = Result<(), InvalidIncident>;
 
-pub(super) fn wrong(field: impl Into<String>, expected: impl Into<String>) -> Checked {
+pub(super) fn wrong(field: impl Into<String>, expected: impl Into<String>) -> CheckResult {
     Err(InvalidIncident::new(field, expected))
 }
 
 impl Incident {
     /// Everything the types cannot say. The faults are played through once, so that a step that refers to a pod
     /// that is not there is found before anything boots.
-    pub fn check(&self) -> Checked {
+    pub fn check(&self) -> CheckResult {
         self.check_times()?;
         self.check_names()?;
         for (i, service) in self.topology.services.iter().enumerate() {
             let field = format!("topology.services[{i}]");
             check_service(&field, service)?;
-            if self.topology.families == Families::DualStack {
+            if self.topology.families == AddressFamilies::DualStack {
                 check_dual_stack(&field, service)?;
             }
         }
@@ -67,7 +67,7 @@ impl Incident {
         self.check_preflights()
     }
 
-    fn check_times(&self) -> Checked {
+    fn check_times(&self) -> CheckResult {
         if self.interval_ms < 200 {
             return wrong(
                 "intervalMs",
@@ -86,7 +86,7 @@ impl Incident {
         Ok(())
     }
 
-    fn check_names(&self) -> Checked {
+    fn check_names(&self) -> CheckResult {
         let nodes = &self.topology.nodes;
         if !(1..=addresses::MOST_NODES).contains(&nodes.len()) {
             return wrong(
@@ -146,7 +146,7 @@ impl Incident {
         Ok(())
     }
 
-    fn check_ingresses(&self) -> Checked {
+    fn check_ingresses(&self) -> CheckResult {
         let mut hosts = BTreeSet::new();
         for (i, ingress) in self.topology.ingresses.iter().enumerate() {
             let field = format!("topology.ingresses[{i}]");
@@ -173,7 +173,7 @@ impl Incident {
             }
             if let Some(origin) = &ingress.origin {
                 let known = self.topology.services.iter().any(|s| s.service == *origin);
-                if !known || entry.is_none_or(|entry| entry.server.software != Software::Nginx) {
+                if !known || entry.is_none_or(|entry| entry.server.software != ServerSoftware::Nginx) {
                     return wrong(
                         format!("{field}.origin"),
                         format!(
@@ -191,7 +191,7 @@ impl Incident {
         Ok(())
     }
 
-    fn check_faults(&self) -> Checked {
+    fn check_faults(&self) -> CheckResult {
         let mut cluster =
             Cluster::derive(self).map_err(|error| InvalidIncident::new("topology", error.to_string()))?;
         let mut reachable = true;
@@ -200,7 +200,7 @@ impl Incident {
                 return wrong(format!("faults[{i}].ops"), "expected at least one change");
             }
             for (j, op) in fault.ops.iter().enumerate() {
-                if let Op::SetServer { service, server, .. } = op
+                if let FaultOperation::SetServer { service, server, .. } = op
                     && let Some(written) = self.topology.services.iter().find(|s| s.service == *service)
                 {
                     check_server(&format!("faults[{i}].ops[{j}].server"), written, server)?;
@@ -226,22 +226,22 @@ impl Incident {
     }
 
     /// What is published by objects of the API has nothing that these cannot say, and an API server goes before it comes.
-    fn check_api_server(&self, field: &str, op: &Op, reachable: &mut bool) -> Checked {
+    fn check_api_server(&self, field: &str, op: &FaultOperation, reachable: &mut bool) -> CheckResult {
         let by_objects = self.topology.published_by == PublishedBy::ApiServer;
         match op {
-            Op::ApiServerAway {} | Op::ApiServerBack {} if !by_objects => wrong(
+            FaultOperation::ApiServerAway {} | FaultOperation::ApiServerBack {} if !by_objects => wrong(
                 field,
                 "expected topology.publishedBy: api-server, there is none to reach",
             ),
-            Op::ApiServerAway {} | Op::ApiServerBack {} => {
-                let comes = *op == Op::ApiServerBack {};
+            FaultOperation::ApiServerAway {} | FaultOperation::ApiServerBack {} => {
+                let comes = *op == FaultOperation::ApiServerBack {};
                 if *reachable == comes {
                     return wrong(field, "expected it to go away, then to come back");
                 }
                 *reachable = comes;
                 Ok(())
             }
-            Op::NetworkPolicy { .. } if by_objects => {
+            FaultOperation::NetworkPolicy { .. } if by_objects => {
                 wrong(field, "expected topology.publishedBy: file with a NetworkPolicy")
             }
             _ => Ok(()),
@@ -255,7 +255,7 @@ impl Incident {
             .filter(move |service| service.service == *key)
             .flat_map(|service| {
                 let four = [service.cluster_ip, service.load_balancer_ip];
-                let six = four.map(|ip| ip.filter(|_| self.topology.families == Families::DualStack));
+                let six = four.map(|ip| ip.filter(|_| self.topology.families == AddressFamilies::DualStack));
                 let addresses = [
                     four.map(|ip| ip.map(IpAddr::V4)),
                     six.map(|ip| ip.map(|ip| IpAddr::V6(addresses::six(ip)))),
@@ -278,7 +278,7 @@ impl Incident {
 }
 
 /// Names become network namespaces, hence file names and arguments of `ip`.
-fn namespace_name(field: &str, name: &str) -> Checked {
+fn namespace_name(field: &str, name: &str) -> CheckResult {
     let fits = name.len() <= 63
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name

@@ -1,13 +1,13 @@
 //! What an incident expects must be something that can be seen in it.
 
 use super::{
-    Families, Family, Incident, Look, Outcome, Way,
-    check::{Checked, wrong},
+    AddressFamilies, ClientFamily, Incident, Outcome, PacketLine, ServiceApproach,
+    check::{CheckResult, wrong},
 };
 use crate::alarms;
 
 impl Incident {
-    pub(super) fn check_expected(&self) -> Checked {
+    pub(super) fn check_expected(&self) -> CheckResult {
         let expected = &self.expected;
         match &expected.outcome {
             Outcome::Verdict(verdict) => {
@@ -75,7 +75,7 @@ impl Incident {
         Ok(())
     }
 
-    fn check_verdict(&self, verdict: &super::ExpectedVerdict) -> Checked {
+    fn check_verdict(&self, verdict: &super::ExpectedVerdict) -> CheckResult {
         let hosts = self.hosts().count();
         if let Some(members) = verdict.members.filter(|members| *members > hosts) {
             return wrong(
@@ -114,7 +114,7 @@ impl Incident {
         }
     }
 
-    fn check_look(&self, field: &str, look: &Look) -> Checked {
+    fn check_look(&self, field: &str, look: &PacketLine) -> CheckResult {
         let outside = |name: &str| {
             self.topology.vantages.iter().any(|vantage| {
                 vantage
@@ -134,14 +134,14 @@ impl Incident {
                 format!("there is no Service {}", look.service),
             );
         };
-        if look.family == Family::V6 {
-            if self.topology.families != Families::DualStack {
+        if look.family == ClientFamily::V6 {
+            if self.topology.families != AddressFamilies::DualStack {
                 return wrong(
                     format!("{field}.family"),
                     "expected v6 in a dual-stack cluster only",
                 );
             }
-            if look.to == Way::Ping {
+            if look.to == ServiceApproach::Ping {
                 return wrong(
                     format!("{field}.to"),
                     "expected another way with family v6: it pings IPv4",
@@ -149,14 +149,16 @@ impl Incident {
             }
         }
         if let Some(port) = look.port
-            && (look.to == Way::Ping || !service.ports.iter().any(|known| known.port == port))
+            && (look.to == ServiceApproach::Ping || !service.ports.iter().any(|known| known.port == port))
         {
             return wrong(
                 format!("{field}.port"),
                 format!("expected a port of the Service {}, got {port}", look.service),
             );
         }
-        if matches!(look.to, Way::Vip | Way::Ping) && service.load_balancer_ip.is_none() {
+        if matches!(look.to, ServiceApproach::Vip | ServiceApproach::Ping)
+            && service.load_balancer_ip.is_none()
+        {
             return wrong(
                 format!("{field}.to"),
                 format!("the Service {} has no balancer address", look.service),
@@ -166,7 +168,7 @@ impl Incident {
     }
 }
 
-fn known<'a>(field: &str, kind: &str, all: impl Iterator<Item = &'a str>) -> Checked {
+fn known<'a>(field: &str, kind: &str, all: impl Iterator<Item = &'a str>) -> CheckResult {
     let all: Vec<&str> = all.collect();
     if all.contains(&kind) {
         return Ok(());

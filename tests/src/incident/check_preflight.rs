@@ -3,12 +3,12 @@
 use parallax_model::{FailureKind, NodeName};
 
 use super::{
-    ExpectedCheck, Incident, Preflight, PublishedBy, Software, When,
-    check::{Checked, wrong},
+    ExpectedCheck, Incident, PreflightRun, PreflightTime, PublishedBy, ServerSoftware,
+    check::{CheckResult, wrong},
 };
 
 impl Incident {
-    pub(super) fn check_preflights(&self) -> Checked {
+    pub(super) fn check_preflights(&self) -> CheckResult {
         for (i, step) in self.preflight.iter().enumerate() {
             let field = format!("preflight[{i}]");
             self.check_setting(&field, step)?;
@@ -39,7 +39,7 @@ impl Incident {
         Ok(())
     }
 
-    fn check_setting(&self, field: &str, step: &Preflight) -> Checked {
+    fn check_setting(&self, field: &str, step: &PreflightRun) -> CheckResult {
         let known = |node: &NodeName| self.topology.nodes.iter().any(|known| known.name == *node);
         if step.hosts.is_empty() {
             return wrong(format!("{field}.hosts"), "expected at least one host");
@@ -52,7 +52,7 @@ impl Incident {
                 format!("expected a host of an Ingress, {host} is none"),
             );
         }
-        if step.when == When::Faulty && self.faults.is_empty() {
+        if step.when == PreflightTime::Faulty && self.faults.is_empty() {
             return wrong(
                 format!("{field}.when"),
                 "nothing goes wrong here: expected when: healthy",
@@ -67,7 +67,7 @@ impl Incident {
         }
         if let Some(class) = &step.class {
             let serves = self.topology.services.iter().any(|service| {
-                service.class.as_ref() == Some(class) && service.server.software == Software::Nginx
+                service.class.as_ref() == Some(class) && service.server.software == ServerSoftware::Nginx
             });
             if !serves {
                 return wrong(
@@ -90,7 +90,7 @@ impl Incident {
         Ok(())
     }
 
-    fn check_from(&self, field: &str, check: &ExpectedCheck) -> Checked {
+    fn check_from(&self, field: &str, check: &ExpectedCheck) -> CheckResult {
         if check.from.is_empty() {
             return wrong(format!("{field}.from"), "expected what each vantage sees");
         }

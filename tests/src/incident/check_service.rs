@@ -1,12 +1,12 @@
 //! What a Service of an incident, or a server behind it, may contradict.
 
 use super::{
-    Balancing, IpMode, Server, Service, ServiceType, Software,
-    check::{Checked, wrong},
+    BalancingMode, IpMode, ServerSoftware, ServerSpec, Service, ServiceType,
+    check::{CheckResult, wrong},
 };
 use crate::cluster::addresses;
 
-pub(super) fn check_service(field: &str, service: &Service) -> Checked {
+pub(super) fn check_service(field: &str, service: &Service) -> CheckResult {
     if let Some(ip) = service.cluster_ip
         && !addresses::is_service_address(ip)
     {
@@ -69,14 +69,14 @@ pub(super) fn check_service(field: &str, service: &Service) -> Checked {
 }
 
 /// What the lab has for IPv4 only.
-pub(super) fn check_dual_stack(field: &str, service: &Service) -> Checked {
-    if service.server.software != Software::Lab {
+pub(super) fn check_dual_stack(field: &str, service: &Service) -> CheckResult {
+    if service.server.software != ServerSoftware::Lab {
         return wrong(
             format!("{field}.server.software"),
             "expected lab in a dual-stack cluster: the others listen on IPv4",
         );
     }
-    if service.balancing != Balancing::KeepsClient {
+    if service.balancing != BalancingMode::KeepsClient {
         return wrong(
             format!("{field}.balancing"),
             "expected keeps-client in a dual-stack cluster: HAProxy listens on IPv4",
@@ -86,11 +86,11 @@ pub(super) fn check_dual_stack(field: &str, service: &Service) -> Checked {
 }
 
 /// What a program cannot do.
-pub(super) fn check_server(field: &str, service: &Service, server: &Server) -> Checked {
-    if server.redirect.is_some() && server.software != Software::Nginx {
+pub(super) fn check_server(field: &str, service: &Service, server: &ServerSpec) -> CheckResult {
+    if server.redirect.is_some() && server.software != ServerSoftware::Nginx {
         return wrong(format!("{field}.redirect"), "expected with software nginx");
     }
-    if server.software == Software::Lab {
+    if server.software == ServerSoftware::Lab {
         if server.proxy_protocol {
             return wrong(
                 format!("{field}.proxyProtocol"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What must be seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Expected {
+pub struct ExpectedOutcome {
     /// What Parallax must say.
     pub outcome: Outcome,
     /// Findings that must be shown besides; any other is wrong.
@@ -21,7 +21,7 @@ pub struct Expected {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alerts: Vec<String>,
     /// What an ordinary client must see.
-    pub packets: Packets,
+    pub packets: ExpectedPackets,
 }
 
 /// What Parallax must say.
@@ -124,7 +124,7 @@ pub struct ExpectedEvidence {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or_who: Vec<String>,
     /// How its probes ended.
-    pub fails: Share,
+    pub fails: ProbeShare,
 }
 
 impl ExpectedEvidence {
@@ -140,7 +140,7 @@ impl ExpectedEvidence {
 /// A share of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Share {
+pub enum ProbeShare {
     /// All of at least two but one in twenty: the round in which the fault came had begun before it.
     Always,
     /// More than one in twenty, and that many do not.
@@ -156,22 +156,22 @@ pub enum Share {
 /// What an ordinary client must see.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Packets {
+pub struct ExpectedPackets {
     /// Before the first fault.
-    pub healthy: Vec<Look>,
+    pub healthy: Vec<PacketLine>,
     /// After the last one.
     #[serde(default)]
-    pub faulty: Vec<Look>,
+    pub faulty: Vec<PacketLine>,
 }
 
 /// One line of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Look {
+pub struct PacketLine {
     /// The nodes the client sits on, or the names of clients outside.
     pub from: Vec<NodeName>,
     /// How it approaches the Service.
-    pub to: Way,
+    pub to: ServiceApproach,
     /// The Service.
     pub service: ServiceKey,
     /// The host it asks for; the first one of the Service where absent.
@@ -181,16 +181,16 @@ pub struct Look {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// The address family it takes.
-    #[serde(default, skip_serializing_if = "Family::is_v4")]
-    pub family: Family,
+    #[serde(default, skip_serializing_if = "ClientFamily::is_v4")]
+    pub family: ClientFamily,
     /// What it sees, on every port of the Service that speaks in the clear (and at every endpoint, for `direct`).
-    pub sees: Sight,
+    pub sees: ClientSight,
 }
 
 /// The family a client takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Family {
+pub enum ClientFamily {
     /// IPv4.
     #[default]
     V4,
@@ -198,7 +198,7 @@ pub enum Family {
     V6,
 }
 
-impl Family {
+impl ClientFamily {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
     fn is_v4(&self) -> bool {
         *self == Self::V4
@@ -208,7 +208,7 @@ impl Family {
 /// How a client approaches a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Way {
+pub enum ServiceApproach {
     /// HTTP to the balancer's address.
     Vip,
     /// HTTP to the `ClusterIP`.
@@ -223,7 +223,7 @@ pub enum Way {
 /// What a client sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sight {
+pub enum ClientSight {
     /// A 200 from a pod of the Service.
     Answered,
     /// The connection is refused.

@@ -5,18 +5,18 @@ use std::net::IpAddr;
 use parallax_model::{HostName, NodeName, ObjectName, PodName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
-use super::{HealthChecks, IpMode, Server, TrafficPolicy};
+use super::{HealthChecks, IpMode, ServerSpec, TrafficPolicy};
 
 /// Something that happens at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Fault {
+pub struct TimedFault {
     /// What happens, for people.
     pub name: String,
     /// Intervals between the start of probing (or the fault before) and this one.
     pub after_rounds: u32,
     /// What changes.
-    pub ops: Vec<Op>,
+    pub ops: Vec<FaultOperation>,
 }
 
 /// One change. What an API server would know of it is published as well.
@@ -26,7 +26,7 @@ pub struct Fault {
     rename_all_fields = "camelCase",
     deny_unknown_fields
 )]
-pub enum Op {
+pub enum FaultOperation {
     /// A pod goes away: its process ends, no Service leads to it any more.
     RemoveEndpoint {
         /// The Service it was behind.
@@ -105,7 +105,7 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pod: Option<PodName>,
         /// How they behave from now on.
-        server: Server,
+        server: ServerSpec,
     },
     /// A pod's process ends; everybody goes on sending there.
     CrashPod {
@@ -291,7 +291,7 @@ pub enum Op {
     },
 }
 
-impl Op {
+impl FaultOperation {
     /// What it takes that only a kernel of the lab's own gives.
     #[must_use]
     pub const fn needs_own_kernel(&self) -> Option<&'static str> {

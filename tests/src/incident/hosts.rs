@@ -8,20 +8,20 @@ const MOST: u32 = 1000;
 
 /// Host names of an Ingress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
-pub struct Hosts(Vec<HostName>);
+#[serde(try_from = "HostsForm", into = "HostsForm")]
+pub struct IngressHosts(Vec<HostName>);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum HostsForm {
     List(Vec<HostName>),
-    Range(Range),
+    Range(NumberedHosts),
 }
 
 /// `{pattern: "shop-%02d.example.test", count: 50}`: numbered from 1.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Range {
+struct NumberedHosts {
     pattern: String,
     count: u32,
 }
@@ -43,7 +43,7 @@ pub enum InvalidHosts {
     Name(#[from] InvalidName),
 }
 
-impl Hosts {
+impl IngressHosts {
     /// The names, in the order written.
     #[must_use]
     pub fn names(&self) -> &[HostName] {
@@ -51,14 +51,14 @@ impl Hosts {
     }
 }
 
-impl TryFrom<Written> for Hosts {
+impl TryFrom<HostsForm> for IngressHosts {
     type Error = InvalidHosts;
 
-    fn try_from(written: Written) -> Result<Self, InvalidHosts> {
+    fn try_from(written: HostsForm) -> Result<Self, InvalidHosts> {
         match written {
-            Written::List(names) if names.is_empty() => Err(InvalidHosts::None),
-            Written::List(names) => Ok(Self(names)),
-            Written::Range(Range { pattern, count }) => {
+            HostsForm::List(names) if names.is_empty() => Err(InvalidHosts::None),
+            HostsForm::List(names) => Ok(Self(names)),
+            HostsForm::Range(NumberedHosts { pattern, count }) => {
                 if !(1..=MOST).contains(&count) {
                     return Err(InvalidHosts::Count(count));
                 }
@@ -71,8 +71,8 @@ impl TryFrom<Written> for Hosts {
     }
 }
 
-impl From<Hosts> for Written {
-    fn from(hosts: Hosts) -> Self {
+impl From<IngressHosts> for HostsForm {
+    fn from(hosts: IngressHosts) -> Self {
         Self::List(hosts.0)
     }
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn hosts(yaml: &str) -> Result<Vec<String>, String> {
-        serde_saphyr::from_str::<Hosts>(yaml)
+        serde_saphyr::from_str::<IngressHosts>(yaml)
             .map(|hosts| hosts.names().iter().map(ToString::to_string).collect())
             .map_err(|error| error.to_string())
     }

@@ -10,14 +10,14 @@ use serde_saphyr::{Location, Spanned};
 
 /// The line (from 1) that a path like `topology.services[0].endpoints[1].node` leads to, or the nearest field above it.
 pub(super) fn line_of(text: &str, path: &str) -> Option<u64> {
-    let root: Spanned<Tree> = serde_saphyr::from_str(text).ok()?;
+    let root: Spanned<DocumentTree> = serde_saphyr::from_str(text).ok()?;
     let mut here = &root;
     let mut line = None;
     for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
         let next = match &here.value {
-            Tree::Map(entries) => entries.iter().find(|(key, _)| key == step).map(|(_, v)| v),
-            Tree::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
-            Tree::Scalar => None,
+            DocumentTree::Map(entries) => entries.iter().find(|(key, _)| key == step).map(|(_, v)| v),
+            DocumentTree::List(items) => step.parse::<usize>().ok().and_then(|i| items.get(i)),
+            DocumentTree::Scalar => None,
         };
         let Some(next) = next else { break };
         here = next;
@@ -29,65 +29,65 @@ pub(super) fn line_of(text: &str, path: &str) -> Option<u64> {
 }
 
 /// A document without its values.
-enum Tree {
+enum DocumentTree {
     Map(Vec<(String, Spanned<Self>)>),
     List(Vec<Spanned<Self>>),
     Scalar,
 }
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de> Deserialize<'de> for DocumentTree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
+        struct AnyValue;
 
-        impl<'de> Visitor<'de> for Any {
-            type Value = Tree;
+        impl<'de> Visitor<'de> for AnyValue {
+            type Value = DocumentTree;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("any YAML")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Tree, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<DocumentTree, A::Error> {
                 let mut all = Vec::new();
                 while let Some(entry) = entries.next_entry()? {
                     all.push(entry);
                 }
-                Ok(Tree::Map(all))
+                Ok(DocumentTree::Map(all))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<DocumentTree, A::Error> {
                 let mut all = Vec::new();
                 while let Some(item) = items.next_element()? {
                     all.push(item);
                 }
-                Ok(Tree::List(all))
+                Ok(DocumentTree::List(all))
             }
 
-            fn visit_unit<E>(self) -> Result<Tree, E> {
-                Ok(Tree::Scalar)
+            fn visit_unit<E>(self) -> Result<DocumentTree, E> {
+                Ok(DocumentTree::Scalar)
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
-                Ok(Tree::Scalar)
+            fn visit_bool<E>(self, _: bool) -> Result<DocumentTree, E> {
+                Ok(DocumentTree::Scalar)
             }
 
-            fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
-                Ok(Tree::Scalar)
+            fn visit_u64<E>(self, _: u64) -> Result<DocumentTree, E> {
+                Ok(DocumentTree::Scalar)
             }
 
-            fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
-                Ok(Tree::Scalar)
+            fn visit_i64<E>(self, _: i64) -> Result<DocumentTree, E> {
+                Ok(DocumentTree::Scalar)
             }
 
-            fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
-                Ok(Tree::Scalar)
+            fn visit_f64<E>(self, _: f64) -> Result<DocumentTree, E> {
+                Ok(DocumentTree::Scalar)
             }
 
-            fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
-                Ok(Tree::Scalar)
+            fn visit_str<E>(self, _: &str) -> Result<DocumentTree, E> {
+                Ok(DocumentTree::Scalar)
             }
         }
 
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(AnyValue)
     }
 }
 

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 /// One run of `parallax preflight`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Preflight {
+pub struct PreflightRun {
     /// What it is for, for people.
     pub name: String,
     /// At what time.
     #[serde(default)]
-    pub when: When,
+    pub when: PreflightTime,
     /// The names, each a host of an Ingress.
     pub hosts: Vec<HostName>,
     /// The class of the Ingress that is made for the solver; without it nothing is created (`--no-create`).
@@ -27,7 +27,7 @@ pub struct Preflight {
     pub cert_manager_on: Option<NodeName>,
     /// Whose rules the CA's verdict follows.
     #[serde(default)]
-    pub profile: Authority,
+    pub profile: KnownAuthority,
     /// Seconds that the route may take (`--ready`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_seconds: Option<u32>,
@@ -41,7 +41,7 @@ pub struct Preflight {
 /// The time of a preflight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum When {
+pub enum PreflightTime {
     /// Before the first fault.
     Healthy,
     /// At the end, when Parallax has said what it should.
@@ -52,7 +52,7 @@ pub enum When {
 /// A certificate authority whose rules are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Authority {
+pub enum KnownAuthority {
     /// Let's Encrypt's server. It uses no address of documentation or of a private network.
     #[default]
     Boulder,
@@ -60,7 +60,7 @@ pub enum Authority {
     Pebble,
 }
 
-impl Authority {
+impl KnownAuthority {
     /// As the command line has it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -94,10 +94,10 @@ pub struct ExpectedPreflight {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExpectedCheck {
     /// How it stands.
-    pub standing: Standing,
+    pub standing: VerdictStanding,
     /// What each vantage saw, exactly these: a node (of a prober on its host network: `n1/host`) or a client outside, and
     /// `passes` or the kind of its failure.
-    pub from: BTreeMap<String, Sees>,
+    pub from: BTreeMap<String, ExpectedSight>,
     /// Ids of the causes of everything that fails, exactly these but for `or_causes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
@@ -118,14 +118,14 @@ pub struct ExpectedCheck {
 /// What a vantage sees: one word, or any of several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Sees {
+pub enum ExpectedSight {
     /// This.
     One(String),
     /// Whichever of these: the same fault in other words.
     Any(Vec<String>),
 }
 
-impl Sees {
+impl ExpectedSight {
     /// The words.
     #[must_use]
     pub fn words(&self) -> &[String] {
@@ -139,7 +139,7 @@ impl Sees {
 /// How a verdict stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum VerdictStanding {
     /// It passes.
     Passed,
     /// It passes where cert-manager's pod is, and fails elsewhere.
@@ -150,7 +150,7 @@ pub enum Standing {
     Unknown,
 }
 
-impl Standing {
+impl VerdictStanding {
     /// As the product writes it.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -169,9 +169,9 @@ impl ExpectedPreflight {
     pub fn code(&self, strict: bool) -> i32 {
         let standings = [self.self_check.standing, self.ca.standing];
         let any = |standing| standings.contains(&standing);
-        if any(Standing::Failed) || (strict && any(Standing::AtRisk)) {
+        if any(VerdictStanding::Failed) || (strict && any(VerdictStanding::AtRisk)) {
             1
-        } else if any(Standing::Unknown) {
+        } else if any(VerdictStanding::Unknown) {
             3
         } else {
             0

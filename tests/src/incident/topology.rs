@@ -8,7 +8,7 @@ use parallax_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Hosts;
+use super::IngressHosts;
 
 /// The cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,8 +18,8 @@ pub struct Topology {
     #[serde(default, skip_serializing_if = "PublishedBy::is_file")]
     pub published_by: PublishedBy,
     /// The address families of nodes, pods and Services; IPv4 alone where absent.
-    #[serde(default, skip_serializing_if = "Families::is_one")]
-    pub families: Families,
+    #[serde(default, skip_serializing_if = "AddressFamilies::is_one")]
+    pub families: AddressFamilies,
     /// Nodes, each with one prober pod. Their order gives them their addresses.
     pub nodes: Vec<Node>,
     /// Services and the pods behind them.
@@ -39,10 +39,10 @@ pub struct Topology {
     pub resolvers: Vec<Resolver>,
     /// Names besides the Ingresses' hosts that every resolver knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub records: Vec<Record>,
+    pub records: Vec<NameRecord>,
     /// Names that the cluster's resolvers, and only these, lead elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub overrides: Vec<Record>,
+    pub overrides: Vec<NameRecord>,
     /// Clients outside the cluster, each with a prober: `internet:NAME`, `vpc:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
@@ -69,7 +69,7 @@ impl PublishedBy {
 /// Address families of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Families {
+pub enum AddressFamilies {
     /// IPv4 alone.
     #[default]
     V4,
@@ -77,7 +77,7 @@ pub enum Families {
     DualStack,
 }
 
-impl Families {
+impl AddressFamilies {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
     fn is_one(&self) -> bool {
         *self == Self::V4
@@ -140,7 +140,7 @@ pub enum ResolverSoftware {
 /// A name and where it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Record {
+pub struct NameRecord {
     /// The name.
     pub host: HostName,
     /// Its address, of either family.
@@ -167,7 +167,7 @@ pub struct Service {
     pub ip_mode: IpMode,
     /// How the balancer passes connections on.
     #[serde(default)]
-    pub balancing: Balancing,
+    pub balancing: BalancingMode,
     /// Where the balancer's health checks come from.
     #[serde(default)]
     pub health_checks: HealthChecks,
@@ -184,13 +184,13 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
     /// What runs in its pods.
     #[serde(default)]
-    pub server: Server,
+    pub server: ServerSpec,
     /// The pods behind it when the lab starts.
     #[serde(default)]
     pub endpoints: Vec<EndpointAt>,
     /// Pods behind it that are there anyway, besides `endpoints`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub behind: Option<Behind>,
+    pub behind: Option<BackendPods>,
     /// It is created later (`create-service`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub absent: bool,
@@ -229,7 +229,7 @@ mod cluster_ip {
 /// Pods that are there anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Behind {
+pub enum BackendPods {
     /// Every prober's: each then is an endpoint of the Service it asks.
     Probers,
 }
@@ -258,7 +258,7 @@ pub enum IpMode {
 /// How a balancer passes connections on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Balancing {
+pub enum BalancingMode {
     /// To a node's port with the client's own address, as the clouds' network balancers do.
     #[default]
     KeepsClient,
@@ -315,13 +315,13 @@ impl ServicePort {
 /// What runs in a pod behind a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Server {
+pub struct ServerSpec {
     /// The program.
     #[serde(default)]
-    pub software: Software,
+    pub software: ServerSoftware,
     /// Which hosts it answers; the others get a 404.
     #[serde(default)]
-    pub serves: Serves,
+    pub serves: ServedHosts,
     /// It insists on a PROXY header.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub proxy_protocol: bool,
@@ -343,7 +343,7 @@ pub struct Server {
 /// A server's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Software {
+pub enum ServerSoftware {
     /// The lab's own: small, and names the pod that answers.
     #[default]
     Lab,
@@ -356,7 +356,7 @@ pub enum Software {
 /// Which hosts a server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Serves {
+pub enum ServedHosts {
     /// Any.
     #[default]
     Everything,
@@ -395,5 +395,5 @@ pub struct Ingress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ServiceKey>,
     /// Its host names. All resolve to the Service's balancer address.
-    pub hosts: Hosts,
+    pub hosts: IngressHosts,
 }

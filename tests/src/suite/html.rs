@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{conductor::Report, preflight::Shown};
+use crate::{conductor::Report, preflight::ReportedPreflight};
 
 /// The whole page.
 pub(super) fn page(reports: &[Report], took: Duration) -> String {
@@ -38,16 +38,16 @@ fn write_page(text: &mut String, reports: &[Report], took: Duration) -> fmt::Res
              <td>{}</td></tr>",
             if report.ok { "good" } else { "bad" },
             if report.ok { "✓" } else { "✗" },
-            Escaped(&report.title),
-            Escaped(&report.expected),
-            Escaped(&named(report)),
+            HtmlEscaped(&report.title),
+            HtmlEscaped(&report.expected),
+            HtmlEscaped(&named(report)),
             report
                 .probability
                 .map_or(String::new(), |probability| format!("{probability:.4}")),
             report
                 .seconds_after_fault
                 .map_or(String::new(), |seconds| format!("{seconds:.1}")),
-            id = Escaped(&report.id),
+            id = HtmlEscaped(&report.id),
         )?;
     }
     text.push_str("</table>\n");
@@ -71,20 +71,20 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
     writeln!(
         text,
         "<h2 id=\"{id}\">{id}: {}</h2>",
-        Escaped(&report.title),
-        id = Escaped(&report.id)
+        HtmlEscaped(&report.title),
+        id = HtmlEscaped(&report.id)
     )?;
     if let Some(problem) = &report.problem {
-        writeln!(text, "<p class=\"bad\">{}</p>", Escaped(problem))?;
+        writeln!(text, "<p class=\"bad\">{}</p>", HtmlEscaped(problem))?;
     }
     if let Some(alarms) = report.alarms_in_words() {
-        writeln!(text, "<p>{}</p>", Escaped(&alarms))?;
+        writeln!(text, "<p>{}</p>", HtmlEscaped(&alarms))?;
     }
     if let Some(instead) = &report.instead {
-        writeln!(text, "<p>{}</p>", Escaped(instead))?;
+        writeln!(text, "<p>{}</p>", HtmlEscaped(instead))?;
     }
     for sentence in &report.sentences {
-        writeln!(text, "<blockquote>{}</blockquote>", Escaped(sentence))?;
+        writeln!(text, "<blockquote>{}</blockquote>", HtmlEscaped(sentence))?;
     }
     if !report.evidence.is_empty() {
         text.push_str("<table><tr><th>Who asked, and how</th><th>failed</th><th>probes</th></tr>\n");
@@ -92,7 +92,7 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
             writeln!(
                 text,
                 "<tr><td>{}</td><td>{failures}</td><td>{probes}</td></tr>",
-                Escaped(who)
+                HtmlEscaped(who)
             )?;
         }
         text.push_str("</table>\n");
@@ -104,10 +104,10 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
         writeln!(
             text,
             "<p>Packets of one connection of the ordinary client on {} after the fault, as tcpdump saw them:</p>\n<pre>",
-            Escaped(client)
+            HtmlEscaped(client)
         )?;
         for packet in &report.packets {
-            writeln!(text, "{}", Escaped(packet))?;
+            writeln!(text, "{}", HtmlEscaped(packet))?;
         }
         text.push_str("</pre>\n");
     }
@@ -115,26 +115,26 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
 }
 
 /// What `parallax preflight` said, from everywhere.
-fn preflight(text: &mut String, shown: &Shown) -> fmt::Result {
+fn preflight(text: &mut String, shown: &ReportedPreflight) -> fmt::Result {
     let after = shown.seconds_after_route.map_or(String::new(), |after| {
         format!(", {after:.1} after the route was there")
     });
     writeln!(
         text,
         "<h3>Preflight, {}</h3>\n<p><code>{}</code>: exit code {} after {:.1} seconds{after}</p>",
-        Escaped(&shown.name),
-        Escaped(&shown.command),
+        HtmlEscaped(&shown.name),
+        HtmlEscaped(&shown.command),
         shown.exit,
         shown.seconds
     )?;
     for sentence in &shown.sentences {
-        writeln!(text, "<blockquote>{}</blockquote>", Escaped(sentence))?;
+        writeln!(text, "<blockquote>{}</blockquote>", HtmlEscaped(sentence))?;
     }
     text.push_str("<table><tr><th>Vantage</th><th>Placement</th><th>Self check</th><th>CA</th></tr>\n");
     for row in &shown.table {
         text.push_str("<tr>");
         for cell in row {
-            write!(text, "<td>{}</td>", Escaped(cell))?;
+            write!(text, "<td>{}</td>", HtmlEscaped(cell))?;
         }
         text.push_str("</tr>\n");
     }
@@ -146,7 +146,7 @@ fn preflight(text: &mut String, shown: &Shown) -> fmt::Result {
         if !lines.is_empty() {
             write!(text, "<p>{what}:</p>\n<ul>")?;
             for line in lines {
-                write!(text, "<li>{}</li>", Escaped(line))?;
+                write!(text, "<li>{}</li>", HtmlEscaped(line))?;
             }
             text.push_str("</ul>\n");
         }
@@ -155,9 +155,9 @@ fn preflight(text: &mut String, shown: &Shown) -> fmt::Result {
 }
 
 /// Text from inside, which may contain anything.
-struct Escaped<'a>(&'a str);
+struct HtmlEscaped<'a>(&'a str);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for HtmlEscaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
             match c {

@@ -13,14 +13,14 @@ use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 /// What a folder offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Offer {
+struct FolderMemory {
     /// Bytes that this user may still write.
     room: u64,
     /// Files in it may be mapped as code.
     code: bool,
 }
 
-impl Offer {
+impl FolderMemory {
     /// Nothing, where the folder is absent or may not be written to.
     fn of(folder: &Path) -> Option<Self> {
         access(folder, Access::WRITE_OK | Access::EXEC_OK).ok()?;
@@ -34,10 +34,20 @@ impl Offer {
 
 /// The folder for a machine of so many bytes: `TMPDIR`, `/dev/shm` or `/tmp`, or else `last`, the folder of the run.
 pub(super) fn folder(last: &Path, bytes: u64) -> PathBuf {
-    choose(env::var_os("TMPDIR").map(PathBuf::from), last, bytes, Offer::of)
+    choose(
+        env::var_os("TMPDIR").map(PathBuf::from),
+        last,
+        bytes,
+        FolderMemory::of,
+    )
 }
 
-fn choose(set: Option<PathBuf>, last: &Path, bytes: u64, offer: impl Fn(&Path) -> Option<Offer>) -> PathBuf {
+fn choose(
+    set: Option<PathBuf>,
+    last: &Path,
+    bytes: u64,
+    offer: impl Fn(&Path) -> Option<FolderMemory>,
+) -> PathBuf {
     let usual = ["/dev/shm", "/tmp"].map(PathBuf::from);
     let will_do = |folder: &PathBuf| offer(folder).is_some_and(|offer| offer.code && offer.room >= bytes);
     let mut all = set.into_iter().chain(usual);
@@ -50,7 +60,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn chosen(set: Option<&str>, shm: Option<Offer>, tmp: Option<Offer>) -> PathBuf {
+    fn chosen(set: Option<&str>, shm: Option<FolderMemory>, tmp: Option<FolderMemory>) -> PathBuf {
         let offer = |folder: &Path| match folder.to_str().unwrap() {
             "/dev/shm" => shm,
             "/tmp" => tmp,
@@ -60,8 +70,8 @@ mod tests {
         choose(set.map(PathBuf::from), Path::new("/run"), 512 * MIB, offer)
     }
 
-    const fn offer(mib: u64, code: bool) -> Offer {
-        Offer {
+    const fn offer(mib: u64, code: bool) -> FolderMemory {
+        FolderMemory {
             room: mib * MIB,
             code,
         }
@@ -86,7 +96,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_absent_offers_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(Offer::of(folder.path()).is_some_and(|offer| offer.room > 0));
-        assert_eq!(Offer::of(&folder.path().join("absent")), None);
+        assert!(FolderMemory::of(folder.path()).is_some_and(|offer| offer.room > 0));
+        assert_eq!(FolderMemory::of(&folder.path().join("absent")), None);
     }
 }

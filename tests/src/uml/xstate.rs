@@ -16,7 +16,7 @@ use crate::run_dir::RunDir;
 const VARIABLE: &str = "PARALLAX_LAB_XSTATE";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Preload {
+enum PreloadLibrary {
     WhereNeeded,
     Always,
     Never,
@@ -27,7 +27,7 @@ enum Preload {
 #[error("{VARIABLE} is {0:?}: expected always or never, or unset it")]
 pub struct InvalidSetting(String);
 
-impl Preload {
+impl PreloadLibrary {
     fn from_setting(text: Option<&str>) -> Result<Self, InvalidSetting> {
         match text {
             None | Some("") => Ok(Self::WhereNeeded),
@@ -51,7 +51,7 @@ impl Preload {
 pub(super) fn preload(program: &Path, run: &RunDir) -> anyhow::Result<Option<OsString>> {
     let setting = env::var_os(VARIABLE);
     let setting = setting.as_ref().map(|text| text.to_string_lossy());
-    if !Preload::from_setting(setting.as_deref())?.wanted(host_area()) {
+    if !PreloadLibrary::from_setting(setting.as_deref())?.wanted(host_area()) {
         return Ok(None);
     }
     let library = find(program).with_context(|| {
@@ -104,13 +104,13 @@ mod tests {
 
     #[test]
     fn the_library_is_preloaded_where_an_area_is_larger_than_the_buffer_unless_the_setting_says_otherwise() {
-        let wanted = |text, area| Preload::from_setting(text).unwrap().wanted(area);
+        let wanted = |text, area| PreloadLibrary::from_setting(text).unwrap().wanted(area);
         assert!(wanted(None, 11_008));
         assert!(!wanted(None, UML_AREA));
         assert!(!wanted(Some(""), 832));
         assert!(wanted(Some("always"), 832));
         assert!(!wanted(Some("never"), 11_008));
-        let error = Preload::from_setting(Some("yes")).unwrap_err().to_string();
+        let error = PreloadLibrary::from_setting(Some("yes")).unwrap_err().to_string();
         assert!(
             error.contains(VARIABLE) && error.contains("always or never"),
             "{error}"

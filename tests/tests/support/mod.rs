@@ -12,7 +12,7 @@ use std::{
 
 use parallax_lab::{
     incident::Incident,
-    kernel::{Ground, Kernel},
+    kernel::{Kernel, LabKernel},
     lab::Lab,
     run_dir::RunDir,
     tools,
@@ -54,7 +54,7 @@ pub(crate) fn lab_binary() -> &'static str {
 /// The kernel that suits an incident here. What is of nftables is shown in user-mode Linux where this machine's kernel
 /// cannot be used, and that is said.
 pub(crate) fn kernel(incident: &Incident) -> Kernel {
-    let ground = Ground::choose(incident, None).unwrap();
+    let ground = LabKernel::choose(incident, None).unwrap();
     if let Some(instead) = ground.instead {
         eprintln!("INSTEAD: {instead}");
     }

@@ -23,12 +23,12 @@ const LEGACY: u64 = 0b11;
 
 /// Where the state components of a CPU end in the standard format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct XstateLayout {
     /// By number; 0 for what the CPU does not have or does not keep in this area.
     ends: [usize; 64],
 }
 
-impl Layout {
+impl XstateLayout {
     /// A CPU with nothing beyond x87 and SSE.
     pub const LEGACY: Self = Self { ends: [0; 64] };
 
@@ -63,7 +63,7 @@ pub const fn is_too_short(length: usize, host: usize) -> bool {
 
 /// Writes an area that is [too short](is_too_short) into `extended`, which has the host's length. Components that the short
 /// area cannot hold are in their initial configuration.
-pub fn extend(short: &[u8], extended: &mut [u8], layout: &Layout) {
+pub fn extend(short: &[u8], extended: &mut [u8], layout: &XstateLayout) {
     let (held, beyond) = extended.split_at_mut(short.len());
     held.copy_from_slice(short);
     beyond.fill(0);
@@ -81,8 +81,8 @@ mod tests {
     const AMX: usize = 11_008;
 
     /// Sapphire Rapids: AVX, MPX (absent, its place is kept), AVX-512, PKRU, tile configuration and data.
-    fn sapphire_rapids() -> Layout {
-        Layout::new([
+    fn sapphire_rapids() -> XstateLayout {
+        XstateLayout::new([
             (2, 576, 256),
             (5, 1088, 64),
             (6, 1152, 512),
@@ -140,13 +140,13 @@ mod tests {
     fn a_bit_that_the_cpu_does_not_know_is_cleared() {
         let short = area(UML_AREA, u64::MAX);
         let mut extended = vec![0; AMX];
-        extend(&short, &mut extended, &Layout::LEGACY);
+        extend(&short, &mut extended, &XstateLayout::LEGACY);
         assert_eq!(bits(&extended), 0b11);
     }
 
     #[test]
     fn components_of_the_supervisor_and_impossible_numbers_are_in_no_area() {
-        let layout = Layout::new([(11, 0, 16), (64, 576, 8), (63, usize::MAX, 1)]);
+        let layout = XstateLayout::new([(11, 0, 16), (64, 576, 8), (63, usize::MAX, 1)]);
         assert_eq!(layout.within(LARGEST), 0b11);
     }
 

@@ -1,6 +1,6 @@
 //! What the CPU says about the XSAVE areas of this machine, by CPUID leaf 0xD (Intel SDM, volume 2, "CPUID").
 
-use crate::area::Layout;
+use crate::area::XstateLayout;
 
 /// Bytes of a process's XSAVE area on this machine; 0 where the CPU has none.
 ///
@@ -11,7 +11,7 @@ pub fn host_area() -> usize {
     leaf(0).map_or(0, |leaf| leaf.ebx)
 }
 
-impl Layout {
+impl XstateLayout {
     /// The layout of this machine's CPU.
     #[must_use]
     pub fn of_this_cpu() -> Self {
@@ -25,14 +25,14 @@ impl Layout {
     }
 }
 
-struct Leaf {
+struct CpuidLeaf {
     eax: usize,
     ebx: usize,
     ecx: usize,
 }
 
 #[cfg(target_arch = "x86_64")]
-fn leaf(number: u32) -> Option<Leaf> {
+fn leaf(number: u32) -> Option<CpuidLeaf> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
 
     const XSTATE: u32 = 0xd;
@@ -41,7 +41,7 @@ fn leaf(number: u32) -> Option<Leaf> {
     }
     let leaf = __cpuid_count(XSTATE, number);
     let wide = |register: u32| usize::try_from(register).ok();
-    Some(Leaf {
+    Some(CpuidLeaf {
         eax: wide(leaf.eax)?,
         ebx: wide(leaf.ebx)?,
         ecx: wide(leaf.ecx)?,
@@ -49,7 +49,7 @@ fn leaf(number: u32) -> Option<Leaf> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn leaf(_number: u32) -> Option<Leaf> {
+fn leaf(_number: u32) -> Option<CpuidLeaf> {
     None
 }
 
@@ -64,7 +64,7 @@ mod tests {
         assert!(area >= 576 && area.is_multiple_of(8), "{area}");
         if is_x86_feature_detected!("avx") {
             assert!(area >= 832, "{area}");
-            let layout = Layout::of_this_cpu();
+            let layout = XstateLayout::of_this_cpu();
             assert_eq!(
                 layout.within(832),
                 0b111,

@@ -12,7 +12,7 @@
 //! have.
 //!
 //! * [`area`]: the bytes of an area, pure;
-//! * [`host_area`], [`Layout::of_this_cpu`]: what the CPU says, by CPUID;
+//! * [`host_area`], [`XstateLayout::of_this_cpu`]: what the CPU says, by CPUID;
 //! * `preload`: the `ptrace` that is preloaded, the only file with `unsafe`.
 
 pub mod area;
@@ -20,7 +20,7 @@ mod cpu;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod preload;
 
-pub use area::{Layout, UML_AREA};
+pub use area::{UML_AREA, XstateLayout};
 pub use cpu::host_area;
 
 /// File name of the shared library, as cargo builds it.

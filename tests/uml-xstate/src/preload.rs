@@ -19,7 +19,7 @@ use std::{
 
 use libc::{PTRACE_GETREGSET, PTRACE_SETREGSET, iovec, pid_t};
 
-use crate::area::{self, LARGEST, Layout};
+use crate::area::{self, LARGEST, XstateLayout};
 
 /// `elf.h`: the register set of the XSAVE area.
 const NT_X86_XSTATE: usize = 0x202;
@@ -28,16 +28,16 @@ const NT_X86_XSTATE: usize = 0x202;
 type Ptrace = unsafe extern "C" fn(c_uint, ...) -> c_long;
 
 /// What requests need besides their arguments. Not on the stack: user-mode Linux calls from kernel stacks of 16 KiB.
-struct State {
+struct RequestState {
     /// Length of the host's area; 0 until the kernel has told it.
     host: usize,
-    layout: Layout,
+    layout: XstateLayout,
     area: [u8; LARGEST],
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+static STATE: Mutex<RequestState> = Mutex::new(RequestState {
     host: 0,
-    layout: Layout::LEGACY,
+    layout: XstateLayout::LEGACY,
     area: [0; LARGEST],
 });
 
@@ -89,7 +89,7 @@ unsafe fn set_extended(next: Ptrace, pid: pid_t, given: *const iovec) -> Option<
     let state = &mut *state;
     if state.host == 0 {
         state.host = host_area(next, pid, &mut state.area)?;
-        state.layout = Layout::of_this_cpu();
+        state.layout = XstateLayout::of_this_cpu();
     }
     if !area::is_too_short(given.iov_len, state.host) {
         return None;

@@ -17,9 +17,9 @@ use uml_xstate::{LIBRARY, UML_AREA, host_area};
 const SHORTEST: usize = 576;
 
 /// The compiled helpers, gone with the folder.
-struct Helpers(TempDir);
+struct CompiledHelpers(TempDir);
 
-impl Helpers {
+impl CompiledHelpers {
     fn compile() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let build = |source: &str, output: &str, more: &[&str]| {
@@ -79,7 +79,7 @@ fn the_kernel_refuses_a_short_area_and_takes_it_with_the_library() {
         "a CPU without AVX cannot show this: its areas have {} bytes",
         host_area()
     );
-    let helpers = Helpers::compile();
+    let helpers = CompiledHelpers::compile();
     assert_eq!(helpers.area(&[], SHORTEST), "576: errno 14, xmm0 as it was\n");
     let extended = helpers.area(&[library()], SHORTEST);
     assert!(extended.starts_with("576: length 576, "), "{extended}");
@@ -93,7 +93,7 @@ fn the_kernel_refuses_a_short_area_and_takes_it_with_the_library() {
 
 #[test]
 fn all_else_is_answered_as_without_the_library() {
-    let helpers = Helpers::compile();
+    let helpers = CompiledHelpers::compile();
     let whole = host_area();
     // Long enough, longer, without a whole header, no multiple of 8, empty.
     for length in [whole, whole + 8, 65_536, SHORTEST - 8, SHORTEST - 4, 0] {
@@ -105,14 +105,14 @@ fn all_else_is_answered_as_without_the_library() {
 
 #[test]
 fn a_register_of_minus_one_is_no_error() {
-    let helpers = Helpers::compile();
+    let helpers = CompiledHelpers::compile();
     assert_eq!(helpers.run(&[], &["peek"]), "-1, errno 0\n");
     assert_eq!(helpers.run(&[library()], &["peek"]), "-1, errno 0\n");
 }
 
 #[test]
 fn a_kernel_with_amx_refuses_the_buffer_of_user_mode_linux_and_takes_it_with_the_library() {
-    let helpers = Helpers::compile();
+    let helpers = CompiledHelpers::compile();
     let amx = helpers.large_area();
     let refused = format!("{UML_AREA}: errno 14, xmm0 as it was\n");
     assert_eq!(helpers.area(slice::from_ref(&amx), UML_AREA), refused);
@@ -124,7 +124,7 @@ fn a_kernel_with_amx_refuses_the_buffer_of_user_mode_linux_and_takes_it_with_the
 
 #[test]
 fn one_process_may_set_areas_of_several_lengths() {
-    let helpers = Helpers::compile();
+    let helpers = CompiledHelpers::compile();
     let lengths = ["576", "2696", "576", "11008", "640"];
     let arguments: Vec<&str> = ["area"].into_iter().chain(lengths).collect();
     let printed = helpers.run(&[library()], &arguments);

@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use parallax_model::{
     FailureKind, Reach, Vantage,
-    dns::{CaaAt, NameDifference, NameSight, NameView, RecordAnswer, Viewer, name_differences},
+    dns::{CaaAt, NameDifference, NameSight, NameView, RecordAnswer, ServerOwner, name_differences},
 };
 use serde::{Deserialize, Serialize};
 
@@ -105,9 +105,9 @@ impl NameFacts {
             let own = own_side(vantage);
             for view in &sight.views {
                 let side = match view.by {
-                    Viewer::Own => own,
-                    Viewer::Public => Side::Public,
-                    Viewer::Authority { .. } => Side::Zone,
+                    ServerOwner::Own => own,
+                    ServerOwner::Public => Side::Public,
+                    ServerOwner::Authority { .. } => Side::Zone,
                 };
                 let same = |seen: &SeenName| seen.side == side && seen.view == *view;
                 // Several vantages ask the same resolver; what it told the first is enough where it told all the same.
@@ -120,7 +120,7 @@ impl NameFacts {
                 }
             }
             if !sight.caa.is_empty() {
-                let asked_public = sight.views.iter().any(|view| view.by == Viewer::Public);
+                let asked_public = sight.views.iter().any(|view| view.by == ServerOwner::Public);
                 facts.caa.push(Climbed {
                     vantage: vantage.clone(),
                     public: asked_public || own == Side::Public,

@@ -4,8 +4,8 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use parallax_diagnosis::topology::{
-    BalancerSpec, EndpointSpec, Hints, IngressSpec, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec,
-    ProberSpec, PublishedSpec, ResolversSpec, ServiceProbe, ServiceSpec, TopologySpec,
+    BalancerSpec, EndpointSpec, IngressSpec, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec,
+    PublishedSpec, ResolversSpec, ServiceProbe, ServiceSpec, TopologyHints, TopologySpec,
 };
 use parallax_model::{
     DnsAnswer, EchoIdentity, FailureKind, Front, HostName, InvalidName, ObjectName, Observation, Outcome,
@@ -442,7 +442,7 @@ impl Veil {
             ready,
             serving,
             terminating,
-            hints: Hints { for_zones, for_nodes },
+            hints: TopologyHints { for_zones, for_nodes },
         } = endpoint;
         EndpointSpec {
             pod: self.veiled(pod),
@@ -451,7 +451,7 @@ impl Veil {
             ready,
             serving,
             terminating,
-            hints: Hints {
+            hints: TopologyHints {
                 for_zones: for_zones.into_iter().map(|zone| self.veiled(zone)).collect(),
                 for_nodes: for_nodes.into_iter().map(|node| self.veiled(node)).collect(),
             },

@@ -1,7 +1,7 @@
 //! One incident as a card: the sentence, what proves it, what to do.
 
 use parallax_diagnosis::{
-    requests::Ask,
+    requests::ProbeRequest,
     verdict::{self, EvidenceRow, Incident, IncidentState, Verdict},
     view::View,
 };
@@ -98,7 +98,7 @@ impl Remedy {
 /// What is asked about a subject beyond the plan, and what for.
 pub(super) fn asked(view: &View, subject: &verdict::Subject) -> Vec<String> {
     let about = view.asks.iter().filter(|ask| ask.subject == *subject);
-    about.map(Ask::purpose).collect()
+    about.map(ProbeRequest::purpose).collect()
 }
 
 impl Card {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use parallax_diagnosis::{
-    requests::{Ask, To, Variant},
+    requests::{ProbeRequest, ProbeVariant, RequestDestination},
     topology::Topology,
     verdict::IncidentState,
     view::{CellState, VantageState, View},
@@ -135,14 +135,14 @@ fn an_incident_shows_its_sentence_proof_alternatives_and_remedies() {
 #[test]
 fn what_is_asked_beyond_the_plan_is_shown_with_what_it_would_tell_apart_until_the_incident_is_over() {
     let mut view = troubled();
-    view.asks = vec![Ask {
+    view.asks = vec![ProbeRequest {
         id: "ask|1".parse().unwrap(),
         subject: view.incidents[0].verdict.subject.clone(),
         vantage: "n1/pod".parse().unwrap(),
         channel: Channel::Direct,
         target: "http://shop.example.test/".parse().unwrap(),
-        to: To::Entry("ingress/nginx-1".parse().unwrap()),
-        variant: Variant::Plain,
+        to: RequestDestination::Entry("ingress/nginx-1".parse().unwrap()),
+        variant: ProbeVariant::Plain,
         separates: vec![region("vip", &[]), region("target", &[])],
         reason: "it tells most".to_owned(),
         bits: 0.8,

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use parallax_diagnosis::{Booked, topology::Topology};
+use parallax_diagnosis::{ObservationResult, topology::Topology};
 use parallax_model::{Micros, Placement};
 
 use super::*;
@@ -47,7 +47,7 @@ fn figures_of_an_hour_of_a_hundred_targets() {
                     [usize::try_from(node % 3).unwrap()];
                 let recorded = observation(target, node, view.at, seq);
                 let begun = Instant::now();
-                keeper.observed(&recorded, Booked::Counted { placement }, &topology);
+                keeper.observed(&recorded, ObservationResult::Counted { placement }, &topology);
                 sends.push(begun.elapsed());
             }
         }

@@ -249,7 +249,7 @@ fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
         .script(|script| script.refuse_open = Some(Sort::Missing));
     let topology = parallax_diagnosis::topology::Topology::default();
     for seq in 0..50 {
-        let booked = parallax_diagnosis::Booked::Late;
+        let booked = parallax_diagnosis::ObservationResult::Late;
         scene.keeper.observed(&failure(seq, NOW), booked, &topology);
     }
     scene.turn(0);
@@ -388,14 +388,16 @@ fn a_target_that_fails_all_the_time_keeps_a_hundred_raw_failures_an_hour() {
     let mut scene = scene(1_000);
     let topology = parallax_diagnosis::topology::Topology::default();
     for seq in 0..150 {
-        scene
-            .keeper
-            .observed(&failure(seq, NOW), parallax_diagnosis::Booked::Late, &topology);
+        scene.keeper.observed(
+            &failure(seq, NOW),
+            parallax_diagnosis::ObservationResult::Late,
+            &topology,
+        );
     }
     let hour = Micros::from_secs(3_600);
     scene.keeper.observed(
         &failure(999, NOW.plus(hour)),
-        parallax_diagnosis::Booked::Late,
+        parallax_diagnosis::ObservationResult::Late,
         &topology,
     );
     scene.turn(0);
@@ -411,7 +413,11 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
         ..
     } = scene(1_000);
     let topology = parallax_diagnosis::topology::Topology::default();
-    keeper.observed(&failure(1, NOW), parallax_diagnosis::Booked::Late, &topology);
+    keeper.observed(
+        &failure(1, NOW),
+        parallax_diagnosis::ObservationResult::Late,
+        &topology,
+    );
     drop(keeper);
     worker.run();
     assert_eq!(store.script(|script| script.failures.clone()), [1]);
@@ -424,7 +430,11 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
         ..
     } = scene(1_000);
     store.script(|script| script.refuse_open = Some(Sort::ReadOnly));
-    keeper.observed(&failure(1, NOW), parallax_diagnosis::Booked::Late, &topology);
+    keeper.observed(
+        &failure(1, NOW),
+        parallax_diagnosis::ObservationResult::Late,
+        &topology,
+    );
     drop(keeper);
     worker.run();
     assert_eq!(

@@ -2,31 +2,31 @@
 
 use parallax_aggregator::baseline::{BaselineResetAnswer, BaselineResetRequest};
 
-use super::{Client, Server, wait};
+use super::{ApiClient, ServerArgs, wait};
 use crate::{commands::print, exit::Failure};
 
 /// What targets answer while they work. `parallax targets -o wide` shows it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    what: What,
+    what: BaselineCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum BaselineCommand {
     /// Forget what a target answers while it works: what it answers from now on is what counts as working.
     Reset {
         /// The target's id, as `parallax targets` shows it.
         #[arg(value_name = "TARGET")]
         target: String,
         #[command(flatten)]
-        server: Server,
+        server: ServerArgs,
     },
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let What::Reset { target, server } = args.what;
-    let client = Client::new(&server)?;
+    let BaselineCommand::Reset { target, server } = args.what;
+    let client = ApiClient::new(&server)?;
     let request = BaselineResetRequest { target };
     let answer: BaselineResetAnswer = wait(client.post(&["v1", "baselines", "reset"], &request))?;
     let text = if answer.known {

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use parallax_aggregator::challenges::api::{Challenges, WaitingChallenge};
-use parallax_diagnosis::text::Style;
+use parallax_diagnosis::text::ColorMode;
 
-use super::Client;
+use super::ApiClient;
 use crate::exit::Failure;
 
 /// Those that the aggregator knows of; none of one that is older than this question.
-pub(super) async fn ask(client: &Client) -> Result<Challenges, Failure> {
+pub(super) async fn ask(client: &ApiClient) -> Result<Challenges, Failure> {
     match client.get(&["v1", "challenges"], &[]).await {
         Err(Failure::Usage(_)) => Ok(none()),
         asked => asked,
@@ -24,7 +24,7 @@ pub(super) const fn none() -> Challenges {
 }
 
 /// One paragraph each; nothing where none waits.
-pub(super) fn waiting(all: &Challenges, style: Style) -> String {
+pub(super) fn waiting(all: &Challenges, style: ColorMode) -> String {
     let mut out = String::new();
     for challenge in &all.challenges {
         let _ = writeln!(
@@ -88,7 +88,7 @@ mod tests {
             {"namespace": "shop", "name": "web-2", "host": "b.example.test", "since": 1, "reason": "", "meaning": "queued",
              "causes": [], "not_replayed": "nobody reports"}]}))
         .unwrap();
-        let text = waiting(&all, Style::Plain);
+        let text = waiting(&all, ColorMode::Plain);
         for words in [
             "! shop.example.test waits (challenge/shop/web-1)",
             "  it fails on n2",
@@ -101,6 +101,6 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        assert_eq!(waiting(&none(), Style::Plain), "");
+        assert_eq!(waiting(&none(), ColorMode::Plain), "");
     }
 }

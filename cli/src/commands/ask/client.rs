@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use url::Url;
 
-use super::cluster::{self, Cluster, Tunnel};
+use super::cluster::{self, ClusterArgs, PortForward};
 use crate::{commands::called_as_plugin, exit::Failure};
 
 /// Until the head of an answer.
@@ -15,9 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Which aggregator is asked, and who asks.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Server {
+pub(crate) struct ServerArgs {
     #[command(flatten)]
-    pub(crate) way: Way,
+    pub(crate) way: ConnectionArgs,
     /// The namespace of Parallax in the cluster [default: parallax].
     #[arg(
         short,
@@ -31,7 +31,7 @@ pub(crate) struct Server {
 
 /// The same for commands to which a namespace means another thing.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Way {
+pub(crate) struct ConnectionArgs {
     /// The aggregator [default: as `kubectl parallax` or with a cluster option the one in the cluster, else port 8080 of
     /// this machine].
     #[arg(
@@ -49,7 +49,7 @@ pub(crate) struct Way {
     #[arg(long, value_name = "FILE", global = true)]
     ca_file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) cluster: Cluster,
+    pub(crate) cluster: ClusterArgs,
 }
 
 /// Where it is asked for where nothing says where.
@@ -57,21 +57,21 @@ const HERE: &str = "http://127.0.0.1:8080/";
 
 /// A connection to one aggregator.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct ApiClient {
     http: reqwest::Client,
     server: Url,
     token: Option<String>,
     /// The way into a cluster, where there is one.
-    tunnel: Option<Tunnel>,
+    tunnel: Option<PortForward>,
 }
 
-impl Client {
-    pub(crate) fn new(server: &Server) -> Result<Self, Failure> {
+impl ApiClient {
+    pub(crate) fn new(server: &ServerArgs) -> Result<Self, Failure> {
         Self::by(&server.way, server.namespace.as_deref())
     }
 
     /// With the namespace of Parallax in the cluster, where somebody says which.
-    pub(crate) fn by(server: &Way, namespace: Option<&str>) -> Result<Self, Failure> {
+    pub(crate) fn by(server: &ConnectionArgs, namespace: Option<&str>) -> Result<Self, Failure> {
         let mut token = token(server)?;
         let in_cluster = server.cluster.is_meant() || namespace.is_some();
         let tunnel = match &server.url {
@@ -83,7 +83,7 @@ impl Client {
             }
             None if in_cluster || called_as_plugin() => {
                 let namespace = namespace.unwrap_or(cluster::NAMESPACE);
-                Some(Tunnel::open(&server.cluster, namespace, token.is_some())?)
+                Some(PortForward::open(&server.cluster, namespace, token.is_some())?)
             }
             _ => None,
         };
@@ -186,7 +186,7 @@ impl Client {
             reason = inner.to_string();
             source = inner.source();
         }
-        if let Some(trouble) = self.tunnel.as_ref().and_then(Tunnel::trouble) {
+        if let Some(trouble) = self.tunnel.as_ref().and_then(PortForward::trouble) {
             return Failure::CouldNot(format!("the way to the aggregator broke off: {trouble}"));
         }
         if self.tunnel.is_some() {
@@ -264,11 +264,11 @@ impl Client {
     }
 
     /// Follows a stream of lines.
-    pub(crate) async fn lines(&self, path: &[&str]) -> Result<Lines, Failure> {
+    pub(crate) async fn lines(&self, path: &[&str]) -> Result<LineStream, Failure> {
         let request = self
             .request(Method::GET, path, &[])?
             .header(header::ACCEPT, "application/x-ndjson");
-        Ok(Lines {
+        Ok(LineStream {
             response: self.send(request).await?,
             buffer: Vec::new(),
         })
@@ -277,12 +277,12 @@ impl Client {
 
 /// A stream of lines.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LineStream {
     response: Response,
     buffer: Vec<u8>,
 }
 
-impl Lines {
+impl LineStream {
     /// The next line; nothing at the end of the stream, in good order or broken.
     pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
@@ -298,7 +298,7 @@ impl Lines {
     }
 }
 
-fn token(server: &Way) -> Result<Option<String>, Failure> {
+fn token(server: &ConnectionArgs) -> Result<Option<String>, Failure> {
     let text = match &server.token_file {
         Some(path) => std::fs::read_to_string(path).map_err(|error| {
             Failure::Usage(format!("--token-file: cannot read {}: {error}", path.display()))

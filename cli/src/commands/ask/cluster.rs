@@ -22,7 +22,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use self::pods::Way;
+use self::pods::PodAccess;
 use crate::exit::Failure;
 
 /// Where Parallax is where nobody says so.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Which cluster, and who asks.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
-pub(crate) struct Cluster {
+pub(crate) struct ClusterArgs {
     /// Reach the aggregator in the cluster of this context of the kubeconfig.
     #[arg(long, value_name = "NAME", global = true)]
     context: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct Cluster {
     account: Option<String>,
 }
 
-impl Cluster {
+impl ClusterArgs {
     /// Whether something here says that an aggregator in a cluster is meant.
     pub(super) const fn is_meant(&self) -> bool {
         self.context.is_some() || self.kubeconfig.is_some() || self.account.is_some()
@@ -78,7 +78,7 @@ impl Cluster {
 
 /// A way that is open as long as this is kept.
 #[derive(Debug)]
-pub(super) struct Tunnel {
+pub(super) struct PortForward {
     /// Carries the connections; ends with this.
     runtime: Option<Runtime>,
     pub(super) local: SocketAddr,
@@ -88,7 +88,7 @@ pub(super) struct Tunnel {
     trouble: Arc<Mutex<Option<String>>>,
 }
 
-impl Drop for Tunnel {
+impl Drop for PortForward {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -96,10 +96,10 @@ impl Drop for Tunnel {
     }
 }
 
-impl Tunnel {
+impl PortForward {
     /// Finds the aggregator and opens a port of this machine that leads to it. `token` says whether somebody has one
     /// already. Not from inside a runtime: it has its own.
-    pub(super) fn open(cluster: &Cluster, namespace: &str, token: bool) -> Result<Self, Failure> {
+    pub(super) fn open(cluster: &ClusterArgs, namespace: &str, token: bool) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -121,7 +121,7 @@ impl Tunnel {
                 }
                 (_, shown) => shown,
             };
-            let way = Way::find(client, server, namespace).await?;
+            let way = PodAccess::find(client, server, namespace).await?;
             // Whoever may not, or a Pod that cannot be reached, is known before anything is asked.
             let first = way.connect().await?;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -150,7 +150,12 @@ impl Tunnel {
 }
 
 /// Carries each connection through one of its own, until the runtime ends.
-async fn carry(way: Way, first: pods::Stream, listener: TcpListener, trouble: Arc<Mutex<Option<String>>>) {
+async fn carry(
+    way: PodAccess,
+    first: pods::PodStream,
+    listener: TcpListener,
+    trouble: Arc<Mutex<Option<String>>>,
+) {
     let way = Arc::new(way);
     let (mut first, mut connections) = (Some(first), JoinSet::new());
     loop {
@@ -177,7 +182,7 @@ async fn carry(way: Way, first: pods::Stream, listener: TcpListener, trouble: Ar
 }
 
 /// Carries one connection to its end; what the kubelet said about it.
-async fn pass(mut local: TcpStream, mut stream: pods::Stream) -> Option<String> {
+async fn pass(mut local: TcpStream, mut stream: pods::PodStream) -> Option<String> {
     // Either end may break off at any time; whoever asked sees that.
     let _ = copy_bidirectional(&mut local, &mut stream.bytes).await;
     stream.said()

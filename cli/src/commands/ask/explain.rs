@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use parallax_aggregator::challenges::api::Challenges;
 
-use super::{Client, Output, Server, challenges, wait};
+use super::{ApiClient, Output, ServerArgs, challenges, wait};
 use crate::{
     commands::{preflight, print, style},
     exit::Failure,
@@ -31,11 +31,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMESPACE")]
     cert_manager_namespace: Option<String>,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+    let client = ApiClient::new(&args.server)?;
     if let Some(id) = args.id.as_deref().filter(|id| preflight::is_challenge(id)) {
         let cert_manager = args.cert_manager_namespace.as_deref();
         return wait(preflight::challenge(

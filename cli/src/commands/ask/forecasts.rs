@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use parallax_aggregator::forecast::{Forecast, Forecasts, Outlook};
 
-use super::{Client, Output, Server, Table, wait};
+use super::{ApiClient, Output, ServerArgs, TextTable, wait};
 use crate::{
     commands::{print, style},
     exit::Failure,
@@ -23,11 +23,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+    let client = ApiClient::new(&args.server)?;
     let mut known: Forecasts = wait(client.get(&["v1", "forecasts"], &[]))?;
     if let Some(text) = &args.holding {
         known
@@ -56,7 +56,7 @@ fn text(known: &Forecasts, wide: bool) -> String {
         return text;
     }
     let style = style();
-    let mut table = Table::new(&["FORECAST", "HOST", "CERTIFICATE", "RENEWAL", "WHY"]);
+    let mut table = TextTable::new(&["FORECAST", "HOST", "CERTIFICATE", "RENEWAL", "WHY"]);
     for forecast in &known.forecasts {
         let (word, colour) = match forecast.outlook {
             Outlook::WouldFail => ("would fail", "1;31"),

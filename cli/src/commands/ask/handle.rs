@@ -9,12 +9,12 @@ use parallax_aggregator::{
 use parallax_model::{EventTime, Micros};
 use serde::Deserialize;
 
-use super::{Client, Output, Server, output::Table, run::finish, wait};
+use super::{ApiClient, Output, ServerArgs, output::TextTable, run::finish, wait};
 use crate::{commands::print, exit::Failure};
 
 /// Say that you have seen an incident: it stays open and calls nobody any more.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Ack {
+pub(crate) struct AcknowledgeArgs {
     /// The incident.
     #[arg(value_name = "INCIDENT")]
     id: String,
@@ -22,11 +22,11 @@ pub(crate) struct Ack {
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
-pub(crate) fn ack(args: Ack) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+pub(crate) fn ack(args: AcknowledgeArgs) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
     let request = AcknowledgeRequest { note: args.note };
     let path = ["v1", "incidents", &args.id, "acknowledge"];
     let handling: Handling = wait(client.post(&path, &request))?;
@@ -54,11 +54,11 @@ pub(crate) struct SilenceArgs {
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 pub(crate) fn silence(args: SilenceArgs) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+    let client = ApiClient::new(&args.server)?;
     let request = SilenceRequest {
         for_s: args.span.unwrap_or(0),
         note: args.note,
@@ -84,7 +84,7 @@ pub(crate) fn silence(args: SilenceArgs) -> Result<(), Failure> {
 #[command(
     after_help = "Exit codes: 0 the probes pass, 1 they do not, 2 usage or not allowed, 3 it could not be told. The incident itself closes once the mesh's own probes agree."
 )]
-pub(crate) struct Verify {
+pub(crate) struct VerifyArgs {
     /// The incident.
     #[arg(value_name = "INCIDENT")]
     id: String,
@@ -92,11 +92,11 @@ pub(crate) struct Verify {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
-pub(crate) fn verify(args: &Verify) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
     wait(async {
         let path = ["v1", "incidents", &args.id, "verify"];
         let run: Run = client.post(&path, &serde_json::json!({})).await?;
@@ -106,13 +106,13 @@ pub(crate) fn verify(args: &Verify) -> Result<(), Failure> {
 
 /// Announce maintenance: nobody is called for what fails within it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Maintenance {
+pub(crate) struct MaintenanceArgs {
     #[command(subcommand)]
-    what: What,
+    what: MaintenanceCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum What {
+enum MaintenanceCommand {
     /// Begin a window, now or later.
     Start {
         /// For how long, as 30m, 8h or 2d.
@@ -128,7 +128,7 @@ enum What {
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
         #[command(flatten)]
-        server: Server,
+        server: ServerArgs,
     },
     /// Windows that are not over.
     List {
@@ -136,7 +136,7 @@ enum What {
         #[arg(short, long, value_enum)]
         output: Option<Output>,
         #[command(flatten)]
-        server: Server,
+        server: ServerArgs,
     },
     /// End a window now.
     End {
@@ -144,20 +144,20 @@ enum What {
         #[arg(value_name = "WINDOW")]
         id: String,
         #[command(flatten)]
-        server: Server,
+        server: ServerArgs,
     },
 }
 
-pub(crate) fn maintenance(args: Maintenance) -> Result<(), Failure> {
+pub(crate) fn maintenance(args: MaintenanceArgs) -> Result<(), Failure> {
     match args.what {
-        What::Start {
+        MaintenanceCommand::Start {
             span,
             after,
             targets,
             note,
             server,
         } => {
-            let client = Client::new(&server)?;
+            let client = ApiClient::new(&server)?;
             let now = EventTime(Timestamp::now().as_microsecond());
             let request = WindowRequest {
                 from: after.map(|after| now.plus(Micros::from_secs(after))),
@@ -175,16 +175,16 @@ pub(crate) fn maintenance(args: Maintenance) -> Result<(), Failure> {
                 lasting(window.persisted)
             ))
         }
-        What::List { output, server } => {
-            let client = Client::new(&server)?;
-            let answer: Windows = wait(client.get(&["v1", "maintenance"], &[]))?;
+        MaintenanceCommand::List { output, server } => {
+            let client = ApiClient::new(&server)?;
+            let answer: WindowTable = wait(client.get(&["v1", "maintenance"], &[]))?;
             if Output::document(output, &answer.windows)? {
                 return Ok(());
             }
             if answer.windows.is_empty() {
                 return print("No maintenance is announced.\n");
             }
-            let mut table = Table::new(&["ID", "FROM", "UNTIL", "TARGETS", "BY", "NOTE"]);
+            let mut table = TextTable::new(&["ID", "FROM", "UNTIL", "TARGETS", "BY", "NOTE"]);
             for window in &answer.windows {
                 let (from, until) = (time(window.from), time(window.until));
                 let targets = meant(window);
@@ -199,8 +199,8 @@ pub(crate) fn maintenance(args: Maintenance) -> Result<(), Failure> {
             }
             print(&table.text())
         }
-        What::End { id, server } => {
-            let client = Client::new(&server)?;
+        MaintenanceCommand::End { id, server } => {
+            let client = ApiClient::new(&server)?;
             let path = ["v1", "maintenance", &id, "end"];
             let window: Window = wait(client.post(&path, &serde_json::json!({})))?;
             print(&format!("{} ended at {}\n", window.id, time(window.until)))
@@ -209,7 +209,7 @@ pub(crate) fn maintenance(args: Maintenance) -> Result<(), Failure> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Windows {
+struct WindowTable {
     windows: Vec<Window>,
 }
 

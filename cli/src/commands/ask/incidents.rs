@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Client, Output, Server, output::Table, wait};
+use super::{ApiClient, Output, ServerArgs, output::TextTable, wait};
 use crate::{
     commands::{print, style},
     exit::Failure,
@@ -21,11 +21,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+    let client = ApiClient::new(&args.server)?;
     let limit = args.limit.to_string();
     let answer: Value = wait(client.get(&["v1", "incidents"], &[("limit", &limit)]))?;
     let incidents: Vec<&Value> = answer["incidents"]
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         columns.extend(["PATTERN", "TARGETS"]);
     }
     columns.extend(["QUIET", "WHAT"]);
-    let mut table = Table::new(&columns);
+    let mut table = TextTable::new(&columns);
     let now = answer["at"].as_i64().unwrap_or_default();
     for incident in incidents {
         let state = incident["state"].as_str().unwrap_or_default();

@@ -15,9 +15,9 @@ mod client;
 mod cluster;
 mod output;
 
-pub(crate) use client::{Client, Server, Way};
+pub(crate) use client::{ApiClient, ConnectionArgs, ServerArgs};
 pub(crate) use cluster::NAMESPACE;
-pub(crate) use output::{Output, Table};
+pub(crate) use output::{Output, TextTable};
 
 use parallax_diagnosis::view::View;
 use serde::Deserialize as _;
@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::exit::Failure;
 
 /// Everything that the aggregator knows: as it says it, and its view read.
-fn state(client: &Client) -> Result<(Value, View), Failure> {
+fn state(client: &ApiClient) -> Result<(Value, View), Failure> {
     let state: Value = wait(client.get(&["v1", "state"], &[]))?;
     let view = View::deserialize(&state).map_err(Failure::could_not)?;
     Ok((state, view))

@@ -40,7 +40,7 @@ impl Output {
 
 /// A table as kubectl prints them: capitals above, three spaces between.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<Cell>>,
 }
 
@@ -64,7 +64,7 @@ impl Cell {
     }
 }
 
-impl Table {
+impl TextTable {
     pub(crate) fn new(columns: &[&str]) -> Self {
         Self {
             rows: vec![columns.iter().map(|column| Cell::plain(column)).collect()],
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn columns_stand_under_each_other_whatever_their_colour() {
-        let mut table = Table::new(&["NAME", "STATE"]);
+        let mut table = TextTable::new(&["NAME", "STATE"]);
         table.row([("a", None), ("ok", Some("\u{1b}[32mok\u{1b}[0m".to_owned()))]);
         table.row([("longer\u{7}name", None), ("failing", None)]);
         assert_eq!(

@@ -8,10 +8,10 @@ use std::{
 
 use clap::ValueEnum;
 use parallax_aggregator::runs::api::{Run, RunEvent, RunFrom, RunOutcome, RunRequest};
-use parallax_diagnosis::text::{self, Style};
+use parallax_diagnosis::text::{self, ColorMode};
 use parallax_model::{Micros, Outcome};
 
-use super::{Client, Server, client::Lines, output::Table, wait};
+use super::{ApiClient, ServerArgs, client::LineStream, output::TextTable, wait};
 use crate::{
     commands::{print, style},
     exit::Failure,
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     url: String,
     /// From where [default: everywhere].
     #[arg(long, value_enum)]
-    from: Option<From>,
+    from: Option<RunOrigin>,
     /// How often, a second apart.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     rounds: u32,
@@ -49,11 +49,11 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum From {
+enum RunOrigin {
     /// Every node of the cluster.
     Nodes,
     /// One node of each zone.
@@ -63,14 +63,14 @@ enum From {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+    let client = ApiClient::new(&args.server)?;
     let request = RunRequest {
         url: args.url.clone(),
         from: match args.from {
             None => RunFrom::All,
-            Some(From::Nodes) => RunFrom::Nodes,
-            Some(From::Zones) => RunFrom::Zones,
-            Some(From::Outside) => RunFrom::Outside,
+            Some(RunOrigin::Nodes) => RunFrom::Nodes,
+            Some(RunOrigin::Zones) => RunFrom::Zones,
+            Some(RunOrigin::Outside) => RunFrom::Outside,
         },
         rounds: Some(args.rounds),
         timeout_ms: args.timeout_ms,
@@ -80,8 +80,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     wait(async {
         let run = begin(&client, &request).await?;
         match follow(&client, &run, args.json).await? {
-            Followed::Judged(run) => conclude(&run, args.json),
-            Followed::Lost(_) => {
+            RunEnd::Judged(run) => conclude(&run, args.json),
+            RunEnd::Lost(_) => {
                 // It went with the aggregator that led. Asking again costs nothing but probes.
                 say("the aggregator that made the run is gone; the next one makes it again");
                 let again = begin(&client, &request).await?;
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Asks for the run. While one aggregator follows another nobody makes any.
-async fn begin(client: &Client, request: &RunRequest) -> Result<Run, Failure> {
+async fn begin(client: &ApiClient, request: &RunRequest) -> Result<Run, Failure> {
     let since = Instant::now();
     let mut said = false;
     loop {
@@ -116,10 +116,10 @@ fn say(text: &str) {
 }
 
 /// Follows a run to its end and says what came of it.
-pub(super) async fn finish(client: &Client, run: Run, json: bool) -> Result<(), Failure> {
+pub(super) async fn finish(client: &ApiClient, run: Run, json: bool) -> Result<(), Failure> {
     match follow(client, &run, json).await? {
-        Followed::Judged(run) => conclude(&run, json),
-        Followed::Lost(said) => Err(Failure::CouldNot(format!("the run is lost: {said}"))),
+        RunEnd::Judged(run) => conclude(&run, json),
+        RunEnd::Lost(said) => Err(Failure::CouldNot(format!("the run is lost: {said}"))),
     }
 }
 
@@ -135,7 +135,7 @@ fn conclude(run: &Run, json: bool) -> Result<(), Failure> {
 }
 
 /// What became of following a run.
-enum Followed {
+enum RunEnd {
     Judged(Box<Run>),
     /// Whoever answers does not know it.
     Lost(String),
@@ -143,22 +143,22 @@ enum Followed {
 
 /// Everything a run says, to its judgement. A stream that breaks off is taken up again: the aggregator may go on
 /// without us.
-async fn follow(client: &Client, run: &Run, json: bool) -> Result<Followed, Failure> {
+async fn follow(client: &ApiClient, run: &Run, json: bool) -> Result<RunEnd, Failure> {
     let path = ["v1", "runs", run.id.as_str()];
-    let mut progress = Progress::new(run.expected, !json);
+    let mut progress = ProgressLine::new(run.expected, !json);
     let (mut shown, mut broken) = (0, None::<Instant>);
     loop {
         match client.lines(&path).await {
             Ok(mut lines) => {
                 if let Some(run) = lines_of(&mut lines, json, &mut shown, &mut progress).await? {
                     progress.clear();
-                    return Ok(Followed::Judged(Box::new(run)));
+                    return Ok(RunEnd::Judged(Box::new(run)));
                 }
             }
             // It is there and does not know the run: no use in waiting.
             Err(Failure::Usage(said)) => {
                 progress.clear();
-                return Ok(Followed::Lost(said));
+                return Ok(RunEnd::Lost(said));
             }
             Err(failure) if broken.is_some_and(|since| since.elapsed() > AGAIN) => return Err(failure),
             Err(_) => {}
@@ -175,10 +175,10 @@ async fn follow(client: &Client, run: &Run, json: bool) -> Result<Followed, Fail
 
 /// The lines of one stream; the run, if they reach its end. A stream begins with the first line again.
 async fn lines_of(
-    lines: &mut Lines,
+    lines: &mut LineStream,
     json: bool,
     shown: &mut usize,
-    progress: &mut Progress,
+    progress: &mut ProgressLine,
 ) -> Result<Option<Run>, Failure> {
     let mut number = 0;
     while let Some(line) = lines.next().await {
@@ -199,14 +199,14 @@ async fn lines_of(
 }
 
 /// A line that is written over, where a person looks.
-struct Progress {
+struct ProgressLine {
     visible: bool,
     expected: u64,
     came: u64,
     failed: u64,
 }
 
-impl Progress {
+impl ProgressLine {
     fn new(expected: u64, wanted: bool) -> Self {
         Self {
             visible: wanted && std::io::stderr().is_terminal(),
@@ -243,7 +243,7 @@ impl Progress {
     }
 }
 
-fn report(run: &Run, style: Style) -> String {
+fn report(run: &Run, style: ColorMode) -> String {
     let sign = match run.outcome {
         Some(RunOutcome::Passed) => style.paint("32", "✓"),
         Some(RunOutcome::Failed) => style.paint("1;31", "✗"),
@@ -260,7 +260,7 @@ fn report(run: &Run, style: Style) -> String {
         "  {}: {} of {} probes came back, {first}, all within {lasted}\n",
         run.id, run.answered, run.expected
     );
-    let mut table = Table::new(&["VANTAGE", "PLACEMENT", "FAILED", "OF", "QUICKEST", "SAID"]);
+    let mut table = TextTable::new(&["VANTAGE", "PLACEMENT", "FAILED", "OF", "QUICKEST", "SAID"]);
     for part in run.vantages.iter().take(LISTED) {
         let failed = part.failures.to_string();
         let colour = if part.failures > 0 { "1;31" } else { "32" };

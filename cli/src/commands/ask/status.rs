@@ -10,7 +10,7 @@ use parallax_diagnosis::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Client, Output, Server, output::Table, state};
+use super::{ApiClient, Output, ServerArgs, output::TextTable, state};
 use crate::{
     commands::{print, style},
     exit::Failure,
@@ -26,13 +26,13 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+    let client = ApiClient::new(&args.server)?;
     let (state, view) = state(&client)?;
-    let summary = Summary::of(&state)?;
+    let summary = StatusSummary::of(&state)?;
     if !Output::document(args.output, &state)? {
         print(&shown(
             &view,
@@ -63,14 +63,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// What the aggregator answers to "is all well?".
 #[derive(Debug, Deserialize)]
-struct Summary {
+struct StatusSummary {
     /// `ok`, `failing` or `unknown`.
     status: String,
     text: String,
     detail: String,
 }
 
-impl Summary {
+impl StatusSummary {
     fn of(state: &Value) -> Result<Self, Failure> {
         Self::deserialize(&state["summary"]).map_err(|error| {
             Failure::CouldNot(format!(
@@ -80,7 +80,7 @@ impl Summary {
     }
 }
 
-fn shown(view: &View, (state, summary): (&Value, &Summary), wide: bool) -> String {
+fn shown(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) -> String {
     let style = style();
     let mut out = text::summary(view, style);
     out.push('\n');
@@ -139,7 +139,7 @@ fn shown(view: &View, (state, summary): (&Value, &Summary), wide: bool) -> Strin
         .filter(|v| v.state != VantageState::Reporting)
         .collect();
     if wide || !quiet.is_empty() {
-        let mut table = Table::new(&["VANTAGE", "STATE", "LAST SEEN"]);
+        let mut table = TextTable::new(&["VANTAGE", "STATE", "LAST SEEN"]);
         let rows = view
             .vantages
             .iter()

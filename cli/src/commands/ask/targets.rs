@@ -6,7 +6,7 @@ use parallax_diagnosis::{
 };
 use serde_json::Value;
 
-use super::{Client, Output, Server, output::Table, state};
+use super::{ApiClient, Output, ServerArgs, output::TextTable, state};
 use crate::{
     commands::{print, style},
     exit::Failure,
@@ -22,11 +22,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
-    server: Server,
+    server: ServerArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let client = Client::new(&args.server)?;
+    let client = ApiClient::new(&args.server)?;
     let (state, view) = state(&client)?;
     let named: Vec<&str> = state["targets"]
         .as_array()
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if wide {
         columns.extend(["FRONTS", "BASELINE", "NEWEST FAILURE"]);
     }
-    let mut table = Table::new(&columns);
+    let mut table = TextTable::new(&columns);
     for row in &rows {
         let (word, colour) = match worst(row) {
             _ if row.never_ok && row.pending => ("pending", "90"),

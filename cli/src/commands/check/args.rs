@@ -31,8 +31,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) json: bool,
     /// Whose manners to ask with. `cert-manager`, `ca` and `pebble` fetch as those clients fetch an HTTP-01 challenge.
-    #[arg(long, value_enum, default_value_t = Manners::Generic)]
-    pub(super) profile: Manners,
+    #[arg(long, value_enum, default_value_t = ResolverManner::Generic)]
+    pub(super) profile: ResolverManner,
     /// Look so often, count, and spread the times out.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) repeat: u32,
@@ -105,7 +105,7 @@ pub(crate) struct Args {
 
 /// Whose manners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Manners {
+pub(super) enum ResolverManner {
     /// A careful client that looks at every address.
     Generic,
     /// cert-manager's self check.
@@ -116,7 +116,7 @@ pub(super) enum Manners {
     Pebble,
 }
 
-impl Manners {
+impl ResolverManner {
     /// The client whose rules are followed; absent where every address is looked at.
     pub(super) const fn client(self) -> Option<ClientProfile> {
         match self {

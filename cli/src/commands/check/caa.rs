@@ -6,10 +6,10 @@ use parallax_model::{
     FailureKind,
     dns::{CaaAnswer, CaaAsk, CaaAt, CaaVerdict, judge_caa},
 };
-use parallax_prober::{Context, Problem, ProblemClass, ResolverChoice, names::caa_of};
+use parallax_prober::{AcmeProblem, ProbeContext, ProblemClass, ResolverChoice, names::caa_of};
 use serde_json::{Value, json};
 
-use super::{escape::shown, findings::Findings, judge::Level, words::Explained};
+use super::{escape::shown, findings::LookFindings, judge::FindingLevel, words::Explanation};
 
 /// Time for all questions.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -23,21 +23,21 @@ const CAA_UNKNOWN: &str = "caa_unknown";
 
 /// The records, and what they mean.
 #[derive(Debug)]
-pub(super) struct Caa {
+pub(super) struct CaaRecords {
     host: String,
     issuer: String,
     climbed: Vec<CaaAt>,
     verdict: CaaVerdict,
 }
 
-impl Caa {
+impl CaaRecords {
     /// Asks for the records of a name and of all above it.
     pub(super) async fn of(
         host: &str,
         issuer: &str,
         account_uri: Option<&str>,
         choice: &ResolverChoice,
-        context: &Context,
+        context: &ProbeContext,
     ) -> Self {
         let climbed = caa_of(context, host, choice, DEADLINE).await;
         let ask = CaaAsk {
@@ -54,41 +54,41 @@ impl Caa {
         }
     }
 
-    fn problem(&self) -> Option<Problem> {
+    fn problem(&self) -> Option<AcmeProblem> {
         let (class, detail) = self.verdict.problem(&self.host)?;
         let class = if class == "caa" {
             ProblemClass::Caa
         } else {
             ProblemClass::Dns
         };
-        Some(Problem::new(class, &detail))
+        Some(AcmeProblem::new(class, &detail))
     }
 
     /// What is found of it.
-    pub(super) fn found(&self, found: &mut Findings) {
+    pub(super) fn found(&self, found: &mut LookFindings) {
         let issuer = &self.issuer;
         let (level, id, what, likely) = match &self.verdict {
             CaaVerdict::Unrestricted => return,
             CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => return,
             CaaVerdict::Allowed { at, accounts } => (
-                Level::Warning,
+                FindingLevel::Warning,
                 CAA_ACCOUNT,
                 format!("the CAA records of {at} allow {issuer} for the account {} only", list(accounts)),
                 "--account-uri says which account asks".to_owned(),
             ),
             CaaVerdict::Forbidden { at, why } => {
                 let (what, likely) = why.words(at, issuer);
-                (Level::Failure, CAA, shown(&what), shown(&likely))
+                (FindingLevel::Failure, CAA, shown(&what), shown(&likely))
             }
             CaaVerdict::Unknown { at, kind } => (
-                if *kind == FailureKind::ServFail { Level::Failure } else { Level::Warning },
+                if *kind == FailureKind::ServFail { FindingLevel::Failure } else { FindingLevel::Warning },
                 CAA_UNKNOWN,
                 format!("the CAA records of {at} cannot be looked up ({}), and without an answer nothing is issued", kind.label()),
                 "the name servers of the zone fail on records of the type CAA, or the resolver does; --resolver asks another one".to_owned(),
             ),
         };
         let likely = vec![likely];
-        found.add(level, id, Vec::new(), Explained { what, likely });
+        found.add(level, id, Vec::new(), Explanation { what, likely });
     }
 
     /// One line for people.
@@ -159,7 +159,7 @@ impl Caa {
 }
 
 /// A problem as the authority would report it.
-pub(super) fn problem(told: &Problem) -> Value {
+pub(super) fn problem(told: &AcmeProblem) -> Value {
     let mut value = json!(told);
     value["detail"] = json!(shown(&told.detail));
     value

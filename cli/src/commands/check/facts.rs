@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 
 use parallax_model::{Phase, PhaseTimes, TtlEvidence};
-use parallax_prober::{TlsFacts, Tried};
+use parallax_prober::{TlsFacts, TriedName};
 
-use super::{escape::shown, otherwise::Otherwise};
+use super::{escape::shown, otherwise::AlternativeAnswer};
 
 /// What is known of a failure besides its kind.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Facts<'a> {
+pub(super) struct FailureFacts<'a> {
     pub(super) host: &'a str,
     pub(super) port: Option<u16>,
     pub(super) address: Option<SocketAddr>,
@@ -23,14 +23,14 @@ pub(super) struct Facts<'a> {
     pub(super) tls: Option<&'a TlsFacts>,
     pub(super) times: Option<&'a PhaseTimes>,
     pub(super) server: Option<&'a str>,
-    pub(super) otherwise: Option<Otherwise>,
+    pub(super) otherwise: Option<AlternativeAnswer>,
     /// Names that were tried, where resolving failed.
-    pub(super) tried: &'a [Tried],
+    pub(super) tried: &'a [TriedName],
     /// Seconds since the Unix epoch.
     pub(super) now: i64,
 }
 
-impl Facts<'_> {
+impl FailureFacts<'_> {
     /// The address itself answered, and the answer crossed no router. An error that a router sent in its place is no
     /// answer of the address.
     pub(super) fn next_door(&self) -> bool {

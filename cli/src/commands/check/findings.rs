@@ -3,17 +3,17 @@
 use std::net::{IpAddr, SocketAddr};
 
 use parallax_model::{FailureKind, Outcome};
-use parallax_prober::{DialOutcome, FamilyAnswer, Validation};
+use parallax_prober::{DialOutcome, FamilyAnswer, ValidationResult};
 
 use super::{
     escape::shown,
-    facts::Facts,
-    judge::{Finding, Level, in_words, of_reached},
-    names::{Answer, Lookup, Source},
-    round::{Reached, Round},
-    subject::{Subject, What},
+    facts::FailureFacts,
+    judge::{Finding, FindingLevel, in_words, of_reached},
+    names::{AnswerSource, NameAnswer, NameLookup},
+    round::{AddressResult, CheckRound},
+    subject::{CheckAction, CheckSubject},
     when,
-    words::{Explained, explain},
+    words::{Explanation, explain},
 };
 
 /// An address that fails beside one that serves.
@@ -43,11 +43,17 @@ fn soon(not_before: i64, not_after: i64) -> i64 {
 
 /// What one look showed.
 #[derive(Debug, Default)]
-pub(super) struct Findings(Vec<Finding>);
+pub(super) struct LookFindings(Vec<Finding>);
 
-impl Findings {
+impl LookFindings {
     /// Findings that say the same of several addresses are one.
-    pub(super) fn add(&mut self, level: Level, id: &str, addresses: Vec<SocketAddr>, said: Explained) {
+    pub(super) fn add(
+        &mut self,
+        level: FindingLevel,
+        id: &str,
+        addresses: Vec<SocketAddr>,
+        said: Explanation,
+    ) {
         let same = self
             .0
             .iter_mut()
@@ -68,22 +74,22 @@ impl Findings {
     pub(super) fn outcome(
         &mut self,
         outcome: &Outcome,
-        facts: Facts<'_>,
+        facts: FailureFacts<'_>,
         addresses: Vec<SocketAddr>,
-        level: Level,
+        level: FindingLevel,
     ) {
         let (level, id) = match outcome {
             Outcome::Ok { .. } => return,
             Outcome::Failed { kind, .. } => (level, kind.label().to_owned()),
             // A fault of our own is never more than unknown.
-            Outcome::NotAsked { own } => (level.min(Level::Unknown), own.label().to_owned()),
+            Outcome::NotAsked { own } => (level.min(FindingLevel::Unknown), own.label().to_owned()),
         };
         self.add(level, &id, addresses, in_words(outcome, facts));
     }
 
-    fn say(&mut self, level: Level, id: &str, what: String, likely: &[&str]) {
+    fn say(&mut self, level: FindingLevel, id: &str, what: String, likely: &[&str]) {
         let likely = likely.iter().map(|reason| (*reason).to_owned()).collect();
-        self.add(level, id, Vec::new(), Explained { what, likely });
+        self.add(level, id, Vec::new(), Explanation { what, likely });
     }
 
     pub(super) fn into_list(self) -> Vec<Finding> {
@@ -92,9 +98,9 @@ impl Findings {
 }
 
 /// Where those who say what a name leads to do not agree.
-pub(super) fn of_names(lookup: &Lookup, found: &mut Findings) {
-    let of = |source: &Source| lookup.answers.iter().find(|answer| answer.source == *source);
-    if let (Some(hosts), Some(dns)) = (of(&Source::Hosts), of(&Source::ResolvConf))
+pub(super) fn of_names(lookup: &NameLookup, found: &mut LookFindings) {
+    let of = |source: &AnswerSource| lookup.answers.iter().find(|answer| answer.source == *source);
+    if let (Some(hosts), Some(dns)) = (of(&AnswerSource::Hosts), of(&AnswerSource::ResolvConf))
         && hosts.sorted() != dns.sorted()
     {
         let other = match dns.addresses.as_slice() {
@@ -102,7 +108,7 @@ pub(super) fn of_names(lookup: &Lookup, found: &mut Findings) {
             some => format!("DNS says {}", list(some)),
         };
         found.say(
-            Level::Warning,
+            FindingLevel::Warning,
             HOSTS_DIFFER,
             format!(
                 "the hosts file of this machine says {}; {other}",
@@ -111,9 +117,9 @@ pub(super) fn of_names(lookup: &Lookup, found: &mut Findings) {
             &["programs of this machine follow the hosts file; others see what DNS says"],
         );
     }
-    if of(&Source::NameService).is_some() {
+    if of(&AnswerSource::NameService).is_some() {
         found.say(
-            Level::Warning,
+            FindingLevel::Warning,
             NAME_SERVICE,
             "the name is known to this machine's name service (nsswitch.conf) and not to DNS".to_owned(),
             &["other machines do not know it"],
@@ -127,7 +133,7 @@ pub(super) fn of_names(lookup: &Lookup, found: &mut Findings) {
             list(&addresses)
         };
         found.say(
-            Level::Note,
+            FindingLevel::Note,
             LIBC_DIFFER,
             format!("images with musl (Alpine) get {said}"),
             &["the two C libraries walk the search list differently; a trailing dot makes them agree"],
@@ -137,12 +143,12 @@ pub(super) fn of_names(lookup: &Lookup, found: &mut Findings) {
     families(lookup, found);
 }
 
-fn resolvers(lookup: &Lookup, found: &mut Findings) {
-    let named: Vec<(&Answer, SocketAddr)> = lookup
+fn resolvers(lookup: &NameLookup, found: &mut LookFindings) {
+    let named: Vec<(&NameAnswer, SocketAddr)> = lookup
         .answers
         .iter()
         .filter_map(|answer| match answer.source {
-            Source::Resolver(resolver) => Some((answer, resolver)),
+            AnswerSource::Resolver(resolver) => Some((answer, resolver)),
             _ => None,
         })
         .collect();
@@ -157,14 +163,14 @@ fn resolvers(lookup: &Lookup, found: &mut Findings) {
                 .and_then(|dns| dns.failure())
                 .map_or("no address", failure_words);
             found.say(
-                Level::Warning,
+                FindingLevel::Warning,
                 RESOLVER_FAILS,
                 format!("{resolver} gives no address ({why}) where {by} does"),
                 &["clients of the one resolver work, those of the other do not"],
             );
         } else if answer.sorted() != first.sorted() {
             found.say(
-                Level::Warning,
+                FindingLevel::Warning,
                 RESOLVERS_DIFFER,
                 format!(
                     "{resolver} says {}, {by} says {}",
@@ -178,7 +184,7 @@ fn resolvers(lookup: &Lookup, found: &mut Findings) {
 }
 
 /// A family whose question fails slows clients down, and stops those of musl, though the other one has addresses.
-fn families(lookup: &Lookup, found: &mut Findings) {
+fn families(lookup: &NameLookup, found: &mut LookFindings) {
     for answer in lookup
         .answers
         .iter()
@@ -198,7 +204,7 @@ fn families(lookup: &Lookup, found: &mut Findings) {
                 .last()
                 .map_or_else(String::new, |tried| format!(" by {}", tried.resolver));
             found.say(
-                Level::Warning,
+                FindingLevel::Warning,
                 FAMILY_FAILS,
                 format!("the {family} question fails{by}: {}", kind.words()),
                 &["clients wait for it; images with musl (Alpine) fail though the other family has addresses"],
@@ -217,7 +223,7 @@ pub(super) fn failure_words(answer: &FamilyAnswer) -> &str {
 }
 
 /// What the addresses that answered showed.
-pub(super) fn of_answers(subject: &Subject, round: &Round, now: i64, found: &mut Findings) {
+pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, found: &mut LookFindings) {
     for one in &round.reached {
         certificate(one, now, found);
         if let Some(again) = one.legs.first().and_then(|leg| leg.result.times.syn_retransmits)
@@ -225,10 +231,10 @@ pub(super) fn of_answers(subject: &Subject, round: &Round, now: i64, found: &mut
             && matches!(one.outcome, Outcome::Ok { .. })
         {
             found.add(
-                Level::Warning,
+                FindingLevel::Warning,
                 PACKETS_LOST,
                 vec![one.address],
-                Explained {
+                Explanation {
                     what: format!("the first packet of the connection was sent {} times", again + 1),
                     likely: vec![
                         "packets are lost on the way, or the server's queue of connections is full"
@@ -256,7 +262,7 @@ pub(super) fn of_answers(subject: &Subject, round: &Round, now: i64, found: &mut
             .map(|(status, address)| format!("{status} at {address}"))
             .collect();
         found.say(
-            Level::Warning,
+            FindingLevel::Warning,
             ANSWERS_DIFFER,
             format!("the addresses answer differently: {}", each.join(", ")),
             &["they are different servers, or not all of them have the same version or configuration"],
@@ -264,7 +270,7 @@ pub(super) fn of_answers(subject: &Subject, round: &Round, now: i64, found: &mut
     }
     if round.left_out > 0 {
         found.say(
-            Level::Note,
+            FindingLevel::Note,
             LEFT_OUT,
             format!("{} more addresses were not asked", round.left_out),
             &[],
@@ -273,15 +279,15 @@ pub(super) fn of_answers(subject: &Subject, round: &Round, now: i64, found: &mut
 }
 
 /// By default any answer below 500 is one; what most people would call an error is said all the same.
-fn status(subject: &Subject, one: &Reached, now: i64, found: &mut Findings) {
+fn status(subject: &CheckSubject, one: &AddressResult, now: i64, found: &mut LookFindings) {
     let Outcome::Ok { status: Some(status) } = one.outcome else {
         return;
     };
-    let asked_for = matches!(&subject.what, What::Http(probe) if probe.expect_status != parallax_model::ExpectedStatus::Below500);
+    let asked_for = matches!(&subject.what, CheckAction::Http(probe) if probe.expect_status != parallax_model::ExpectedStatus::Below500);
     if status < 400 || asked_for {
         return;
     }
-    let facts = Facts {
+    let facts = FailureFacts {
         status: Some(status),
         ..of_reached(subject, one, now)
     };
@@ -290,10 +296,10 @@ fn status(subject: &Subject, one: &Reached, now: i64, found: &mut Findings) {
         "{}; any answer below 500 counts as one, --expect-status 200 is stricter",
         said.what
     );
-    found.add(Level::Note, STATUS, vec![one.address], said);
+    found.add(FindingLevel::Note, STATUS, vec![one.address], said);
 }
 
-fn certificate(one: &Reached, now: i64, found: &mut Findings) {
+fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
     let Some(tls) = one.legs.last().and_then(|leg| leg.result.tls.as_ref()) else {
         return;
     };
@@ -301,18 +307,18 @@ fn certificate(one: &Reached, now: i64, found: &mut Findings) {
         return;
     }
     if let Some(refused) = &tls.refused {
-        let facts = Facts {
+        let facts = FailureFacts {
             host: &tls.server_name,
             tls: Some(tls),
             now,
-            ..Facts::default()
+            ..FailureFacts::default()
         };
         let said = explain(refused, &facts);
         found.add(
-            Level::Warning,
+            FindingLevel::Warning,
             NOT_VERIFIED,
             vec![one.address],
-            Explained {
+            Explanation {
                 what: format!("accepted as asked, though {}", said.what),
                 likely: said.likely,
             },
@@ -325,10 +331,10 @@ fn certificate(one: &Reached, now: i64, found: &mut Findings) {
     let left = when::days(first.not_after - now);
     if left < soon(first.not_before, first.not_after) {
         found.add(
-            Level::Warning,
+            FindingLevel::Warning,
             EXPIRES_SOON,
             vec![one.address],
-            Explained {
+            Explanation {
                 what: format!(
                     "{} expires on {}, in {left} days",
                     shown(&first.subject),
@@ -341,7 +347,7 @@ fn certificate(one: &Reached, now: i64, found: &mut Findings) {
 }
 
 /// Addresses that another client's rules passed over.
-pub(super) fn of_dials(fetched: &Validation, found: &mut Findings) {
+pub(super) fn of_dials(fetched: &ValidationResult, found: &mut LookFindings) {
     if !matches!(fetched.outcome, Outcome::Ok { .. }) {
         return;
     }
@@ -352,10 +358,10 @@ pub(super) fn of_dials(fetched: &Validation, found: &mut Findings) {
             DialOutcome::Overtaken => "it had not answered when the other family's was there".to_owned(),
         };
         found.add(
-            Level::Warning,
+            FindingLevel::Warning,
             DEAD_ADDRESS,
             vec![dial.address],
-            Explained {
+            Explanation {
                 what: format!("this client passed it over: {why}"),
                 likely: vec![
                     "clients with other rules fail here; see --profile ca and --profile pebble".to_owned(),

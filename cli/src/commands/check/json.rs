@@ -5,7 +5,8 @@
 
 use parallax_model::{Outcome, PhaseTimes};
 use parallax_prober::{
-    AnswerFacts, CertificateFacts, ClientProfile, DialOutcome, FamilyAnswer, Resolution, TlsFacts, Validation,
+    AnswerFacts, CertificateFacts, ClientProfile, DialOutcome, FamilyAnswer, Resolution, TlsFacts,
+    ValidationResult,
 };
 use serde_json::{Map, Value, json};
 
@@ -13,11 +14,11 @@ use super::{
     caa,
     escape::shown,
     judge::Finding,
-    names::{Answer, Source},
-    report::{Report, Seen},
-    round::{Reached, Round},
-    tally::{self, PARTS, Tally},
-    walk::Leg,
+    names::{AnswerSource, NameAnswer},
+    report::{CheckResult, Report},
+    round::{AddressResult, CheckRound},
+    tally::{self, AddressTally, PARTS},
+    walk::RedirectLeg,
 };
 
 /// Grows when a reader of the old form would misread the new one.
@@ -36,11 +37,11 @@ pub(super) fn document(report: &Report<'_>) -> Value {
         "findings": judged.findings.iter().map(finding).collect::<Vec<_>>(),
     });
     match &report.seen {
-        Seen::Addresses(rounds) => {
+        CheckResult::Addresses(rounds) => {
             document["names"] = rounds.last().map_or(Value::Null, names);
             document["addresses"] = addresses(rounds);
         }
-        Seen::Fetches {
+        CheckResult::Fetches {
             profile,
             manners,
             fetched,
@@ -70,18 +71,18 @@ fn finding(found: &Finding) -> Value {
     })
 }
 
-fn names(round: &Round) -> Value {
+fn names(round: &CheckRound) -> Value {
     round.lookup.answers.iter().map(answer).collect()
 }
 
-fn answer(answer: &Answer) -> Value {
+fn answer(answer: &NameAnswer) -> Value {
     let (by, resolver) = match &answer.source {
-        Source::Literal => ("literal", None),
-        Source::Forced => ("connect_to", None),
-        Source::Hosts => ("hosts_file", None),
-        Source::ResolvConf => ("resolv_conf", None),
-        Source::Resolver(resolver) => ("resolver", Some(*resolver)),
-        Source::NameService => ("name_service", None),
+        AnswerSource::Literal => ("literal", None),
+        AnswerSource::Forced => ("connect_to", None),
+        AnswerSource::Hosts => ("hosts_file", None),
+        AnswerSource::ResolvConf => ("resolv_conf", None),
+        AnswerSource::Resolver(resolver) => ("resolver", Some(*resolver)),
+        AnswerSource::NameService => ("name_service", None),
     };
     let mut value = json!({"by": by, "addresses": answer.addresses, "took_us": answer.took.0});
     if let Some(resolver) = resolver {
@@ -122,7 +123,7 @@ fn family(answer: &FamilyAnswer) -> String {
     }
 }
 
-fn addresses(rounds: &[Round]) -> Value {
+fn addresses(rounds: &[CheckRound]) -> Value {
     tally::of(rounds)
         .iter()
         .map(|tally| address(tally, rounds))
@@ -130,7 +131,7 @@ fn addresses(rounds: &[Round]) -> Value {
 }
 
 /// An address in all looks, with the telling one in detail: the last that failed, or the last.
-fn address(tally: &Tally, rounds: &[Round]) -> Value {
+fn address(tally: &AddressTally, rounds: &[CheckRound]) -> Value {
     let all = || {
         rounds
             .iter()
@@ -171,7 +172,7 @@ fn address(tally: &Tally, rounds: &[Round]) -> Value {
     value
 }
 
-fn probe(one: &Reached) -> Value {
+fn probe(one: &AddressResult) -> Value {
     let mut value = outcome(&one.outcome);
     value["at"] = json!(shown(&one.at));
     if let Some(detail) = &one.detail {
@@ -186,7 +187,7 @@ fn outcome(outcome: &Outcome) -> Value {
     serde_json::to_value(outcome).unwrap_or(Value::Null)
 }
 
-fn leg(leg: &Leg) -> Value {
+fn leg(leg: &RedirectLeg) -> Value {
     let mut value = json!({
         "url": shown(&leg.url),
         "front": leg.result.front,
@@ -249,7 +250,7 @@ const fn client(client: ClientProfile) -> &'static str {
     }
 }
 
-fn fetch(fetched: &Validation) -> Value {
+fn fetch(fetched: &ValidationResult) -> Value {
     let mut value = outcome(&fetched.outcome);
     if let Some(detail) = &fetched.detail {
         value["detail"] = json!(shown(detail));

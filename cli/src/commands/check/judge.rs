@@ -7,15 +7,15 @@
 use std::net::SocketAddr;
 
 use parallax_model::{FailureKind, Outcome, Phase};
-use parallax_prober::{FamilyAnswer, Validation};
+use parallax_prober::{FamilyAnswer, ValidationResult};
 
 use super::{
-    caa::Caa,
-    facts::Facts,
-    findings::{self, Findings},
-    round::{Reached, Round},
-    subject::{Subject, What},
-    words::{Explained, explain, explain_own},
+    caa::CaaRecords,
+    facts::FailureFacts,
+    findings::{self, LookFindings},
+    round::{AddressResult, CheckRound},
+    subject::{CheckAction, CheckSubject},
+    words::{Explanation, explain, explain_own},
 };
 
 /// What became of a URL.
@@ -42,7 +42,7 @@ impl Verdict {
 
 /// How much a finding weighs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Level {
+pub(super) enum FindingLevel {
     Note,
     Warning,
     /// This machine could not ask.
@@ -50,7 +50,7 @@ pub(super) enum Level {
     Failure,
 }
 
-impl Level {
+impl FindingLevel {
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -73,19 +73,19 @@ impl Level {
 /// One thing that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
-    pub(super) level: Level,
+    pub(super) level: FindingLevel,
     /// A stable word: the kind of failure, or what differs.
     pub(super) id: String,
     /// The addresses it concerns; none where it concerns the name.
     pub(super) addresses: Vec<SocketAddr>,
-    pub(super) said: Explained,
+    pub(super) said: Explanation,
     /// Looks in which it was found.
     pub(super) times: u32,
 }
 
 /// What is to be said of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Judgement {
+pub(super) struct UrlJudgement {
     pub(super) verdict: Verdict,
     pub(super) findings: Vec<Finding>,
     /// Looks in which a client got its answer.
@@ -95,7 +95,7 @@ pub(super) struct Judgement {
 
 /// What is held against the looks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rules {
+pub(super) struct JudgementRules {
     /// A dead address or a resolver that disagrees is a failure.
     pub(super) every_address: bool,
     /// Seconds since the Unix epoch.
@@ -103,40 +103,40 @@ pub(super) struct Rules {
 }
 
 /// Judges looks at every address.
-pub(super) fn rounds(subject: &Subject, rounds: &[Round], rules: Rules) -> Judgement {
-    let looks: Vec<Findings> = rounds.iter().map(|round| one(subject, round, rules)).collect();
+pub(super) fn rounds(subject: &CheckSubject, rounds: &[CheckRound], rules: JudgementRules) -> UrlJudgement {
+    let looks: Vec<LookFindings> = rounds.iter().map(|round| one(subject, round, rules)).collect();
     sum(looks, rules)
 }
 
 /// Judges fetches of another client.
 pub(super) fn fetches(
-    subject: &Subject,
-    fetched: &[Validation],
-    caa: Option<&Caa>,
-    rules: Rules,
-) -> Judgement {
+    subject: &CheckSubject,
+    fetched: &[ValidationResult],
+    caa: Option<&CaaRecords>,
+    rules: JudgementRules,
+) -> UrlJudgement {
     let looks = fetched
         .iter()
         .map(|one| {
-            let mut found = Findings::default();
-            let facts = Facts {
+            let mut found = LookFindings::default();
+            let facts = FailureFacts {
                 detail: one.detail.as_deref(),
                 ..of_subject(subject, rules.now)
             };
             let facts = if one.hops.is_empty() {
                 let tried = one.resolution.as_ref().map(|resolution| &*resolution.tried);
-                Facts {
+                FailureFacts {
                     tried: tried.unwrap_or_default(),
                     ..facts
                 }
             } else {
                 // Which one that is does not come back with the rest.
-                Facts {
+                FailureFacts {
                     host: "the host it is redirected to",
                     ..facts
                 }
             };
-            found.outcome(&one.outcome, facts, Vec::new(), Level::Failure);
+            found.outcome(&one.outcome, facts, Vec::new(), FindingLevel::Failure);
             findings::of_dials(one, &mut found);
             if let Some(caa) = caa {
                 caa.found(&mut found);
@@ -147,8 +147,8 @@ pub(super) fn fetches(
     sum(looks, rules)
 }
 
-fn sum(looks: Vec<Findings>, rules: Rules) -> Judgement {
-    let mut judgement = Judgement {
+fn sum(looks: Vec<LookFindings>, rules: JudgementRules) -> UrlJudgement {
+    let mut judgement = UrlJudgement {
         verdict: Verdict::Works,
         findings: Vec::new(),
         good: 0,
@@ -160,9 +160,11 @@ fn sum(looks: Vec<Findings>, rules: Rules) -> Judgement {
     for look in looks {
         let mut verdict = Verdict::Works;
         for mut finding in look.into_list() {
-            if rules.every_address && finding.level == Level::Warning && STRICT.contains(&finding.id.as_str())
+            if rules.every_address
+                && finding.level == FindingLevel::Warning
+                && STRICT.contains(&finding.id.as_str())
             {
-                finding.level = Level::Failure;
+                finding.level = FindingLevel::Failure;
             }
             verdict = verdict.max(finding.level.verdict());
             match judgement.findings.iter_mut().find(|known| again(known, &finding)) {
@@ -196,18 +198,18 @@ const STRICT: &[&str] = &[
     findings::ANSWERS_DIFFER,
 ];
 
-fn one(subject: &Subject, round: &Round, rules: Rules) -> Findings {
-    let mut found = Findings::default();
+fn one(subject: &CheckSubject, round: &CheckRound, rules: JudgementRules) -> LookFindings {
+    let mut found = LookFindings::default();
     let facts = of_subject(subject, rules.now);
     match round.lookup.failure() {
         Some(answer) => unresolved(&answer, round, facts, &mut found),
         None if round.lacks.is_some() => {
-            let family = round.lacks.map_or("", super::round::Family::words);
+            let family = round.lacks.map_or("", super::round::AddressFamily::words);
             found.add(
-                Level::Failure,
+                FindingLevel::Failure,
                 "no_address",
                 Vec::new(),
-                Explained {
+                Explanation {
                     what: format!("the name has no {family} address"),
                     likely: vec![format!(
                         "--{} asks for that family alone",
@@ -216,7 +218,7 @@ fn one(subject: &Subject, round: &Round, rules: Rules) -> Findings {
                 },
             );
         }
-        None if matches!(subject.what, What::Name(_)) => {}
+        None if matches!(subject.what, CheckAction::Name(_)) => {}
         None => addresses(subject, round, rules, &mut found),
     }
     findings::of_names(&round.lookup, &mut found);
@@ -224,8 +226,8 @@ fn one(subject: &Subject, round: &Round, rules: Rules) -> Findings {
     found
 }
 
-fn unresolved(answer: &FamilyAnswer, round: &Round, facts: Facts<'_>, found: &mut Findings) {
-    let facts = Facts {
+fn unresolved(answer: &FamilyAnswer, round: &CheckRound, facts: FailureFacts<'_>, found: &mut LookFindings) {
+    let facts = FailureFacts {
         tried: round.lookup.tried(),
         phase: Some(Phase::Resolve),
         ..facts
@@ -239,7 +241,12 @@ fn unresolved(answer: &FamilyAnswer, round: &Round, facts: Facts<'_>, found: &mu
         FamilyAnswer::NotAsked { detail, .. } | FamilyAnswer::Failed { detail, .. } => detail.as_deref(),
         _ => None,
     };
-    found.outcome(&outcome, Facts { detail, ..facts }, Vec::new(), Level::Failure);
+    found.outcome(
+        &outcome,
+        FailureFacts { detail, ..facts },
+        Vec::new(),
+        FindingLevel::Failure,
+    );
 }
 
 fn failed(kind: FailureKind) -> Outcome {
@@ -252,7 +259,7 @@ fn failed(kind: FailureKind) -> Outcome {
 
 /// How far an address lets a client come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lets {
+enum AddressReach {
     Answer,
     /// Not even connect, so that a client tries another one.
     TryAnother,
@@ -261,40 +268,40 @@ enum Lets {
     Unasked,
 }
 
-fn lets(subject: &Subject, one: &Reached) -> Lets {
+fn lets(subject: &CheckSubject, one: &AddressResult) -> AddressReach {
     match &one.outcome {
-        Outcome::Ok { .. } => Lets::Answer,
+        Outcome::Ok { .. } => AddressReach::Answer,
         // Behind a redirect to another host it is that one's address that failed, and trying ours again does not help.
         Outcome::Failed {
             phase: Phase::Connect,
             ..
-        } if host_of(&one.at) == Some(subject.host()) => Lets::TryAnother,
-        Outcome::Failed { .. } => Lets::Down,
-        Outcome::NotAsked { .. } => Lets::Unasked,
+        } if host_of(&one.at) == Some(subject.host()) => AddressReach::TryAnother,
+        Outcome::Failed { .. } => AddressReach::Down,
+        Outcome::NotAsked { .. } => AddressReach::Unasked,
     }
 }
 
-fn addresses(subject: &Subject, round: &Round, rules: Rules, found: &mut Findings) {
+fn addresses(subject: &CheckSubject, round: &CheckRound, rules: JudgementRules, found: &mut LookFindings) {
     let used = round.lookup.used_by_programs();
-    let is_used = |one: &Reached| used.contains(&one.address.ip());
+    let is_used = |one: &AddressResult| used.contains(&one.address.ip());
     // The hosts file makes those of DNS unused, unless a family is left out and nothing else remains.
     let all = !round.reached.iter().any(is_used);
-    let counts = |one: &&Reached| all || is_used(one);
+    let counts = |one: &&AddressResult| all || is_used(one);
     let some_answer = round
         .reached
         .iter()
         .filter(counts)
-        .any(|one| lets(subject, one) == Lets::Answer);
+        .any(|one| lets(subject, one) == AddressReach::Answer);
     for one in &round.reached {
         let level = match (lets(subject, one), some_answer, counts(&one)) {
-            (Lets::Answer, _, _) => continue,
-            (Lets::Unasked, true, _) if !rules.every_address => Level::Note,
-            (Lets::Unasked, ..) => Level::Unknown,
-            (Lets::TryAnother, true, _) | (_, _, false) => Level::Warning,
-            (Lets::TryAnother | Lets::Down, _, true) => Level::Failure,
+            (AddressReach::Answer, _, _) => continue,
+            (AddressReach::Unasked, true, _) if !rules.every_address => FindingLevel::Note,
+            (AddressReach::Unasked, ..) => FindingLevel::Unknown,
+            (AddressReach::TryAnother, true, _) | (_, _, false) => FindingLevel::Warning,
+            (AddressReach::TryAnother | AddressReach::Down, _, true) => FindingLevel::Failure,
         };
         let facts = of_reached(subject, one, rules.now);
-        if level == Level::Warning {
+        if level == FindingLevel::Warning {
             dead_beside_live(one, facts, found);
         } else {
             found.outcome(&one.outcome, facts, vec![one.address], level);
@@ -303,7 +310,7 @@ fn addresses(subject: &Subject, round: &Round, rules: Rules, found: &mut Finding
 }
 
 /// One address that fails where another one serves: a finding of its own, whatever the reason.
-fn dead_beside_live(one: &Reached, facts: Facts<'_>, found: &mut Findings) {
+fn dead_beside_live(one: &AddressResult, facts: FailureFacts<'_>, found: &mut LookFindings) {
     let explained = in_words(&one.outcome, facts);
     let family = if one.address.is_ipv6() { "IPv6" } else { "IPv4" };
     let (verb, cost) = match &one.outcome {
@@ -320,10 +327,10 @@ fn dead_beside_live(one: &Reached, facts: Facts<'_>, found: &mut Findings) {
         ),
     };
     found.add(
-        Level::Warning,
+        FindingLevel::Warning,
         findings::DEAD_ADDRESS,
         vec![one.address],
-        Explained {
+        Explanation {
             what: format!("{family} {verb}: {}; {cost}", explained.what),
             likely: explained.likely,
         },
@@ -331,15 +338,15 @@ fn dead_beside_live(one: &Reached, facts: Facts<'_>, found: &mut Findings) {
 }
 
 /// A finished probe's outcome in words.
-pub(super) fn in_words(outcome: &Outcome, facts: Facts<'_>) -> Explained {
+pub(super) fn in_words(outcome: &Outcome, facts: FailureFacts<'_>) -> Explanation {
     match outcome {
-        Outcome::Ok { .. } => Explained {
+        Outcome::Ok { .. } => Explanation {
             what: "ok".to_owned(),
             likely: Vec::new(),
         },
         Outcome::Failed { phase, kind, status } => explain(
             kind,
-            &Facts {
+            &FailureFacts {
                 phase: Some(*phase),
                 status: *status,
                 ..facts
@@ -349,21 +356,25 @@ pub(super) fn in_words(outcome: &Outcome, facts: Facts<'_>) -> Explained {
     }
 }
 
-fn of_subject(subject: &Subject, now: i64) -> Facts<'_> {
-    Facts {
+fn of_subject(subject: &CheckSubject, now: i64) -> FailureFacts<'_> {
+    FailureFacts {
         host: subject.host(),
         port: subject.port(),
         now,
-        ..Facts::default()
+        ..FailureFacts::default()
     }
 }
 
 /// Everything that is known of an address.
-pub(super) fn of_reached<'a>(subject: &'a Subject, one: &'a Reached, now: i64) -> Facts<'a> {
+pub(super) fn of_reached<'a>(
+    subject: &'a CheckSubject,
+    one: &'a AddressResult,
+    now: i64,
+) -> FailureFacts<'a> {
     let last = one.legs.last().map(|leg| &leg.result);
     // Behind a redirect it is another host's certificate, and another address.
     let first_leg = one.legs.len() <= 1;
-    Facts {
+    FailureFacts {
         host: host_of(&one.at).unwrap_or_else(|| subject.host()),
         address: if first_leg {
             Some(one.address)

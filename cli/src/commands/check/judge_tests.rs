@@ -1,20 +1,20 @@
 use parallax_model::OwnFault;
 
 use super::*;
-use crate::commands::check::names::Lookup;
+use crate::commands::check::names::NameLookup;
 
-const LENIENT: Rules = Rules {
+const LENIENT: JudgementRules = JudgementRules {
     every_address: false,
     now: 0,
 };
 
-fn subject() -> Subject {
+fn subject() -> CheckSubject {
     use parallax_model::{HttpProbe, Scheme};
-    Subject {
+    CheckSubject {
         given: "http://a.test/".to_owned(),
         url: "http://a.test/".to_owned(),
         said: Vec::new(),
-        what: What::Http(HttpProbe::get(
+        what: CheckAction::Http(HttpProbe::get(
             Scheme::Http,
             "a.test".parse().unwrap(),
             80,
@@ -48,14 +48,14 @@ const UNASKED: Outcome = Outcome::NotAsked {
 };
 
 /// A look at as many addresses.
-fn round(outcomes: &[Outcome]) -> Round {
+fn round(outcomes: &[Outcome]) -> CheckRound {
     let address = |n: usize| SocketAddr::from(([192, 0, 2, u8::try_from(n).unwrap()], 80));
-    Round {
-        lookup: Lookup::forced((0..outcomes.len()).map(|n| address(n).ip())),
+    CheckRound {
+        lookup: NameLookup::forced((0..outcomes.len()).map(|n| address(n).ip())),
         reached: outcomes
             .iter()
             .enumerate()
-            .map(|(n, outcome)| Reached {
+            .map(|(n, outcome)| AddressResult {
                 address: address(n),
                 local: false,
                 ttl: None,
@@ -66,11 +66,11 @@ fn round(outcomes: &[Outcome]) -> Round {
                 otherwise: None,
             })
             .collect(),
-        ..Round::default()
+        ..CheckRound::default()
     }
 }
 
-fn verdict(outcomes: &[Outcome], rules: Rules) -> Verdict {
+fn verdict(outcomes: &[Outcome], rules: JudgementRules) -> Verdict {
     rounds(&subject(), &[round(outcomes)], rules).verdict
 }
 
@@ -87,7 +87,7 @@ fn a_client_goes_on_after_a_failed_connect_and_only_then() {
         (&[UNASKED], V::Unknown, V::Unknown),
     ] {
         assert_eq!(verdict(outcomes, LENIENT), lenient, "{outcomes:?}");
-        let every = Rules {
+        let every = JudgementRules {
             every_address: true,
             ..LENIENT
         };
@@ -105,7 +105,7 @@ fn behind_a_redirect_to_another_host_no_other_address_of_ours_helps() {
 #[test]
 fn where_no_used_address_is_looked_at_the_others_decide() {
     let mut look = round(&[dead()]);
-    look.lookup = Lookup::forced(std::iter::once([198, 51, 100, 1].into()));
+    look.lookup = NameLookup::forced(std::iter::once([198, 51, 100, 1].into()));
     assert_eq!(rounds(&subject(), &[look], LENIENT).verdict, Verdict::Fails);
 }
 
@@ -148,5 +148,5 @@ fn what_several_addresses_share_is_one_finding_and_what_several_looks_show_is_co
 fn the_gravest_finding_comes_first() {
     let judged = rounds(&subject(), &[round(&[dead(), ok(), broken()])], LENIENT);
     let levels: Vec<_> = judged.findings.iter().map(|finding| finding.level).collect();
-    assert_eq!(levels, [Level::Failure, Level::Warning]);
+    assert_eq!(levels, [FindingLevel::Failure, FindingLevel::Warning]);
 }

@@ -29,20 +29,20 @@ mod words;
 use std::io::{ErrorKind, Write};
 
 use futures_util::{StreamExt, stream};
-use parallax_diagnosis::text::Style;
-use parallax_prober::Context;
+use parallax_diagnosis::text::ColorMode;
+use parallax_prober::ProbeContext;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::args::Args;
 use self::{
     args::RESOLV_CONF,
     judge::Verdict,
-    names::Whom,
-    profile::Fetcher,
-    progress::Progress,
-    report::{Looking, Report},
-    round::{Family, How},
-    subject::Subject,
+    names::AskedServer,
+    profile::ChallengeFetcher,
+    progress::LookProgress,
+    report::{LookOptions, Report},
+    round::{AddressFamily, RoundOptions},
+    subject::CheckSubject,
 };
 use super::{prober::read_roots, stop_on_signal, style};
 use crate::exit::Failure;
@@ -65,15 +65,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::could_not)?;
     let done = runtime.block_on(async {
         let stop = stop_on_signal()?;
-        let context = Context::new(args.resolv_conf.clone(), &roots);
-        let looking = Looking {
+        let context = ProbeContext::new(args.resolv_conf.clone(), &roots);
+        let looking = LookOptions {
             how: how(args),
-            fetcher: Fetcher::of(args),
+            fetcher: ChallengeFetcher::of(args),
             context,
             looks: args.repeat,
             interval: args.interval,
             every_address: args.every_address,
-            progress: Progress::of(u64::from(args.repeat) * subjects.len() as u64),
+            progress: LookProgress::of(u64::from(args.repeat) * subjects.len() as u64),
         };
         look_at_all(&subjects, &looking, args, &stop).await
     });
@@ -83,11 +83,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// All arguments are read before anything is sent; the complaint names each one that cannot be used.
-fn subjects(args: &Args) -> Result<Vec<Subject>, Failure> {
+fn subjects(args: &Args) -> Result<Vec<CheckSubject>, Failure> {
     let mut subjects = Vec::new();
     let mut complaints = Vec::new();
     for given in &args.urls {
-        match Subject::read(given, args) {
+        match CheckSubject::read(given, args) {
             Ok(subject) => subjects.push(subject),
             Err(complaint) => complaints.push(complaint),
         }
@@ -99,26 +99,26 @@ fn subjects(args: &Args) -> Result<Vec<Subject>, Failure> {
     }
 }
 
-fn how(args: &Args) -> How {
+fn how(args: &Args) -> RoundOptions {
     let whom = if args.resolver.is_empty() {
-        Whom::Machine {
+        AskedServer::Machine {
             hosts: args.hosts_file.clone(),
             name_service: args.resolv_conf == std::path::Path::new(RESOLV_CONF),
         }
     } else {
-        Whom::Resolvers(
+        AskedServer::Resolvers(
             args.resolver
                 .iter()
                 .map(|resolver| resolver.or_port(53))
                 .collect(),
         )
     };
-    How {
+    RoundOptions {
         whom,
         connect_to: args.connect_to.clone(),
         family: match (args.ipv4, args.ipv6) {
-            (true, _) => Some(Family::V4),
-            (_, true) => Some(Family::V6),
+            (true, _) => Some(AddressFamily::V4),
+            (_, true) => Some(AddressFamily::V6),
             _ => None,
         },
         follow: !args.no_follow,
@@ -128,8 +128,8 @@ fn how(args: &Args) -> How {
 
 /// Several at once, printed in the order of the arguments as soon as each is done.
 async fn look_at_all(
-    subjects: &[Subject],
-    looking: &Looking,
+    subjects: &[CheckSubject],
+    looking: &LookOptions,
     args: &Args,
     stop: &CancellationToken,
 ) -> Result<Vec<Verdict>, Failure> {
@@ -150,7 +150,7 @@ async fn look_at_all(
     Ok(verdicts)
 }
 
-fn print(report: &Report<'_>, args: &Args, style: Style, apart: bool) -> std::io::Result<()> {
+fn print(report: &Report<'_>, args: &Args, style: ColorMode, apart: bool) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
         serde_json::to_writer(&mut out, &json::document(report)).map_err(std::io::Error::from)?;

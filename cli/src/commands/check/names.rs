@@ -9,12 +9,14 @@ use std::{
 
 use futures_util::future::join_all;
 use parallax_model::{FailureKind, Micros, SearchManner};
-use parallax_prober::{Context, FamilyAnswer, Resolution, ResolverChoice, Tried, libc_answers, resolve_all};
+use parallax_prober::{
+    FamilyAnswer, ProbeContext, Resolution, ResolverChoice, TriedName, libc_answers, resolve_all,
+};
 use tokio::time;
 
 /// Who is asked.
 #[derive(Debug, Clone)]
-pub(super) enum Whom {
+pub(super) enum AskedServer {
     /// As the programs of this machine: hosts file, then resolv.conf.
     Machine {
         hosts: PathBuf,
@@ -27,7 +29,7 @@ pub(super) enum Whom {
 
 /// Who said it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum AnswerSource {
     /// Nobody: it is an address, or `localhost`.
     Literal,
     /// The command line.
@@ -44,8 +46,8 @@ pub(super) enum Source {
 
 /// One of them and what it said.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
-    pub(super) source: Source,
+pub(super) struct NameAnswer {
+    pub(super) source: AnswerSource,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) took: Micros,
     /// In detail, where it was DNS.
@@ -54,29 +56,34 @@ pub(super) struct Answer {
 
 /// Everything that was said of a name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lookup {
-    pub(super) answers: Vec<Answer>,
+pub(super) struct NameLookup {
+    pub(super) answers: Vec<NameAnswer>,
     /// What images with musl get, where that is not what those with glibc get.
     pub(super) musl: Option<Resolution>,
 }
 
-impl Lookup {
+impl NameLookup {
     /// Addresses that were given on the command line.
     pub(super) fn forced(addresses: impl Iterator<Item = IpAddr>) -> Self {
         Self {
-            answers: vec![Answer::known(Source::Forced, addresses.collect())],
+            answers: vec![NameAnswer::known(AnswerSource::Forced, addresses.collect())],
             musl: None,
         }
     }
 
     /// Asks everybody, each within the deadline.
-    pub(super) async fn ask(host: &str, whom: &Whom, context: &Context, deadline: Duration) -> Self {
+    pub(super) async fn ask(
+        host: &str,
+        whom: &AskedServer,
+        context: &ProbeContext,
+        deadline: Duration,
+    ) -> Self {
         match whom {
-            Whom::Resolvers(resolvers) => Self {
+            AskedServer::Resolvers(resolvers) => Self {
                 answers: join_all(resolvers.iter().map(|one| ask_one(host, *one, context, deadline))).await,
                 musl: None,
             },
-            Whom::Machine { hosts, name_service } => {
+            AskedServer::Machine { hosts, name_service } => {
                 let text = fs::read_to_string(hosts).unwrap_or_default();
                 let mut lookup = Self::ask_machine(host, in_hosts(&text, host), context, deadline).await;
                 if *name_service && lookup.addresses().is_empty() {
@@ -87,22 +94,22 @@ impl Lookup {
         }
     }
 
-    async fn ask_machine(host: &str, hosts: Vec<IpAddr>, context: &Context, deadline: Duration) -> Self {
+    async fn ask_machine(host: &str, hosts: Vec<IpAddr>, context: &ProbeContext, deadline: Duration) -> Self {
         let begun = Instant::now();
         let both = libc_answers(context, host, deadline).await;
         let took = begun.elapsed().into();
         let musl = both.differ().then(|| both.musl.clone());
         let literal = both.glibc.tried.is_empty() && !both.glibc.addresses.is_empty();
         let source = if literal {
-            Source::Literal
+            AnswerSource::Literal
         } else {
-            Source::ResolvConf
+            AnswerSource::ResolvConf
         };
         let mut answers = Vec::new();
         if !literal && !hosts.is_empty() {
-            answers.push(Answer::known(Source::Hosts, hosts));
+            answers.push(NameAnswer::known(AnswerSource::Hosts, hosts));
         }
-        answers.push(Answer::of_dns(source, both.glibc, took));
+        answers.push(NameAnswer::of_dns(source, both.glibc, took));
         Self { answers, musl }
     }
 
@@ -119,7 +126,11 @@ impl Lookup {
 
     /// The addresses that programs of this machine get: its hosts file has the last word.
     pub(super) fn used_by_programs(&self) -> Vec<IpAddr> {
-        match self.answers.iter().find(|answer| answer.source == Source::Hosts) {
+        match self
+            .answers
+            .iter()
+            .find(|answer| answer.source == AnswerSource::Hosts)
+        {
             Some(hosts) => hosts.addresses.clone(),
             None => self.addresses(),
         }
@@ -141,7 +152,7 @@ impl Lookup {
     }
 
     /// Names that were tried on the way, in order.
-    pub(super) fn tried(&self) -> &[Tried] {
+    pub(super) fn tried(&self) -> &[TriedName] {
         self.answers
             .iter()
             .find_map(|answer| answer.dns.as_ref())
@@ -149,8 +160,8 @@ impl Lookup {
     }
 }
 
-impl Answer {
-    fn known(source: Source, addresses: Vec<IpAddr>) -> Self {
+impl NameAnswer {
+    fn known(source: AnswerSource, addresses: Vec<IpAddr>) -> Self {
         Self {
             source,
             addresses,
@@ -159,7 +170,7 @@ impl Answer {
         }
     }
 
-    fn of_dns(source: Source, resolution: Resolution, took: Micros) -> Self {
+    fn of_dns(source: AnswerSource, resolution: Resolution, took: Micros) -> Self {
         Self {
             source,
             addresses: resolution.addresses.iter().map(|found| found.address).collect(),
@@ -177,20 +188,20 @@ impl Answer {
     }
 }
 
-async fn ask_one(host: &str, resolver: SocketAddr, context: &Context, deadline: Duration) -> Answer {
+async fn ask_one(host: &str, resolver: SocketAddr, context: &ProbeContext, deadline: Duration) -> NameAnswer {
     let begun = Instant::now();
     let choice = ResolverChoice::Servers(vec![resolver]);
     let said = resolve_all(context, host, &choice, SearchManner::Glibc, deadline).await;
     let source = if said.tried.is_empty() && !said.addresses.is_empty() {
-        Source::Literal
+        AnswerSource::Literal
     } else {
-        Source::Resolver(resolver)
+        AnswerSource::Resolver(resolver)
     };
-    Answer::of_dns(source, said, begun.elapsed().into())
+    NameAnswer::of_dns(source, said, begun.elapsed().into())
 }
 
 /// What is left where DNS has nothing: mDNS, a directory, the machine's own name.
-async fn name_service_says(host: &str, deadline: Duration) -> Option<Answer> {
+async fn name_service_says(host: &str, deadline: Duration) -> Option<NameAnswer> {
     let begun = Instant::now();
     let found = time::timeout(deadline, tokio::net::lookup_host((host, 0)))
         .await
@@ -198,9 +209,9 @@ async fn name_service_says(host: &str, deadline: Duration) -> Option<Answer> {
         .ok()?;
     let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
     addresses.dedup();
-    (!addresses.is_empty()).then(|| Answer {
+    (!addresses.is_empty()).then(|| NameAnswer {
         took: begun.elapsed().into(),
-        ..Answer::known(Source::NameService, addresses)
+        ..NameAnswer::known(AnswerSource::NameService, addresses)
     })
 }
 
@@ -242,10 +253,10 @@ mod tests {
     #[test]
     fn the_hosts_file_has_the_last_word_for_programs_but_dns_is_kept() {
         let [hosts, dns]: [IpAddr; 2] = ["192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap()];
-        let lookup = Lookup {
+        let lookup = NameLookup {
             answers: vec![
-                Answer::known(Source::Hosts, vec![hosts]),
-                Answer::known(Source::ResolvConf, vec![dns, hosts]),
+                NameAnswer::known(AnswerSource::Hosts, vec![hosts]),
+                NameAnswer::known(AnswerSource::ResolvConf, vec![dns, hosts]),
             ],
             musl: None,
         };

@@ -5,11 +5,11 @@
 use std::net::SocketAddr;
 
 use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, ProbeSpec, ProxyHeader, Scheme, TcpProbe};
-use parallax_prober::Context;
+use parallax_prober::ProbeContext;
 
 use super::{
-    round::How,
-    subject::{Subject, What},
+    round::RoundOptions,
+    subject::{CheckAction, CheckSubject},
 };
 
 /// What servers answer to what they do not understand.
@@ -17,7 +17,7 @@ const BAD_REQUEST: u16 = 400;
 
 /// How the address does answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Otherwise {
+pub(super) enum AlternativeAnswer {
     /// With a PROXY header before the first byte.
     WithProxyHeader,
     /// With plain HTTP, by this status.
@@ -26,15 +26,15 @@ pub(super) enum Otherwise {
     Tls,
 }
 
-impl How {
+impl RoundOptions {
     /// Speaks to the address in another way where its failure suggests one.
     pub(super) async fn otherwise(
         &self,
-        subject: &Subject,
+        subject: &CheckSubject,
         address: SocketAddr,
         outcome: &Outcome,
-        context: &Context,
-    ) -> Option<Otherwise> {
+        context: &ProbeContext,
+    ) -> Option<AlternativeAnswer> {
         let ways = match outcome {
             Outcome::Failed { phase, kind, status } => ways(&subject.what, *phase, kind, *status),
             // By default an answer; and yet what a server says that was spoken to in the wrong way.
@@ -58,78 +58,83 @@ impl How {
 
     async fn try_way(
         &self,
-        way: Way,
-        what: &What,
+        way: AlternativeRequest,
+        what: &CheckAction,
         address: SocketAddr,
-        context: &Context,
-    ) -> Option<Otherwise> {
+        context: &ProbeContext,
+    ) -> Option<AlternativeAnswer> {
         let (probe, answers) = match (way, what) {
-            (Way::ProxyHeader, What::Http(probe)) => {
+            (AlternativeRequest::ProxyHeader, CheckAction::Http(probe)) => {
                 let probe = HttpProbe {
                     proxy_header: Some(ProxyHeader::Tcp),
                     ..probe.clone()
                 };
-                (ProbeSpec::Http(probe), Otherwise::WithProxyHeader)
+                (ProbeSpec::Http(probe), AlternativeAnswer::WithProxyHeader)
             }
-            (Way::ProxyHeader, What::Stream(probe)) => {
+            (AlternativeRequest::ProxyHeader, CheckAction::Stream(probe)) => {
                 let probe = TcpProbe {
                     proxy_header: Some(ProxyHeader::Tcp),
                     ..probe.clone()
                 };
-                (ProbeSpec::Tcp(probe), Otherwise::WithProxyHeader)
+                (ProbeSpec::Tcp(probe), AlternativeAnswer::WithProxyHeader)
             }
-            (Way::PlainHttp, What::Http(probe)) => {
+            (AlternativeRequest::PlainHttp, CheckAction::Http(probe)) => {
                 let probe = HttpProbe::get(Scheme::Http, probe.host.clone(), probe.port, probe.path.clone());
-                (ProbeSpec::Http(probe), Otherwise::PlainHttp(0))
+                (ProbeSpec::Http(probe), AlternativeAnswer::PlainHttp(0))
             }
-            (Way::PlainHttp, What::Stream(probe)) => {
+            (AlternativeRequest::PlainHttp, CheckAction::Stream(probe)) => {
                 let probe = HttpProbe::get(Scheme::Http, probe.host.clone(), probe.port, "/".to_owned());
-                (ProbeSpec::Http(probe), Otherwise::PlainHttp(0))
+                (ProbeSpec::Http(probe), AlternativeAnswer::PlainHttp(0))
             }
-            (Way::Tls, What::Http(HttpProbe { host, port, .. })) => {
+            (AlternativeRequest::Tls, CheckAction::Http(HttpProbe { host, port, .. })) => {
                 let probe = TcpProbe {
                     tls: true,
                     any_certificate: true,
                     ..TcpProbe::connect(host.clone(), *port)
                 };
-                (ProbeSpec::Tcp(probe), Otherwise::Tls)
+                (ProbeSpec::Tcp(probe), AlternativeAnswer::Tls)
             }
             _ => return None,
         };
         let result = self.probe(probe, address, context).await;
         let status = result.answer.map(|answer| answer.status);
         match (answers, status) {
-            (Otherwise::PlainHttp(_), status) => status.map(Otherwise::PlainHttp),
-            (Otherwise::WithProxyHeader, Some(status)) => (status != BAD_REQUEST).then_some(answers),
+            (AlternativeAnswer::PlainHttp(_), status) => status.map(AlternativeAnswer::PlainHttp),
+            (AlternativeAnswer::WithProxyHeader, Some(status)) => (status != BAD_REQUEST).then_some(answers),
             _ => matches!(result.outcome, Outcome::Ok { .. }).then_some(answers),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum AlternativeRequest {
     ProxyHeader,
     PlainHttp,
     Tls,
 }
 
-fn ways(what: &What, phase: Phase, kind: &FailureKind, status: Option<u16>) -> Vec<Way> {
+fn ways(
+    what: &CheckAction,
+    phase: Phase,
+    kind: &FailureKind,
+    status: Option<u16>,
+) -> Vec<AlternativeRequest> {
     let (tls, announced) = match what {
-        What::Http(probe) => (probe.scheme == Scheme::Https, probe.proxy_header.is_some()),
-        What::Stream(probe) => (probe.tls, probe.proxy_header.is_some()),
-        What::Name(_) => return Vec::new(),
+        CheckAction::Http(probe) => (probe.scheme == Scheme::Https, probe.proxy_header.is_some()),
+        CheckAction::Stream(probe) => (probe.tls, probe.proxy_header.is_some()),
+        CheckAction::Name(_) => return Vec::new(),
     };
-    let plain_http = matches!(what, What::Http(_)) && !tls;
+    let plain_http = matches!(what, CheckAction::Http(_)) && !tls;
     let silent = matches!(kind, FailureKind::Eof | FailureKind::Reset) && phase > Phase::Connect;
     let mut ways = Vec::new();
     if (silent || (plain_http && status == Some(BAD_REQUEST))) && !announced {
-        ways.push(Way::ProxyHeader);
+        ways.push(AlternativeRequest::ProxyHeader);
     }
     if tls && (*kind == FailureKind::NotTls || (silent && phase == Phase::Tls)) {
-        ways.push(Way::PlainHttp);
+        ways.push(AlternativeRequest::PlainHttp);
     }
     if plain_http && (silent || *kind == FailureKind::Malformed || status == Some(BAD_REQUEST)) {
-        ways.push(Way::Tls);
+        ways.push(AlternativeRequest::Tls);
     }
     ways
 }
@@ -138,8 +143,8 @@ fn ways(what: &What, phase: Phase, kind: &FailureKind, status: Option<u16>) -> V
 mod tests {
     use super::*;
 
-    fn http(scheme: Scheme) -> What {
-        What::Http(HttpProbe::get(
+    fn http(scheme: Scheme) -> CheckAction {
+        CheckAction::Http(HttpProbe::get(
             scheme,
             "a.test".parse().unwrap(),
             80,
@@ -156,35 +161,35 @@ mod tests {
                 Phase::FirstByte,
                 K::Eof,
                 None,
-                &[Way::ProxyHeader, Way::Tls][..],
+                &[AlternativeRequest::ProxyHeader, AlternativeRequest::Tls][..],
             ),
             (
                 http(Scheme::Http),
                 Phase::FirstByte,
                 K::Malformed,
                 None,
-                &[Way::Tls],
+                &[AlternativeRequest::Tls],
             ),
             (
                 http(Scheme::Http),
                 Phase::Check,
                 K::Status,
                 Some(BAD_REQUEST),
-                &[Way::ProxyHeader, Way::Tls],
+                &[AlternativeRequest::ProxyHeader, AlternativeRequest::Tls],
             ),
             (
                 http(Scheme::Https),
                 Phase::Tls,
                 K::NotTls,
                 None,
-                &[Way::PlainHttp],
+                &[AlternativeRequest::PlainHttp],
             ),
             (
                 http(Scheme::Https),
                 Phase::Tls,
                 K::Reset,
                 None,
-                &[Way::ProxyHeader, Way::PlainHttp],
+                &[AlternativeRequest::ProxyHeader, AlternativeRequest::PlainHttp],
             ),
             (http(Scheme::Http), Phase::Connect, K::Refused, None, &[]),
             (http(Scheme::Http), Phase::Connect, K::Reset, None, &[]),

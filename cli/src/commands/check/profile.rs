@@ -4,14 +4,15 @@ use std::net::IpAddr;
 
 use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, Scheme, proxied_by};
 use parallax_prober::{
-    AddressRule, Challenge, ClientProfile, Context, Profile, ResolverChoice, Validation, validate,
+    AddressRule, ChallengeRequest, ClientProfile, ProbeContext, Profile, ResolverChoice, ValidationResult,
+    validate,
 };
 
-use super::{args::Args, caa::Caa};
+use super::{args::Args, caa::CaaRecords};
 
 /// Who fetches, and what must come.
 #[derive(Debug, Clone)]
-pub(super) struct Fetcher {
+pub(super) struct ChallengeFetcher {
     pub(super) profile: Profile,
     choice: ResolverChoice,
     expected: Option<String>,
@@ -19,7 +20,7 @@ pub(super) struct Fetcher {
     account_uri: Option<String>,
 }
 
-impl Fetcher {
+impl ChallengeFetcher {
     /// As the command line says; absent where every address is looked at instead.
     pub(super) fn of(args: &Args) -> Option<Self> {
         let own = Profile::of(args.profile.client()?);
@@ -47,8 +48,8 @@ impl Fetcher {
         })
     }
 
-    pub(super) async fn fetch(&self, probe: &HttpProbe, context: &Context) -> Validation {
-        let challenge = Challenge {
+    pub(super) async fn fetch(&self, probe: &HttpProbe, context: &ProbeContext) -> ValidationResult {
+        let challenge = ChallengeRequest {
             host: probe.host.to_string(),
             port: probe.port,
             path: probe.path.clone(),
@@ -70,12 +71,12 @@ impl Fetcher {
     }
 
     /// The CAA records of the name, for an authority that looks at them. An address has none.
-    pub(super) async fn caa(&self, host: &str, context: &Context) -> Option<Caa> {
+    pub(super) async fn caa(&self, host: &str, context: &ProbeContext) -> Option<CaaRecords> {
         if self.profile.client != ClientProfile::Boulder || host.parse::<IpAddr>().is_ok() {
             return None;
         }
         let account = self.account_uri.as_deref();
-        Some(Caa::of(host, &self.issuer, account, &self.choice, context).await)
+        Some(CaaRecords::of(host, &self.issuer, account, &self.choice, context).await)
     }
 
     /// What this client does otherwise than a careful one.

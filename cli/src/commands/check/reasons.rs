@@ -4,19 +4,19 @@ use parallax_model::Phase;
 
 use super::{
     escape::shown,
-    facts::{Facts, names},
-    otherwise::Otherwise,
+    facts::{FailureFacts, names},
+    otherwise::AlternativeAnswer,
     when,
-    words::{Explained, because},
+    words::{Explanation, because},
 };
 
 /// How the port was found to be spoken to, or what is usual.
-pub(super) fn port_speaks(found: Option<Otherwise>, usual: &str) -> String {
-    found.map_or_else(|| usual.to_owned(), Otherwise::words)
+pub(super) fn port_speaks(found: Option<AlternativeAnswer>, usual: &str) -> String {
+    found.map_or_else(|| usual.to_owned(), AlternativeAnswer::words)
 }
 
-impl Facts<'_> {
-    pub(super) fn no_address(&self) -> Explained {
+impl FailureFacts<'_> {
+    pub(super) fn no_address(&self) -> Explanation {
         match self.detail {
             Some(detail) => because(
                 shown(detail),
@@ -61,7 +61,7 @@ impl Facts<'_> {
         }
     }
 
-    pub(super) fn no_answer(&self) -> Explained {
+    pub(super) fn no_answer(&self) -> Explanation {
         let again = self.times.and_then(|times| times.syn_retransmits).unwrap_or(0);
         let what = match again {
             0 => "no answer to the connection attempt".to_owned(),
@@ -83,11 +83,11 @@ impl Facts<'_> {
         if self.address.is_some_and(|address| address.is_ipv6()) {
             likely.push("the AAAA record points at a machine that has no working IPv6".to_owned());
         }
-        Explained { what, likely }
+        Explanation { what, likely }
     }
 
     /// Reset, or closed in good order, with the connection standing or just about to.
-    pub(super) fn closed(&self, verb: &str) -> Explained {
+    pub(super) fn closed(&self, verb: &str) -> Explanation {
         if self.phase == Some(Phase::Connect) {
             return because(
                 format!("the connection was {verb} while it was being opened"),
@@ -101,7 +101,7 @@ impl Facts<'_> {
         };
         let what = format!("the connection was {verb} {during}");
         match self.otherwise {
-            Some(Otherwise::WithProxyHeader) => because(
+            Some(AlternativeAnswer::WithProxyHeader) => because(
                 what,
                 [
                     "the server expects a PROXY header: with one it answers (tried). Take away its use-proxy-protocol, or \
@@ -125,7 +125,7 @@ impl Facts<'_> {
         }
     }
 
-    pub(super) fn untrusted(&self) -> Explained {
+    pub(super) fn untrusted(&self) -> Explanation {
         let chain = self.tls.map_or(&[][..], |tls| &tls.chain);
         let Some(leaf) = chain.first() else {
             return because("the certificate is signed by no trusted root", []);
@@ -169,7 +169,7 @@ impl Facts<'_> {
         }
     }
 
-    pub(super) fn status_words(&self) -> Explained {
+    pub(super) fn status_words(&self) -> Explanation {
         let Some(status) = self.status else {
             return because("the status is not the expected one", []);
         };
@@ -200,7 +200,7 @@ impl Facts<'_> {
                 ["the server wants to know who asks, or does not let this address in"],
             ),
             400 => {
-                let otherwise = self.otherwise.map(Otherwise::words);
+                let otherwise = self.otherwise.map(AlternativeAnswer::words);
                 because(
                     what,
                     [otherwise

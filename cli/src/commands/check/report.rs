@@ -2,39 +2,39 @@
 
 use std::time::Duration;
 
-use parallax_prober::{Context, Profile, Validation};
+use parallax_prober::{ProbeContext, Profile, ValidationResult};
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    caa::Caa,
-    judge::{self, Judgement, Rules},
-    profile::Fetcher,
-    progress::Progress,
-    round::{How, Round},
-    subject::{Subject, What},
+    caa::CaaRecords,
+    judge::{self, JudgementRules, UrlJudgement},
+    profile::ChallengeFetcher,
+    progress::LookProgress,
+    round::{CheckRound, RoundOptions},
+    subject::{CheckAction, CheckSubject},
     when,
 };
 
 /// How all URLs are looked at.
 #[derive(Debug)]
-pub(super) struct Looking {
-    pub(super) how: How,
+pub(super) struct LookOptions {
+    pub(super) how: RoundOptions,
     /// Absent where every address is looked at.
-    pub(super) fetcher: Option<Fetcher>,
-    pub(super) context: Context,
+    pub(super) fetcher: Option<ChallengeFetcher>,
+    pub(super) context: ProbeContext,
     pub(super) looks: u32,
     pub(super) interval: Duration,
     pub(super) every_address: bool,
-    pub(super) progress: Progress,
+    pub(super) progress: LookProgress,
 }
 
 /// What came of one URL.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
-    pub(super) subject: &'a Subject,
-    pub(super) seen: Seen<'a>,
-    pub(super) judgement: Judgement,
+    pub(super) subject: &'a CheckSubject,
+    pub(super) seen: CheckResult<'a>,
+    pub(super) judgement: UrlJudgement,
     /// Looks that were asked for; fewer were made where somebody stopped them.
     pub(super) planned: u32,
     /// Seconds since the Unix epoch.
@@ -43,52 +43,53 @@ pub(super) struct Report<'a> {
 
 /// What was seen, look by look.
 #[derive(Debug)]
-pub(super) enum Seen<'a> {
+pub(super) enum CheckResult<'a> {
     /// Every address on its own.
-    Addresses(Vec<Round>),
+    Addresses(Vec<CheckRound>),
     /// As another client sees it.
     Fetches {
         profile: &'a Profile,
         manners: Vec<String>,
-        fetched: Vec<Validation>,
+        fetched: Vec<ValidationResult>,
         /// Absent where nobody asks for it, or where it was stopped before.
-        caa: Option<Caa>,
+        caa: Option<CaaRecords>,
     },
 }
 
-impl Looking {
+impl LookOptions {
     /// Looks at one URL as often as asked. Stopping keeps what was seen until then.
-    pub(super) async fn at<'a>(&'a self, subject: &'a Subject, stop: &CancellationToken) -> Report<'a> {
-        let rules = Rules {
+    pub(super) async fn at<'a>(&'a self, subject: &'a CheckSubject, stop: &CancellationToken) -> Report<'a> {
+        let rules = JudgementRules {
             every_address: self.every_address,
             now: when::now(),
         };
-        let (seen, judgement) = if let (Some(client), What::Http(probe)) = (&self.fetcher, &subject.what) {
-            let fetched = self
-                .repeated(stop, async |_| client.fetch(probe, &self.context).await)
-                .await;
-            let caa = tokio::select! {
-                biased;
-                () = stop.cancelled() => None,
-                caa = client.caa(subject.host(), &self.context) => caa,
+        let (seen, judgement) =
+            if let (Some(client), CheckAction::Http(probe)) = (&self.fetcher, &subject.what) {
+                let fetched = self
+                    .repeated(stop, async |_| client.fetch(probe, &self.context).await)
+                    .await;
+                let caa = tokio::select! {
+                    biased;
+                    () = stop.cancelled() => None,
+                    caa = client.caa(subject.host(), &self.context) => caa,
+                };
+                let judgement = judge::fetches(subject, &fetched, caa.as_ref(), rules);
+                let seen = CheckResult::Fetches {
+                    profile: &client.profile,
+                    manners: client.manners(subject.host()),
+                    fetched,
+                    caa,
+                };
+                (seen, judgement)
+            } else {
+                let rounds = self
+                    .repeated(stop, async |first| {
+                        self.how.look(subject, &self.context, first).await
+                    })
+                    .await;
+                let judgement = judge::rounds(subject, &rounds, rules);
+                (CheckResult::Addresses(rounds), judgement)
             };
-            let judgement = judge::fetches(subject, &fetched, caa.as_ref(), rules);
-            let seen = Seen::Fetches {
-                profile: &client.profile,
-                manners: client.manners(subject.host()),
-                fetched,
-                caa,
-            };
-            (seen, judgement)
-        } else {
-            let rounds = self
-                .repeated(stop, async |first| {
-                    self.how.look(subject, &self.context, first).await
-                })
-                .await;
-            let judgement = judge::rounds(subject, &rounds, rules);
-            (Seen::Addresses(rounds), judgement)
-        };
         Report {
             subject,
             seen,

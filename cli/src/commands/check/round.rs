@@ -7,14 +7,14 @@ use std::{
 
 use futures_util::future::join_all;
 use parallax_model::{Outcome, TtlEvidence};
-use parallax_prober::{Context, NoEvidence, ask_ttl};
+use parallax_prober::{NoEvidence, ProbeContext, ask_ttl};
 
 use super::{
     args::Endpoint,
-    names::{Lookup, Whom},
-    otherwise::Otherwise,
-    subject::{Subject, What},
-    walk::{Leg, Walked},
+    names::{AskedServer, NameLookup},
+    otherwise::AlternativeAnswer,
+    subject::{CheckAction, CheckSubject},
+    walk::{RedirectChain, RedirectLeg},
 };
 
 /// Most addresses of one name that are probed; the rest is counted.
@@ -25,10 +25,10 @@ const TTL_WAIT: Duration = Duration::from_secs(1);
 
 /// How looks are made.
 #[derive(Debug, Clone)]
-pub(super) struct How {
-    pub(super) whom: Whom,
+pub(super) struct RoundOptions {
+    pub(super) whom: AskedServer,
     pub(super) connect_to: Vec<Endpoint>,
-    pub(super) family: Option<Family>,
+    pub(super) family: Option<AddressFamily>,
     pub(super) follow: bool,
     /// Of one request.
     pub(super) timeout: Duration,
@@ -36,12 +36,12 @@ pub(super) struct How {
 
 /// The only family wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+pub(super) enum AddressFamily {
     V4,
     V6,
 }
 
-impl Family {
+impl AddressFamily {
     pub(super) const fn holds(self, address: IpAddr) -> bool {
         match self {
             Self::V4 => address.is_ipv4(),
@@ -59,49 +59,55 @@ impl Family {
 
 /// What one look showed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Round {
-    pub(super) lookup: Lookup,
+pub(super) struct CheckRound {
+    pub(super) lookup: NameLookup,
     /// The only family that was wanted, where its addresses are missing though the name has others.
-    pub(super) lacks: Option<Family>,
-    pub(super) reached: Vec<Reached>,
+    pub(super) lacks: Option<AddressFamily>,
+    pub(super) reached: Vec<AddressResult>,
     /// Addresses that were not probed because there are so many.
     pub(super) left_out: usize,
 }
 
 /// What became of one address.
 #[derive(Debug, Clone)]
-pub(super) struct Reached {
+pub(super) struct AddressResult {
     pub(super) address: SocketAddr,
     /// Whether the address is one of this machine's own.
     pub(super) local: bool,
     /// Who answers for it; asked in the first look only.
     pub(super) ttl: Option<Result<TtlEvidence, NoEvidence>>,
     /// One request each: the first, and one a redirect.
-    pub(super) legs: Vec<Leg>,
+    pub(super) legs: Vec<RedirectLeg>,
     pub(super) outcome: Outcome,
     /// What a library or the kernel said of a failure.
     pub(super) detail: Option<String>,
     /// The URL where it ended.
     pub(super) at: String,
     /// What the same address does when spoken to in another way.
-    pub(super) otherwise: Option<Otherwise>,
+    pub(super) otherwise: Option<AlternativeAnswer>,
 }
 
-impl How {
+impl RoundOptions {
     /// Looks once. The first look also asks what later ones would only repeat.
-    pub(super) async fn look(&self, subject: &Subject, context: &Context, first: bool) -> Round {
+    pub(super) async fn look(
+        &self,
+        subject: &CheckSubject,
+        context: &ProbeContext,
+        first: bool,
+    ) -> CheckRound {
         let lookup = if self.connect_to.is_empty() {
-            Lookup::ask(subject.host(), &self.whom, context, self.timeout).await
+            NameLookup::ask(subject.host(), &self.whom, context, self.timeout).await
         } else {
-            Lookup::forced(self.connect_to.iter().map(|endpoint| endpoint.ip))
+            NameLookup::forced(self.connect_to.iter().map(|endpoint| endpoint.ip))
         };
         let Some(port) = subject.port() else {
             let found = lookup.addresses();
-            let none = |family: &Family| !found.is_empty() && !found.iter().any(|one| family.holds(*one));
-            return Round {
+            let none =
+                |family: &AddressFamily| !found.is_empty() && !found.iter().any(|one| family.holds(*one));
+            return CheckRound {
                 lacks: self.family.filter(none),
                 lookup,
-                ..Round::default()
+                ..CheckRound::default()
             };
         };
         let mut addresses: Vec<SocketAddr> = if self.connect_to.is_empty() {
@@ -126,7 +132,7 @@ impl How {
                 .map(|address| self.reach(subject, address, context, first)),
         )
         .await;
-        Round {
+        CheckRound {
             lookup,
             lacks,
             reached,
@@ -134,7 +140,13 @@ impl How {
         }
     }
 
-    async fn reach(&self, subject: &Subject, address: SocketAddr, context: &Context, first: bool) -> Reached {
+    async fn reach(
+        &self,
+        subject: &CheckSubject,
+        address: SocketAddr,
+        context: &ProbeContext,
+        first: bool,
+    ) -> AddressResult {
         let ttl = async {
             if first {
                 Some(ask_ttl(address.ip(), self.timeout.min(TTL_WAIT)).await)
@@ -144,7 +156,7 @@ impl How {
         };
         // Boxed: a probe's future is large, and here are many.
         let (walked, ttl) = tokio::join!(Box::pin(self.walk(subject, address, context)), ttl);
-        let Walked {
+        let RedirectChain {
             legs,
             outcome,
             detail,
@@ -155,7 +167,7 @@ impl How {
         } else {
             None
         };
-        Reached {
+        AddressResult {
             address,
             local: is_local(address.ip()),
             ttl,
@@ -167,12 +179,17 @@ impl How {
         }
     }
 
-    async fn walk(&self, subject: &Subject, address: SocketAddr, context: &Context) -> Walked {
+    async fn walk(
+        &self,
+        subject: &CheckSubject,
+        address: SocketAddr,
+        context: &ProbeContext,
+    ) -> RedirectChain {
         match &subject.what {
             // On the heap: a walk takes kilobytes.
-            What::Http(probe) => Box::pin(self.walk_http(&subject.url, probe, address, context)).await,
-            What::Stream(probe) => self.walk_stream(&subject.url, probe, address, context).await,
-            What::Name(_) => unreachable!("a name has no port to be reached at"),
+            CheckAction::Http(probe) => Box::pin(self.walk_http(&subject.url, probe, address, context)).await,
+            CheckAction::Stream(probe) => self.walk_stream(&subject.url, probe, address, context).await,
+            CheckAction::Name(_) => unreachable!("a name has no port to be reached at"),
         }
     }
 }

@@ -15,7 +15,7 @@ const EXPECTED: &str =
 
 /// What is looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Subject {
+pub(super) struct CheckSubject {
     /// As typed.
     pub(super) given: String,
     /// As meant.
@@ -23,13 +23,13 @@ pub(super) struct Subject {
     /// How the one became the other, where a reader might have meant something else.
     pub(super) said: Vec<String>,
     /// What is done.
-    pub(super) what: What,
+    pub(super) what: CheckAction,
 }
 
 /// What is done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a handful per process")]
-pub(super) enum What {
+pub(super) enum CheckAction {
     /// A request, and those its redirects lead to.
     Http(HttpProbe),
     /// A connection, over TLS or not.
@@ -38,7 +38,7 @@ pub(super) enum What {
     Name(HostName),
 }
 
-impl Subject {
+impl CheckSubject {
     /// Reads an argument. The error says what was expected instead.
     pub(super) fn read(given: &str, args: &Args) -> Result<Self, String> {
         let complaint = |why: String| format!("{:?}: {why}", shown(given));
@@ -62,18 +62,18 @@ impl Subject {
 
     pub(super) fn host(&self) -> &str {
         match &self.what {
-            What::Http(probe) => probe.host.as_str(),
-            What::Stream(probe) => probe.host.as_str(),
-            What::Name(name) => name.as_str(),
+            CheckAction::Http(probe) => probe.host.as_str(),
+            CheckAction::Stream(probe) => probe.host.as_str(),
+            CheckAction::Name(name) => name.as_str(),
         }
     }
 
     /// The port connected to; a name has none.
     pub(super) const fn port(&self) -> Option<u16> {
         match &self.what {
-            What::Http(probe) => Some(probe.port),
-            What::Stream(probe) => Some(probe.port),
-            What::Name(_) => None,
+            CheckAction::Http(probe) => Some(probe.port),
+            CheckAction::Stream(probe) => Some(probe.port),
+            CheckAction::Name(_) => None,
         }
     }
 
@@ -82,7 +82,7 @@ impl Subject {
         if self.port() == Some(0) {
             return Err("nothing can listen on port 0".to_owned());
         }
-        if matches!(self.what, What::Name(_)) {
+        if matches!(self.what, CheckAction::Name(_)) {
             if !args.connect_to.is_empty() {
                 return Err("--connect-to: a dns:// name is resolved and not connected to".to_owned());
             }
@@ -93,7 +93,7 @@ impl Subject {
         if args.profile.client().is_none() {
             return Ok(());
         }
-        if !matches!(&self.what, What::Http(probe) if probe.scheme == Scheme::Http) {
+        if !matches!(&self.what, CheckAction::Http(probe) if probe.scheme == Scheme::Http) {
             return Err("--profile: expected an http:// URL; these clients begin with plain HTTP".to_owned());
         }
         let own = [
@@ -200,7 +200,7 @@ fn host_as_read(text: &str, url: &str) -> Option<String> {
         .then(|| format!("{} is read as the address {host}", shown(typed)))
 }
 
-fn what(url: &str, args: &Args) -> Result<What, String> {
+fn what(url: &str, args: &Args) -> Result<CheckAction, String> {
     // Behind a redirect a plain request may meet TLS, and then these hold.
     let plain = url.starts_with("http://") && !args.no_follow;
     let expect_tls = args.days_left.map(|days| TlsExpectation {
@@ -223,10 +223,10 @@ fn what(url: &str, args: &Args) -> Result<What, String> {
         ProbeSpec::Http(mut probe) => {
             probe.any_certificate = args.insecure;
             probe.expect_tls = expect_tls;
-            Ok(What::Http(probe))
+            Ok(CheckAction::Http(probe))
         }
-        ProbeSpec::Tcp(probe) => Ok(What::Stream(probe)),
-        ProbeSpec::Dns(probe) => Ok(What::Name(probe.name)),
+        ProbeSpec::Tcp(probe) => Ok(CheckAction::Stream(probe)),
+        ProbeSpec::Dns(probe) => Ok(CheckAction::Name(probe.name)),
         ProbeSpec::Echo { .. } | ProbeSpec::Challenge(_) | ProbeSpec::Names(_) => Err(EXPECTED.to_owned()),
     }
 }
@@ -258,16 +258,16 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct SubjectLine {
         #[command(flatten)]
         args: Args,
     }
 
-    fn read(line: &str) -> Result<Subject, String> {
-        let args = Line::try_parse_from(std::iter::once("check").chain(line.split(' ')))
+    fn read(line: &str) -> Result<CheckSubject, String> {
+        let args = SubjectLine::try_parse_from(std::iter::once("check").chain(line.split(' ')))
             .unwrap()
             .args;
-        Subject::read(&args.urls[0], &args)
+        CheckSubject::read(&args.urls[0], &args)
     }
 
     #[test]
@@ -372,8 +372,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_argument_is_read_or_refused_without_panic(given in "\\PC{0,60}") {
-            let args = Line::try_parse_from(["check", "x"]).unwrap().args;
-            if let Ok(subject) = Subject::read(&given, &args) {
+            let args = SubjectLine::try_parse_from(["check", "x"]).unwrap().args;
+            if let Ok(subject) = CheckSubject::read(&given, &args) {
                 prop_assert!(subject.url.is_ascii());
             }
         }
@@ -382,8 +382,8 @@ mod tests {
         fn arguments_made_of_the_words_of_urls_are_read_or_refused_without_panic(
             words in proptest::collection::vec("(http|tcp|dns|://|:|/|@|\\[|\\]|80|0|a\\.b|é|\\?|#|%|::1)", 0..9)
         ) {
-            let args = Line::try_parse_from(["check", "x"]).unwrap().args;
-            let _ = Subject::read(&words.concat(), &args);
+            let args = SubjectLine::try_parse_from(["check", "x"]).unwrap().args;
+            let _ = CheckSubject::read(&words.concat(), &args);
         }
     }
 }

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 
 use parallax_model::{Micros, Outcome, PhaseTimes};
 
-use super::round::Round;
+use super::round::CheckRound;
 
 /// A part of a probe that has a time of its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct ProbePhase {
     /// The word in tables.
     pub(super) heading: &'static str,
     /// The word in JSON.
@@ -17,33 +17,33 @@ pub(super) struct Part {
 }
 
 /// The parts, in order.
-pub(super) const PARTS: &[Part] = &[
-    Part {
+pub(super) const PARTS: &[ProbePhase] = &[
+    ProbePhase {
         heading: "connect",
         label: "connect",
         of: |times| times.connect,
     },
-    Part {
+    ProbePhase {
         heading: "PROXY",
         label: "proxy_header",
         of: |times| times.proxy_header,
     },
-    Part {
+    ProbePhase {
         heading: "TLS",
         label: "tls",
         of: |times| times.tls,
     },
-    Part {
+    ProbePhase {
         heading: "first byte",
         label: "first_byte",
         of: |times| times.first_byte,
     },
-    Part {
+    ProbePhase {
         heading: "body",
         label: "body",
         of: |times| times.body,
     },
-    Part {
+    ProbePhase {
         heading: "total",
         label: "total",
         of: |times| times.total,
@@ -52,14 +52,14 @@ pub(super) const PARTS: &[Part] = &[
 
 /// Times of many probes, by nearest rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spread {
+pub(super) struct Percentiles {
     pub(super) min: Micros,
     pub(super) median: Micros,
     pub(super) p90: Micros,
     pub(super) max: Micros,
 }
 
-impl Spread {
+impl Percentiles {
     /// Absent where nothing was measured.
     pub(super) fn of(mut times: Vec<Micros>) -> Option<Self> {
         times.sort_unstable();
@@ -79,7 +79,7 @@ impl Spread {
 
 /// All looks at one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct AddressTally {
     pub(super) address: SocketAddr,
     pub(super) ok: usize,
     pub(super) failed: usize,
@@ -87,11 +87,11 @@ pub(super) struct Tally {
     pub(super) unknown: usize,
     /// Of the first request of those that succeeded, one for each of [`PARTS`]: a time that ended in a failure says
     /// when we gave up, not how fast the server is.
-    pub(super) spreads: Vec<Option<Spread>>,
+    pub(super) spreads: Vec<Option<Percentiles>>,
 }
 
 /// Counts by address, in the order the addresses appeared.
-pub(super) fn of(rounds: &[Round]) -> Vec<Tally> {
+pub(super) fn of(rounds: &[CheckRound]) -> Vec<AddressTally> {
     let mut order: Vec<SocketAddr> = Vec::new();
     for one in rounds.iter().flat_map(|round| &round.reached) {
         if !order.contains(&one.address) {
@@ -101,7 +101,7 @@ pub(super) fn of(rounds: &[Round]) -> Vec<Tally> {
     order.into_iter().map(|address| at(address, rounds)).collect()
 }
 
-fn at(address: SocketAddr, rounds: &[Round]) -> Tally {
+fn at(address: SocketAddr, rounds: &[CheckRound]) -> AddressTally {
     let all: Vec<_> = rounds
         .iter()
         .flat_map(|round| &round.reached)
@@ -121,10 +121,10 @@ fn at(address: SocketAddr, rounds: &[Round]) -> Tally {
             let times = ok
                 .iter()
                 .filter_map(|one| (part.of)(&one.legs.first()?.result.times));
-            Spread::of(times.collect())
+            Percentiles::of(times.collect())
         })
         .collect();
-    Tally {
+    AddressTally {
         address,
         ok: ok.len(),
         failed: all.len() - ok.len() - unknown,
@@ -141,12 +141,12 @@ mod tests {
 
     #[test]
     fn ten_times_have_the_ninth_as_their_ninetieth_per_cent() {
-        let spread = Spread::of((1..=10).rev().map(Micros).collect()).unwrap();
+        let spread = Percentiles::of((1..=10).rev().map(Micros).collect()).unwrap();
         assert_eq!(
             (spread.min, spread.median, spread.p90, spread.max),
             (Micros(1), Micros(5), Micros(9), Micros(10))
         );
-        assert_eq!(Spread::of(Vec::new()), None);
+        assert_eq!(Percentiles::of(Vec::new()), None);
     }
 
     proptest! {
@@ -154,7 +154,7 @@ mod tests {
         fn whatever_was_measured_the_numbers_are_in_order_and_were_measured(
             times in proptest::collection::vec(any::<u64>().prop_map(Micros), 1..40)
         ) {
-            let spread = Spread::of(times.clone()).unwrap();
+            let spread = Percentiles::of(times.clone()).unwrap();
             prop_assert!(spread.min <= spread.median && spread.median <= spread.p90 && spread.p90 <= spread.max);
             prop_assert!([spread.median, spread.p90].iter().all(|time| times.contains(time)));
         }

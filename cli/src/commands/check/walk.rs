@@ -3,13 +3,13 @@
 use std::{net::SocketAddr, time::Duration};
 
 use parallax_model::{
-    Assignment, AssignmentId, Channel, Dial, FailureKind, HostName, HttpProbe, Micros, Outcome, Phase,
+    Assignment, AssignmentId, Channel, DialAddress, FailureKind, HostName, HttpProbe, Micros, Outcome, Phase,
     ProbeSpec, Scheme, TargetId, TcpProbe,
 };
-use parallax_prober::{Context, FamilyAnswer, ProbeResult, run};
+use parallax_prober::{FamilyAnswer, ProbeContext, ProbeResult, run};
 use url::Url;
 
-use super::{names::Lookup, round::How};
+use super::{names::NameLookup, round::RoundOptions};
 
 /// Most redirects followed.
 const MOST_REDIRECTS: usize = 10;
@@ -19,41 +19,41 @@ const REDIRECTS: &[u16] = &[301, 302, 303, 307, 308];
 
 /// One request and its answer.
 #[derive(Debug, Clone)]
-pub(super) struct Leg {
+pub(super) struct RedirectLeg {
     pub(super) url: String,
     pub(super) result: ProbeResult,
 }
 
 /// A way from the first request to what ended it.
 #[derive(Debug)]
-pub(super) struct Walked {
-    pub(super) legs: Vec<Leg>,
+pub(super) struct RedirectChain {
+    pub(super) legs: Vec<RedirectLeg>,
     pub(super) outcome: Outcome,
     pub(super) detail: Option<String>,
     pub(super) at: String,
 }
 
 /// Where an answer leads.
-enum Next {
+enum NextRequest {
     Nowhere,
     To(Url),
     Refused(FailureKind, String),
 }
 
-impl How {
+impl RoundOptions {
     pub(super) async fn walk_stream(
         &self,
         url: &str,
         probe: &TcpProbe,
         address: SocketAddr,
-        context: &Context,
-    ) -> Walked {
+        context: &ProbeContext,
+    ) -> RedirectChain {
         let result = self.probe(ProbeSpec::Tcp(probe.clone()), address, context).await;
-        Walked {
+        RedirectChain {
             outcome: result.outcome.clone(),
             detail: result.detail.clone(),
             at: url.to_owned(),
-            legs: vec![Leg {
+            legs: vec![RedirectLeg {
                 url: url.to_owned(),
                 result,
             }],
@@ -65,9 +65,9 @@ impl How {
         url: &str,
         probe: &HttpProbe,
         address: SocketAddr,
-        context: &Context,
-    ) -> Walked {
-        let mut walked = Walked {
+        context: &ProbeContext,
+    ) -> RedirectChain {
+        let mut walked = RedirectChain {
             legs: Vec::new(),
             outcome: Outcome::Ok { status: None },
             detail: None,
@@ -79,20 +79,20 @@ impl How {
             walked.outcome = result.outcome.clone();
             walked.detail.clone_from(&result.detail);
             let url = walked.at.clone();
-            walked.legs.push(Leg { url, result });
+            walked.legs.push(RedirectLeg { url, result });
             let next = if self.follow {
                 next(&walked.legs)
             } else {
-                Next::Nowhere
+                NextRequest::Nowhere
             };
             let to = match next {
-                Next::Nowhere => return walked,
-                Next::Refused(kind, why) => {
+                NextRequest::Nowhere => return walked,
+                NextRequest::Refused(kind, why) => {
                     walked.outcome = failed(Phase::Check, kind, walked.status());
                     walked.detail = Some(why);
                     return walked;
                 }
-                Next::To(to) => to,
+                NextRequest::To(to) => to,
             };
             walked.at = to.to_string();
             let from = (probe.host.clone(), probe.port);
@@ -118,7 +118,7 @@ impl How {
         probe: &HttpProbe,
         (host, port): (HostName, u16),
         mut address: SocketAddr,
-        context: &Context,
+        context: &ProbeContext,
     ) -> Result<SocketAddr, (Outcome, Option<String>)> {
         if host == probe.host {
             if port != probe.port {
@@ -126,7 +126,7 @@ impl How {
             }
             return Ok(address);
         }
-        let found = Lookup::ask(probe.host.as_str(), &self.whom, context, self.timeout).await;
+        let found = NameLookup::ask(probe.host.as_str(), &self.whom, context, self.timeout).await;
         let addresses = found.used_by_programs();
         let same = addresses
             .iter()
@@ -146,13 +146,13 @@ impl How {
         &self,
         probe: ProbeSpec,
         address: SocketAddr,
-        context: &Context,
+        context: &ProbeContext,
     ) -> ProbeResult {
         run(&assignment(probe, address, self.timeout), context).await
     }
 }
 
-impl Walked {
+impl RedirectChain {
     fn status(&self) -> Option<u16> {
         Some(self.legs.last()?.result.answer.as_ref()?.status)
     }
@@ -163,9 +163,9 @@ fn failed(phase: Phase, kind: FailureKind, status: Option<u16>) -> Outcome {
 }
 
 /// A whole answer with a redirect's status leads on, whatever status was expected: that is held against the last one.
-fn next(legs: &[Leg]) -> Next {
+fn next(legs: &[RedirectLeg]) -> NextRequest {
     let Some(leg) = legs.last() else {
-        return Next::Nowhere;
+        return NextRequest::Nowhere;
     };
     let whole = match &leg.result.outcome {
         Outcome::Ok { .. } => true,
@@ -173,29 +173,29 @@ fn next(legs: &[Leg]) -> Next {
         Outcome::NotAsked { .. } => false,
     };
     let Some(answer) = leg.result.answer.as_ref().filter(|_| whole) else {
-        return Next::Nowhere;
+        return NextRequest::Nowhere;
     };
     let Some(location) = answer
         .location
         .as_ref()
         .filter(|_| REDIRECTS.contains(&answer.status))
     else {
-        return Next::Nowhere;
+        return NextRequest::Nowhere;
     };
     let Ok(mut to) = Url::parse(&leg.url).and_then(|base| base.join(location)) else {
-        return Next::Refused(FailureKind::RedirectRefused, "the Location is no URL".to_owned());
+        return NextRequest::Refused(FailureKind::RedirectRefused, "the Location is no URL".to_owned());
     };
     to.set_fragment(None);
     if legs.len() > MOST_REDIRECTS {
-        return Next::Refused(
+        return NextRequest::Refused(
             FailureKind::RedirectTooMany,
             format!("at most {MOST_REDIRECTS} are followed"),
         );
     }
     if legs.iter().any(|seen| seen.url == to.as_str()) {
-        return Next::Refused(FailureKind::RedirectLoop, format!("back to {to}"));
+        return NextRequest::Refused(FailureKind::RedirectLoop, format!("back to {to}"));
     }
-    Next::To(to)
+    NextRequest::To(to)
 }
 
 /// Turns a probe to another URL of HTTP.
@@ -227,7 +227,7 @@ fn assignment(probe: ProbeSpec, address: SocketAddr, timeout: Duration) -> Assig
         target,
         channel: Channel::Vip,
         probe,
-        dial: Dial::Address(address),
+        dial: DialAddress::Address(address),
         entry: None,
         peer: None,
         interval: Micros::from_secs(1),

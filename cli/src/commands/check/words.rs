@@ -5,19 +5,19 @@
 
 use parallax_model::{FailureKind as K, OwnFault};
 
-use super::{escape::shown, facts::Facts, otherwise::Otherwise, reasons::port_speaks};
+use super::{escape::shown, facts::FailureFacts, otherwise::AlternativeAnswer, reasons::port_speaks};
 
 /// What a person is told.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Explained {
+pub(super) struct Explanation {
     /// One sentence.
     pub(super) what: String,
     /// Reasons, the likelier ones first; one that was looked at and confirmed stands alone.
     pub(super) likely: Vec<String>,
 }
 
-pub(super) fn because<const N: usize>(what: impl Into<String>, likely: [&str; N]) -> Explained {
-    Explained {
+pub(super) fn because<const N: usize>(what: impl Into<String>, likely: [&str; N]) -> Explanation {
+    Explanation {
         what: what.into(),
         likely: likely.iter().map(|reason| (*reason).to_owned()).collect(),
     }
@@ -25,7 +25,7 @@ pub(super) fn because<const N: usize>(what: impl Into<String>, likely: [&str; N]
 
 /// Puts a failure into words.
 #[expect(clippy::too_many_lines, reason = "one arm a kind, and every kind")]
-pub(super) fn explain(kind: &K, facts: &Facts<'_>) -> Explained {
+pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
     let (host, port) = (shown(facts.host), facts.port_words());
     let (detail, asked) = (facts.detail_words(), facts.asked_words());
     match kind {
@@ -57,7 +57,7 @@ pub(super) fn explain(kind: &K, facts: &Facts<'_>) -> Explained {
             format!("what the resolver sends is no answer to the question{asked}"),
             ["something on the way answers in its place, or it is no DNS server"],
         ),
-        K::Refused => Explained {
+        K::Refused => Explanation {
             what: "connection refused".to_owned(),
             likely: facts.refused(),
         },
@@ -236,7 +236,7 @@ pub(super) fn explain(kind: &K, facts: &Facts<'_>) -> Explained {
 }
 
 /// Puts a fault of this machine into words. It says nothing of the target.
-pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explained {
+pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explanation {
     let (what, likely): (_, &str) = match own {
         OwnFault::NoPort => (
             "no free local port",
@@ -278,7 +278,7 @@ pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explained {
     because(what, [likely])
 }
 
-impl Otherwise {
+impl AlternativeAnswer {
     /// As a reason that was confirmed.
     pub(super) fn words(self) -> String {
         match self {

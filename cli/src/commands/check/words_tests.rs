@@ -12,12 +12,12 @@ fn ttl(ttl: u8) -> TtlEvidence {
     }
 }
 
-fn refused(local: bool, ttl: Option<&TtlEvidence>) -> Facts<'_> {
-    Facts {
+fn refused(local: bool, ttl: Option<&TtlEvidence>) -> FailureFacts<'_> {
+    FailureFacts {
         address: Some("203.0.113.10:80".parse().unwrap()),
         local,
         ttl,
-        ..Facts::default()
+        ..FailureFacts::default()
     }
 }
 
@@ -42,7 +42,7 @@ fn tls(chain: Vec<CertificateFacts>) -> TlsFacts {
 }
 
 /// Of a kind in each phase and with each status a probe can end with.
-fn everything(kind: &FailureKind) -> Vec<Explained> {
+fn everything(kind: &FailureKind) -> Vec<Explanation> {
     let far = ttl(61);
     let mut all = Vec::new();
     for phase in Phase::ALL {
@@ -50,12 +50,12 @@ fn everything(kind: &FailureKind) -> Vec<Explained> {
             for evidence in [None, Some(&far)] {
                 all.push(explain(
                     kind,
-                    &Facts {
+                    &FailureFacts {
                         phase: Some(*phase),
                         status,
                         ttl: evidence,
                         host: "a.test",
-                        ..Facts::default()
+                        ..FailureFacts::default()
                     },
                 ));
             }
@@ -86,9 +86,9 @@ fn every_kind_of_a_probe_has_a_likely_reason() {
     {
         let explained = explain(
             kind,
-            &Facts {
+            &FailureFacts {
                 status: Some(404),
-                ..Facts::default()
+                ..FailureFacts::default()
             },
         );
         assert!(!explained.likely.is_empty(), "{kind}");
@@ -96,9 +96,9 @@ fn every_kind_of_a_probe_has_a_likely_reason() {
     let untrusted = tls(vec![certificate(&["a.test"], false)]);
     let explained = explain(
         &FailureKind::CertificateUntrusted,
-        &Facts {
+        &FailureFacts {
             tls: Some(&untrusted),
-            ..Facts::default()
+            ..FailureFacts::default()
         },
     );
     assert!(!explained.likely.is_empty());
@@ -115,7 +115,7 @@ fn every_fault_of_our_own_says_what_to_do() {
 #[test]
 fn a_refusal_that_crossed_no_router_points_at_the_own_node() {
     let (near, far) = (ttl(64), ttl(61));
-    let first = |facts: &Facts<'_>| explain(&FailureKind::Refused, facts).likely[0].clone();
+    let first = |facts: &FailureFacts<'_>| explain(&FailureKind::Refused, facts).likely[0].clone();
     assert!(first(&refused(false, Some(&near))).contains("externalTrafficPolicy: Local"));
     assert!(first(&refused(true, None)).contains("this machine has the address itself"));
     let router = TtlEvidence {
@@ -137,11 +137,11 @@ fn a_refusal_that_crossed_no_router_points_at_the_own_node() {
 #[test]
 fn a_refusal_of_loopback_speaks_of_the_process_and_not_of_kubernetes() {
     let near = ttl(64);
-    let facts = Facts {
+    let facts = FailureFacts {
         address: Some("127.0.0.1:80".parse().unwrap()),
         local: true,
         ttl: Some(&near),
-        ..Facts::default()
+        ..FailureFacts::default()
     };
     let likely = explain(&FailureKind::Refused, &facts).likely;
     assert_eq!(likely.len(), 1);
@@ -154,35 +154,40 @@ fn what_was_tried_and_confirmed_stands_alone() {
         (
             FailureKind::Eof,
             Phase::FirstByte,
-            Otherwise::WithProxyHeader,
+            AlternativeAnswer::WithProxyHeader,
             "PROXY header",
         ),
         (
             FailureKind::Reset,
             Phase::Tls,
-            Otherwise::WithProxyHeader,
+            AlternativeAnswer::WithProxyHeader,
             "PROXY header",
         ),
-        (FailureKind::Eof, Phase::FirstByte, Otherwise::Tls, "https://"),
+        (
+            FailureKind::Eof,
+            Phase::FirstByte,
+            AlternativeAnswer::Tls,
+            "https://",
+        ),
         (
             FailureKind::NotTls,
             Phase::Tls,
-            Otherwise::PlainHttp(200),
+            AlternativeAnswer::PlainHttp(200),
             "answered 200",
         ),
         (
             FailureKind::Malformed,
             Phase::FirstByte,
-            Otherwise::Tls,
+            AlternativeAnswer::Tls,
             "https://",
         ),
     ] {
         let explained = explain(
             &kind,
-            &Facts {
+            &FailureFacts {
                 phase: Some(phase),
                 otherwise: Some(otherwise),
-                ..Facts::default()
+                ..FailureFacts::default()
             },
         );
         assert_eq!(explained.likely.len(), 1, "{kind}");
@@ -193,11 +198,11 @@ fn what_was_tried_and_confirmed_stands_alone() {
 #[test]
 fn a_certificate_for_others_lists_whom_it_is_for_and_an_expired_one_says_when() {
     let shown = tls(vec![certificate(&["*.example.test", "\u{1b}[31mred"], false)]);
-    let facts = Facts {
+    let facts = FailureFacts {
         host: "shop.test",
         tls: Some(&shown),
         now: 864_000 * 2,
-        ..Facts::default()
+        ..FailureFacts::default()
     };
     let wrong = explain(&FailureKind::CertificateWrongName, &facts).what;
     assert!(
@@ -220,19 +225,19 @@ fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate()
         let shown = tls(chain);
         let what = explain(
             &FailureKind::CertificateUntrusted,
-            &Facts {
+            &FailureFacts {
                 tls: Some(&shown),
-                ..Facts::default()
+                ..FailureFacts::default()
             },
         )
         .what;
         assert!(what.contains(words), "{what}");
     }
     let authority = tls(vec![certificate(&["a.test"], true)]);
-    let facts = Facts {
+    let facts = FailureFacts {
         tls: Some(&authority),
         detail: Some("invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))"),
-        ..Facts::default()
+        ..FailureFacts::default()
     };
     let explained = explain(&FailureKind::CertificateUntrusted, &facts);
     assert!(
@@ -240,9 +245,9 @@ fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate()
         "--extra-roots does not help there"
     );
     let alone = tls(vec![certificate(&[], false)]);
-    let facts = Facts {
+    let facts = FailureFacts {
         tls: Some(&alone),
-        ..Facts::default()
+        ..FailureFacts::default()
     };
     assert!(explain(&FailureKind::CertificateUntrusted, &facts).likely[0].contains("intermediate"));
 }
@@ -254,7 +259,7 @@ fn repeated_syns_are_counted_and_an_answer_to_a_ping_narrows_a_silence_down() {
         ..PhaseTimes::default()
     };
     let far = ttl(61);
-    let facts = Facts {
+    let facts = FailureFacts {
         times: Some(&times),
         ttl: Some(&far),
         ..refused(false, None)

@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 
 use super::{
-    meta::{self, Part},
+    meta::{self, Component},
     outside,
     pod::{self, USER},
     settings::{CONFIG_FILE, CONFIG_MAP, DIGEST, SECRETS_FOLDER, start_digest},
@@ -37,7 +37,7 @@ pub(super) const API_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccou
 
 /// What probers call it. A name of the namespace works whatever the cluster's domain is.
 pub(super) fn host(values: &Values) -> String {
-    format!("{}.{}.svc", Part::Aggregator.name(), values.namespace)
+    format!("{}.{}.svc", Component::Aggregator.name(), values.namespace)
 }
 
 /// Where probers report.
@@ -60,7 +60,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
     let mut services = vec![
         // Headless: probers must not lose the aggregator to the very fault that they report.
         service(
-            Part::Aggregator.name(),
+            Component::Aggregator.name(),
             values,
             ServiceSpec {
                 cluster_ip: Some("None".to_owned()),
@@ -90,9 +90,9 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
 
 fn service(name: &str, values: &Values, spec: ServiceSpec) -> Service {
     Service {
-        metadata: Part::Aggregator.meta(name, values),
+        metadata: Component::Aggregator.meta(name, values),
         spec: Some(ServiceSpec {
-            selector: Some(Part::Aggregator.labels()),
+            selector: Some(Component::Aggregator.labels()),
             ..spec
         }),
         ..Service::default()
@@ -113,10 +113,10 @@ fn port(name: &str, number: u16, protocol: &str, target: &str) -> ServicePort {
 /// A drain may take one at a time, and never waits for ever.
 pub(super) fn disruption_budget(values: &Values) -> PodDisruptionBudget {
     PodDisruptionBudget {
-        metadata: Part::Aggregator.meta(Part::Aggregator.name(), values),
+        metadata: Component::Aggregator.meta(Component::Aggregator.name(), values),
         spec: Some(PodDisruptionBudgetSpec {
             max_unavailable: Some(IntOrString::Int(1)),
-            selector: Some(Part::Aggregator.selector()),
+            selector: Some(Component::Aggregator.selector()),
             // One that is not ready is no reason to hold up a drain.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
             ..PodDisruptionBudgetSpec::default()
@@ -127,7 +127,7 @@ pub(super) fn disruption_budget(values: &Values) -> PodDisruptionBudget {
 
 /// The workload.
 pub(super) fn deployment(values: &Values) -> Deployment {
-    let part = Part::Aggregator;
+    let part = Component::Aggregator;
     let strategy = if values.volume.is_some() {
         // One pod at a time holds the volume.
         DeploymentStrategy {
@@ -197,7 +197,7 @@ fn pod_spec(values: &Values) -> PodSpec {
         mounts.push(pod::mount("secrets", SECRETS_FOLDER, true));
     }
     let mut spec = PodSpec {
-        service_account_name: Some(Part::Aggregator.name().to_owned()),
+        service_account_name: Some(Component::Aggregator.name().to_owned()),
         volumes: Some(volumes),
         containers: vec![container],
         affinity: values.elects().then(apart),
@@ -236,7 +236,7 @@ fn secrets(values: &Values) -> Volume {
 /// On two nodes, where there are two: one that dies must not take both.
 fn apart() -> Affinity {
     let term = PodAffinityTerm {
-        label_selector: Some(Part::Aggregator.selector()),
+        label_selector: Some(Component::Aggregator.selector()),
         topology_key: "kubernetes.io/hostname".to_owned(),
         ..PodAffinityTerm::default()
     };

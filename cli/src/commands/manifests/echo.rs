@@ -6,7 +6,7 @@ use k8s_openapi::{
 };
 
 use super::{
-    meta::{self, Part},
+    meta::{self, Component},
     values::Values,
 };
 
@@ -18,32 +18,32 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
         publish_not_ready_addresses: Some(true),
         ..spec
     };
-    let plain = spec(Part::Prober, values);
+    let plain = spec(Component::Prober, values);
     let mut services = vec![
-        service("parallax-echo", Part::Prober, values, plain.clone()),
+        service("parallax-echo", Component::Prober, values, plain.clone()),
         service(
             "parallax-echo-headless",
-            Part::Prober,
+            Component::Prober,
             values,
             ServiceSpec {
                 cluster_ip: Some("None".to_owned()),
                 ..plain.clone()
             },
         ),
-        service("parallax-echo-local", Part::Prober, values, own_node(plain)),
+        service("parallax-echo-local", Component::Prober, values, own_node(plain)),
     ];
     if values.responder {
         services.push(service(
             "parallax-echo-neighbour",
-            Part::Responder,
+            Component::Responder,
             values,
-            own_node(spec(Part::Responder, values)),
+            own_node(spec(Component::Responder, values)),
         ));
     }
     services
 }
 
-fn service(name: &str, part: Part, values: &Values, spec: ServiceSpec) -> Service {
+fn service(name: &str, part: Component, values: &Values, spec: ServiceSpec) -> Service {
     let mut metadata = part.meta(name, values);
     if let Some(labels) = &mut metadata.labels {
         labels.insert("parallax.dev/echo".to_owned(), "true".to_owned());
@@ -60,7 +60,7 @@ fn service(name: &str, part: Part, values: &Values, spec: ServiceSpec) -> Servic
     }
 }
 
-fn spec(part: Part, values: &Values) -> ServiceSpec {
+fn spec(part: Component, values: &Values) -> ServiceSpec {
     ServiceSpec {
         selector: Some(part.labels()),
         ip_family_policy: Some("PreferDualStack".to_owned()),

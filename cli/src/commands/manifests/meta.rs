@@ -11,7 +11,7 @@ use super::values::Values;
 
 /// Whose pods and objects these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Component {
     Aggregator,
     /// The prober in the pod network.
     Prober,
@@ -23,7 +23,7 @@ pub(super) enum Part {
     Preflight,
 }
 
-impl Part {
+impl Component {
     /// The name of its workload and of its `ServiceAccount`.
     pub(super) const fn name(self) -> &'static str {
         match self {

@@ -18,7 +18,7 @@ mod yaml;
 use std::path::PathBuf;
 
 use values::Values;
-use yaml::Documents;
+use yaml::YamlStream;
 
 use crate::exit::Failure;
 
@@ -55,8 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Every object, in the order in which they can be created.
-fn documents(values: &Values) -> Result<Documents, serde_saphyr::ser::Error> {
-    let mut out = Documents::default();
+fn documents(values: &Values) -> Result<YamlStream, serde_saphyr::ser::Error> {
+    let mut out = YamlStream::default();
     if values.custom_resources {
         for definition in parallax_aggregator::custom_resources() {
             out.add(&definition)?;

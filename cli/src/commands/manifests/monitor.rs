@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use parallax_dashboards::alerts::rules::PrometheusRule;
 use serde::Serialize;
 
-use super::{meta::Part, values::Values};
+use super::{meta::Component, values::Values};
 
 /// A `PodMonitor` of `monitoring.coreos.com/v1`, as far as it is used here.
 #[derive(Debug, Serialize)]
@@ -13,12 +13,12 @@ pub(super) struct PodMonitor {
     api_version: &'static str,
     kind: &'static str,
     metadata: ObjectMeta,
-    spec: Spec,
+    spec: MonitorSpec,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct MonitorSpec {
     selector: LabelSelector,
     pod_metrics_endpoints: Vec<Endpoint>,
 }
@@ -35,9 +35,9 @@ struct Endpoint {
 /// One for each workload, where they are wanted.
 pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
     let wanted = values.pod_monitor.as_ref()?;
-    let mut parts = vec![(Part::Aggregator, "http"), (Part::Prober, "echo")];
+    let mut parts = vec![(Component::Aggregator, "http"), (Component::Prober, "echo")];
     if values.host_vantage {
-        parts.push((Part::HostProber, "echo"));
+        parts.push((Component::HostProber, "echo"));
     }
     Some(
         parts
@@ -51,7 +51,7 @@ pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
                     api_version: "monitoring.coreos.com/v1",
                     kind: "PodMonitor",
                     metadata,
-                    spec: Spec {
+                    spec: MonitorSpec {
                         selector: part.selector(),
                         pod_metrics_endpoints: vec![Endpoint {
                             port,

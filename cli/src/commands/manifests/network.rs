@@ -13,7 +13,7 @@ use k8s_openapi::{
 
 use super::{
     aggregator::{PAGE_PORT, PROBER_PORT},
-    meta::{self, Part},
+    meta::{self, Component},
     values::Values,
 };
 
@@ -22,10 +22,10 @@ pub(super) fn policies(values: &Values) -> Vec<NetworkPolicy> {
     let mut policies = vec![
         default_deny(values),
         aggregator(values),
-        prober(Part::Prober, values),
+        prober(Component::Prober, values),
     ];
     if values.responder {
-        policies.push(prober(Part::Responder, values));
+        policies.push(prober(Component::Responder, values));
     }
     if values.preflight.is_some() {
         policies.push(preflight(values));
@@ -47,8 +47,8 @@ fn default_deny(values: &Values) -> NetworkPolicy {
 /// A prober asks whatever it is told to, as its user's pods would. Its echo is open to every source: an address that was
 /// rewritten on the way is a finding, and a policy that drops it would be the fault that is then reported. Strangers
 /// learn nothing from the echo.
-fn prober(part: Part, values: &Values) -> NetworkPolicy {
-    let egress = if part == Part::Prober {
+fn prober(part: Component, values: &Values) -> NetworkPolicy {
+    let egress = if part == Component::Prober {
         vec![NetworkPolicyEgressRule::default()]
     } else {
         vec![names(), to_aggregator()]
@@ -66,12 +66,12 @@ fn prober(part: Part, values: &Values) -> NetworkPolicy {
 
 fn aggregator(values: &Values) -> NetworkPolicy {
     let mut sources = vec![NetworkPolicyPeer {
-        pod_selector: Some(Part::Prober.selector()),
+        pod_selector: Some(Component::Prober.selector()),
         ..NetworkPolicyPeer::default()
     }];
     if values.responder {
         sources.push(NetworkPolicyPeer {
-            pod_selector: Some(Part::Responder.selector()),
+            pod_selector: Some(Component::Responder.selector()),
             ..NetworkPolicyPeer::default()
         });
     }
@@ -92,7 +92,7 @@ fn aggregator(values: &Values) -> NetworkPolicy {
         // The one that stands by hands on what people ask for.
         let other = || {
             vec![NetworkPolicyPeer {
-                pod_selector: Some(Part::Aggregator.selector()),
+                pod_selector: Some(Component::Aggregator.selector()),
                 ..NetworkPolicyPeer::default()
             }]
         };
@@ -114,12 +114,17 @@ fn aggregator(values: &Values) -> NetworkPolicy {
             to: None,
         });
     }
-    policy(Part::Aggregator, values, ingress, egress)
+    policy(Component::Aggregator, values, ingress, egress)
 }
 
 /// Nobody comes to it, and it goes to the API server only: to the aggregator through it, by a forwarded port.
 fn preflight(values: &Values) -> NetworkPolicy {
-    policy(Part::Preflight, values, Vec::new(), vec![names(), api(values)])
+    policy(
+        Component::Preflight,
+        values,
+        Vec::new(),
+        vec![names(), api(values)],
+    )
 }
 
 /// The API server is an address outside every selector; its port is what is known of it.
@@ -131,7 +136,7 @@ fn api(values: &Values) -> NetworkPolicyEgressRule {
 }
 
 fn policy(
-    part: Part,
+    part: Component,
     values: &Values,
     ingress: Vec<NetworkPolicyIngressRule>,
     egress: Vec<NetworkPolicyEgressRule>,
@@ -160,7 +165,7 @@ fn to_aggregator() -> NetworkPolicyEgressRule {
     NetworkPolicyEgressRule {
         ports: Some(tcp(&[PROBER_PORT])),
         to: Some(vec![NetworkPolicyPeer {
-            pod_selector: Some(Part::Aggregator.selector()),
+            pod_selector: Some(Component::Aggregator.selector()),
             ..NetworkPolicyPeer::default()
         }]),
     }

@@ -11,13 +11,13 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, util::intstr::IntOrString},
 };
 
-use super::values::{Resources, Values, Where};
+use super::values::{PlacementValues, ResourceValues, Values};
 
 /// The user and group of the processes; any but root would do.
 pub(super) const USER: i64 = 65_532;
 
 /// A pod that may do nothing but run.
-pub(super) fn hardened(values: &Values, place: &Where) -> PodSpec {
+pub(super) fn hardened(values: &Values, place: &PlacementValues) -> PodSpec {
     PodSpec {
         // A token for the API server is projected where one is wanted, and nowhere else.
         automount_service_account_token: Some(false),
@@ -59,7 +59,7 @@ pub(super) fn hardened(values: &Values, place: &Where) -> PodSpec {
 }
 
 /// A container of the one image.
-pub(super) fn container(name: &str, args: &[&str], values: &Values, resources: &Resources) -> Container {
+pub(super) fn container(name: &str, args: &[&str], values: &Values, resources: &ResourceValues) -> Container {
     Container {
         name: name.to_owned(),
         image: Some(values.image.clone()),

@@ -11,10 +11,10 @@ use k8s_openapi::{
 
 use super::{
     aggregator::{API_FOLDER, api},
-    meta::Part,
+    meta::Component,
     pod,
     rbac::{RBAC, REACH, rule},
-    values::{Preflight, Values},
+    values::{PreflightValues, Values},
 };
 
 /// Where preflights are made: everywhere, or in chosen namespaces.
@@ -76,7 +76,7 @@ pub(super) fn cluster_roles() -> Vec<ClusterRole> {
 }
 
 /// Which of these it has in the whole cluster.
-pub(super) fn cluster_bindings(values: &Values, wanted: &Preflight) -> Vec<ClusterRoleBinding> {
+pub(super) fn cluster_bindings(values: &Values, wanted: &PreflightValues) -> Vec<ClusterRoleBinding> {
     let names: &[&str] = if wanted.namespaces.is_empty() {
         &[MAKES, CLUSTER, SEAT]
     } else {
@@ -95,20 +95,20 @@ pub(super) fn cluster_bindings(values: &Values, wanted: &Preflight) -> Vec<Clust
 /// Which image the probers have: the responder's too.
 pub(super) fn role(values: &Values) -> Role {
     Role {
-        metadata: Part::Preflight.meta(MAKES, values),
+        metadata: Component::Preflight.meta(MAKES, values),
         rules: Some(vec![PolicyRule {
-            resource_names: Some(vec![Part::Prober.name().to_owned()]),
+            resource_names: Some(vec![Component::Prober.name().to_owned()]),
             ..rule("apps", &["daemonsets"], &["get"])
         }]),
     }
 }
 
 /// What it has in single namespaces: the way to the aggregator, and the rest where it has not got it everywhere.
-pub(super) fn bindings(values: &Values, wanted: &Preflight) -> Vec<RoleBinding> {
+pub(super) fn bindings(values: &Values, wanted: &PreflightValues) -> Vec<RoleBinding> {
     let bound = |name: &str, namespace: &str, (kind, role): (&str, &str)| RoleBinding {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            ..Part::Preflight.meta_in(namespace)
+            ..Component::Preflight.meta_in(namespace)
         },
         role_ref: reference(kind, role),
         subjects: Some(vec![account(values)]),
@@ -130,8 +130,8 @@ pub(super) fn bindings(values: &Values, wanted: &Preflight) -> Vec<RoleBinding> 
 }
 
 /// The workload.
-pub(super) fn deployment(values: &Values, wanted: &Preflight) -> Deployment {
-    let part = Part::Preflight;
+pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deployment {
+    let part = Component::Preflight;
     let mut args = vec![
         "preflight",
         "controller",
@@ -177,7 +177,7 @@ pub(super) fn deployment(values: &Values, wanted: &Preflight) -> Deployment {
 fn of_all(name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
-        labels: Some(Part::Preflight.labels()),
+        labels: Some(Component::Preflight.labels()),
         ..ObjectMeta::default()
     }
 }
@@ -193,7 +193,7 @@ fn reference(kind: &str, name: &str) -> RoleRef {
 fn account(values: &Values) -> Subject {
     Subject {
         kind: "ServiceAccount".to_owned(),
-        name: Part::Preflight.name().to_owned(),
+        name: Component::Preflight.name().to_owned(),
         namespace: Some(values.namespace.clone()),
         api_group: None,
     }

@@ -14,7 +14,7 @@ use k8s_openapi::{
 
 use super::{
     aggregator,
-    meta::Part,
+    meta::Component,
     pod::{self, USER},
     settings::{CA_FILE, CA_MAP},
     values::{ExtraRoots, Values},
@@ -38,19 +38,19 @@ const SETTLE_SECONDS: i32 = 10;
 
 /// All prober workloads of an installation.
 pub(super) fn daemon_sets(values: &Values) -> Vec<DaemonSet> {
-    let mut sets = vec![daemon_set(Part::Prober, values)];
+    let mut sets = vec![daemon_set(Component::Prober, values)];
     if values.responder {
-        sets.push(daemon_set(Part::Responder, values));
+        sets.push(daemon_set(Component::Responder, values));
     }
     if values.host_vantage {
-        sets.push(daemon_set(Part::HostProber, values));
+        sets.push(daemon_set(Component::HostProber, values));
     }
     sets
 }
 
-fn daemon_set(part: Part, values: &Values) -> DaemonSet {
+fn daemon_set(part: Component, values: &Values) -> DaemonSet {
     let percent = |text: &str| Some(IntOrString::String(text.to_owned()));
-    let update = if part == Part::HostProber {
+    let update = if part == Component::HostProber {
         // Two cannot hold one port of one node.
         RollingUpdateDaemonSet {
             max_surge: None,
@@ -84,8 +84,8 @@ fn daemon_set(part: Part, values: &Values) -> DaemonSet {
     }
 }
 
-fn pod_spec(part: Part, values: &Values) -> PodSpec {
-    let host = part == Part::HostProber;
+fn pod_spec(part: Component, values: &Values) -> PodSpec {
+    let host = part == Component::HostProber;
     let echo_port = if host {
         values.host_echo_port
     } else {
@@ -93,10 +93,13 @@ fn pod_spec(part: Part, values: &Values) -> PodSpec {
     };
     let echo = IntOrString::Int(echo_port.into());
     // A responder probes nothing, so it needs no roots.
-    let roots = values.extra_roots.as_ref().filter(|_| part != Part::Responder);
+    let roots = values
+        .extra_roots
+        .as_ref()
+        .filter(|_| part != Component::Responder);
     let trusted = roots.map(|roots| format!("--extra-roots={ROOTS}/{}", roots.key));
     let mut args = vec!["prober"];
-    args.extend((part == Part::Responder).then_some("--responder"));
+    args.extend((part == Component::Responder).then_some("--responder"));
     args.extend(trusted.as_deref());
     let mut container = pod::container("prober", &args, values, &values.prober.resources);
     let mut env = vec![

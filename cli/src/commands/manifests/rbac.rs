@@ -6,7 +6,7 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    meta::{self, Part},
+    meta::{self, Component},
     settings::{self, CA_MAP, CHECKPOINT_MAP, HANDLING_MAP, NOTIFICATIONS_MAP},
     values::{CertManager, Values},
 };
@@ -23,15 +23,15 @@ const LEASES: &str = "kube-system";
 
 /// An account of its own for everybody; none gets a token of the API server unless a pod asks for one.
 pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
-    let mut parts = vec![Part::Aggregator, Part::Prober];
+    let mut parts = vec![Component::Aggregator, Component::Prober];
     if values.responder {
-        parts.push(Part::Responder);
+        parts.push(Component::Responder);
     }
     if values.host_vantage {
-        parts.push(Part::HostProber);
+        parts.push(Component::HostProber);
     }
     if values.preflight.is_some() {
-        parts.push(Part::Preflight);
+        parts.push(Component::Preflight);
     }
     parts
         .into_iter()
@@ -164,7 +164,7 @@ pub(super) fn reach(values: &Values) -> Role {
 pub(super) fn roles(values: &Values) -> Vec<Role> {
     let seat = seat_rules(values);
     let seat = seat.into_iter().map(|(namespace, rules)| Role {
-        metadata: Part::Aggregator.meta_in(&namespace),
+        metadata: Component::Aggregator.meta_in(&namespace),
         rules: Some(rules),
     });
     settings::spaces(values)
@@ -193,12 +193,12 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                 // A name cannot bound the creation of an object.
                 rules.push(rule("coordination.k8s.io", &["leases"], &["create"]));
                 rules.push(PolicyRule {
-                    resource_names: Some(vec![Part::Aggregator.name().to_owned()]),
+                    resource_names: Some(vec![Component::Aggregator.name().to_owned()]),
                     ..rule("coordination.k8s.io", &["leases"], &["get", "update"])
                 });
             }
             Role {
-                metadata: Part::Aggregator.meta_in(&namespace),
+                metadata: Component::Aggregator.meta_in(&namespace),
                 rules: Some(rules),
             }
         })
@@ -235,11 +235,11 @@ pub(super) fn bindings(values: &Values) -> Vec<RoleBinding> {
         .into_iter()
         .chain(seat)
         .map(|namespace| RoleBinding {
-            metadata: Part::Aggregator.meta_in(&namespace),
+            metadata: Component::Aggregator.meta_in(&namespace),
             role_ref: RoleRef {
                 api_group: Some(RBAC.to_owned()),
                 kind: "Role".to_owned(),
-                name: Part::Aggregator.name().to_owned(),
+                name: Component::Aggregator.name().to_owned(),
             },
             subjects: Some(vec![aggregator(values)]),
         })
@@ -249,7 +249,7 @@ pub(super) fn bindings(values: &Values) -> Vec<RoleBinding> {
 fn aggregator(values: &Values) -> Subject {
     Subject {
         kind: "ServiceAccount".to_owned(),
-        name: Part::Aggregator.name().to_owned(),
+        name: Component::Aggregator.name().to_owned(),
         namespace: Some(values.namespace.clone()),
         api_group: None,
     }

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{
     aggregator::{self, PAGE_PORT, PROBER_PORT},
-    meta::{self, Part},
+    meta::{self, Component},
     storage,
     values::{CertManager, Values},
 };
@@ -54,7 +54,7 @@ pub(super) fn start_digest(values: &Values) -> String {
 /// All of them.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
     let mut maps = vec![ConfigMap {
-        metadata: Part::Aggregator.meta(CONFIG_MAP, values),
+        metadata: Component::Aggregator.meta(CONFIG_MAP, values),
         data: Some([(CONFIG_FILE.to_owned(), configuration(values))].into()),
         ..ConfigMap::default()
     }];
@@ -103,9 +103,9 @@ fn configuration(values: &Values) -> String {
         .into_iter()
         .map(|space| format!("{space}/{CA_MAP}"))
         .collect();
-    let mut probers = vec![format!("{}/{}", values.namespace, Part::Prober.name())];
+    let mut probers = vec![format!("{}/{}", values.namespace, Component::Prober.name())];
     if values.host_vantage {
-        let part = Part::HostProber;
+        let part = Component::HostProber;
         probers.push(format!("{}/{}", part.namespace(values), part.name()));
     }
     // Writing into a string cannot fail.
@@ -130,7 +130,7 @@ fn configuration(values: &Values) -> String {
         values.namespace
     );
     if values.responder {
-        let account = format!("{}/{}", values.namespace, Part::Responder.name());
+        let account = format!("{}/{}", values.namespace, Component::Responder.name());
         let _ = writeln!(text, "  responders: {}", list(&[account]));
     }
     let _ = write!(
@@ -144,7 +144,7 @@ fn configuration(values: &Values) -> String {
             text,
             "replicas:\n  lease: {}/{}\n",
             values.namespace,
-            Part::Aggregator.name()
+            Component::Aggregator.name()
         );
     }
     if let Some(namespace) = &values.cert_manager_namespace {
@@ -202,7 +202,7 @@ fn notifications(text: &mut String, values: &Values) {
             text,
             "  - {{name: '{name}', url: '{url}', job: {}/{}}}",
             values.namespace,
-            Part::Aggregator.name()
+            Component::Aggregator.name()
         );
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use super::{meta::Part, values::Values};
+use super::{meta::Component, values::Values};
 
 /// Where the volume is mounted.
 pub(super) const FOLDER: &str = "/var/lib/parallax";
@@ -18,7 +18,7 @@ const CLAIM: &str = "parallax-data";
 pub(super) fn claim(values: &Values) -> Option<PersistentVolumeClaim> {
     let volume = values.volume.as_ref()?;
     Some(PersistentVolumeClaim {
-        metadata: Part::Aggregator.meta(CLAIM, values),
+        metadata: Component::Aggregator.meta(CLAIM, values),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
             storage_class_name: volume.storage_class.clone(),

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 /// A stream of YAML documents.
 #[derive(Debug, Default)]
-pub(super) struct Documents(String);
+pub(super) struct YamlStream(String);
 
-impl Documents {
+impl YamlStream {
     /// Adds an object. Its type says kind and version.
     pub(super) fn add<K: Resource + Serialize>(
         &mut self,
@@ -29,7 +29,7 @@ impl Documents {
     }
 }
 
-impl fmt::Display for Documents {
+impl fmt::Display for YamlStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -4,11 +4,11 @@ use parallax_aggregator::preflight::{Approach, billable};
 use serde_json::Value;
 
 use super::{
-    args::{Request, Setting},
-    cluster::{Cluster, Missing, Sort},
+    args::{PreflightSettings, Request},
+    cluster::{ClusterClient, MissingReason, ObjectKind},
     edited,
-    plan::Planned,
-    trouble::{Trouble, Why},
+    plan::PlannedName,
+    trouble::{NoVerdict, NoVerdictReason},
 };
 use crate::commands::ask::NAMESPACE;
 
@@ -19,16 +19,16 @@ const PROBERS: &str = "parallax-prober";
 pub(super) async fn allowed(
     asked: &Request,
     tell: &dyn Fn(&str),
-    cluster: &Cluster,
-    planned: &Planned,
-) -> Result<(), Trouble> {
+    cluster: &ClusterClient,
+    planned: &PlannedName,
+) -> Result<(), NoVerdict> {
     let solver = match &planned.approach {
         Some(Approach::Ingress(solver)) => solver,
         Some(Approach::EditInPlace { name, .. }) if asked.edit_in_place => {
             return edited::possible(cluster, &asked.namespace, name, planned.host.as_str()).await;
         }
         Some(Approach::EditInPlace { name, .. }) => {
-            return Err(Why::EditInPlace.usage(format!(
+            return Err(NoVerdictReason::EditInPlace.usage(format!(
                 "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight touches it with --edit-in-place only. --no-create (noCreate) looks at the way that is there",
                 planned.host, asked.namespace
             )));
@@ -47,7 +47,7 @@ pub(super) async fn allowed(
         billable(&controller, class)
     };
     match balancer {
-        Some(what) if !asked.yes => Err(Why::Billable.usage(format!(
+        Some(what) if !asked.yes => Err(NoVerdictReason::Billable.usage(format!(
             "{}: {} makes {what}, which costs money and takes minutes; add --yes (allowBillable) to go on, or --no-create (noCreate)",
             planned.host,
             planned.words()
@@ -61,7 +61,7 @@ pub(super) async fn allowed(
 }
 
 /// The controller of a class, of the default one where none is named; empty where it cannot be known.
-async fn controller(cluster: &Cluster, class: &str) -> String {
+async fn controller(cluster: &ClusterClient, class: &str) -> String {
     let of = |class: &Value| {
         class["spec"]["controller"]
             .as_str()
@@ -69,10 +69,13 @@ async fn controller(cluster: &Cluster, class: &str) -> String {
             .to_owned()
     };
     if !class.is_empty() {
-        let found = cluster.get(Sort::IngressClass, "", class).await;
+        let found = cluster.get(ObjectKind::IngressClass, "", class).await;
         return found.map(|class| of(&class)).unwrap_or_default();
     }
-    let classes = cluster.list(Sort::IngressClass, "", "").await.unwrap_or_default();
+    let classes = cluster
+        .list(ObjectKind::IngressClass, "", "")
+        .await
+        .unwrap_or_default();
     let default = classes.iter().find(|class| {
         class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true"
     });
@@ -80,20 +83,20 @@ async fn controller(cluster: &Cluster, class: &str) -> String {
 }
 
 /// The image of the responder.
-pub(super) async fn image(setting: &Setting, cluster: &Cluster) -> Result<String, Trouble> {
+pub(super) async fn image(setting: &PreflightSettings, cluster: &ClusterClient) -> Result<String, NoVerdict> {
     if let Some(image) = &setting.image {
         return Ok(image.clone());
     }
     let namespace = setting.parallax_namespace.as_deref().unwrap_or(NAMESPACE);
-    let said = match cluster.get(Sort::DaemonSet, namespace, PROBERS).await {
+    let said = match cluster.get(ObjectKind::DaemonSet, namespace, PROBERS).await {
         Ok(set) => match set["spec"]["template"]["spec"]["containers"][0]["image"].as_str() {
             Some(image) => return Ok(image.to_owned()),
             None => "it names no image".to_owned(),
         },
-        Err(Missing::NotFound) => "it is not there".to_owned(),
-        Err(Missing::Failed(_, said)) => said,
+        Err(MissingReason::NotFound) => "it is not there".to_owned(),
+        Err(MissingReason::Failed(_, said)) => said,
     };
-    Err(Why::NotFound.could_not(format!(
+    Err(NoVerdictReason::NotFound.could_not(format!(
         "which image responds? DaemonSet {namespace}/{PROBERS} would tell, but {said}; name one by --image, or the namespace by --parallax-namespace"
     )))
 }

@@ -5,7 +5,7 @@ use std::{io::IsTerminal, time::Duration};
 use clap::ValueEnum;
 use parallax_model::ChallengeClient;
 
-use crate::commands::ask::Way;
+use crate::commands::ask::ConnectionArgs;
 
 /// Will the certificate be issued? Asks from every node what cert-manager's self check and the CA would meet.
 #[derive(Debug, clap::Args)]
@@ -18,19 +18,19 @@ use crate::commands::ask::Way;
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(super) instead: Option<Instead>,
+    pub(super) instead: Option<PreflightAction>,
     #[command(flatten)]
     pub(super) asked: Request,
     /// One JSON document in place of text.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) way: Way,
+    pub(super) way: ConnectionArgs,
 }
 
 /// What is done in place of asking once.
 #[derive(Debug, clap::Subcommand)]
-pub(super) enum Instead {
+pub(super) enum PreflightAction {
     /// Make the preflights that Preflight objects ask for, until told to stop.
     Controller(super::controller::Args),
 }
@@ -81,7 +81,7 @@ pub(super) struct Request {
     pub(super) faithful_timing: bool,
     /// Whose rules the CA's verdict follows.
     #[arg(long, value_enum, default_value = "boulder")]
-    pub(super) profile: Authority,
+    pub(super) profile: KnownAuthority,
     /// The name the authority goes by in CAA records, where the issuer's directory does not tell.
     #[arg(long, value_name = "NAME")]
     pub(super) caa_identity: Option<String>,
@@ -89,12 +89,12 @@ pub(super) struct Request {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) ready: u32,
     #[command(flatten)]
-    pub(super) setting: Setting,
+    pub(super) setting: PreflightSettings,
 }
 
 /// What is the same for every preflight in a cluster.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Setting {
+pub(super) struct PreflightSettings {
     /// The image of the responder; that of the installed probers where absent.
     #[arg(long, value_name = "IMAGE")]
     pub(super) image: Option<String>,
@@ -114,18 +114,18 @@ pub(super) struct Setting {
 
 /// An authority whose rules are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Authority {
+pub(super) enum KnownAuthority {
     /// Let's Encrypt's server.
     Boulder,
     /// Its test server.
     Pebble,
 }
 
-impl From<Authority> for ChallengeClient {
-    fn from(authority: Authority) -> Self {
+impl From<KnownAuthority> for ChallengeClient {
+    fn from(authority: KnownAuthority) -> Self {
         match authority {
-            Authority::Boulder => Self::Boulder,
-            Authority::Pebble => Self::Pebble,
+            KnownAuthority::Boulder => Self::Boulder,
+            KnownAuthority::Pebble => Self::Pebble,
         }
     }
 }

@@ -10,8 +10,8 @@ use parallax_aggregator::{Parts, api_resource};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::trouble::{Trouble, Why};
-use crate::{commands::ask::Way, exit::Failure};
+use super::trouble::{NoVerdict, NoVerdictReason};
+use crate::{commands::ask::ConnectionArgs, exit::Failure};
 
 /// How long the API server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -21,7 +21,7 @@ const PAGE: u32 = 200;
 
 /// The sorts of objects that are read or made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sort {
+pub(super) enum ObjectKind {
     Pod,
     Service,
     Ingress,
@@ -37,7 +37,7 @@ pub(super) enum Sort {
     NetworkPolicy,
 }
 
-impl Sort {
+impl ObjectKind {
     const fn parts(self) -> Parts {
         match self {
             Self::Pod => ("", "v1", "Pod", "pods"),
@@ -86,36 +86,38 @@ impl Sort {
 
 /// Why something of the cluster is not there.
 #[derive(Debug)]
-pub(super) enum Missing {
+pub(super) enum MissingReason {
     /// The object, or its whole kind, does not exist.
     NotFound,
     /// Anything else, in words.
-    Failed(Why, String),
+    Failed(NoVerdictReason, String),
 }
 
-impl From<Missing> for Trouble {
-    fn from(missing: Missing) -> Self {
+impl From<MissingReason> for NoVerdict {
+    fn from(missing: MissingReason) -> Self {
         match missing {
-            Missing::NotFound => Why::Replaced.could_not("what was there a moment ago is gone".to_owned()),
-            Missing::Failed(why, said) => why.could_not(said),
+            MissingReason::NotFound => {
+                NoVerdictReason::Replaced.could_not("what was there a moment ago is gone".to_owned())
+            }
+            MissingReason::Failed(why, said) => why.could_not(said),
         }
     }
 }
 
-impl From<Missing> for Failure {
-    fn from(missing: Missing) -> Self {
-        Trouble::from(missing).into()
+impl From<MissingReason> for Failure {
+    fn from(missing: MissingReason) -> Self {
+        NoVerdict::from(missing).into()
     }
 }
 
 /// A cluster, as the caller may see it.
 #[derive(Clone)]
-pub(super) struct Cluster {
+pub(super) struct ClusterClient {
     client: Client,
 }
 
-impl Cluster {
-    pub(super) async fn find(way: &Way) -> Result<Self, Failure> {
+impl ClusterClient {
+    pub(super) async fn find(way: &ConnectionArgs) -> Result<Self, Failure> {
         let unusable = |error: &dyn std::fmt::Display| {
             Failure::CouldNot(format!("{error}; or look at the way that is there: --no-create"))
         };
@@ -129,7 +131,7 @@ impl Cluster {
         &self.client
     }
 
-    fn api(&self, sort: Sort, namespace: &str) -> Api<DynamicObject> {
+    fn api(&self, sort: ObjectKind, namespace: &str) -> Api<DynamicObject> {
         let resource = sort.resource();
         if sort.of_the_cluster() {
             Api::all_with(self.client.clone(), &resource)
@@ -138,7 +140,12 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn get(&self, sort: Sort, namespace: &str, name: &str) -> Result<Value, Missing> {
+    pub(super) async fn get(
+        &self,
+        sort: ObjectKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, MissingReason> {
         let call = async { self.api(sort, namespace).get(name).await };
         self.called(sort, Some(namespace), ("get", "read", name), call)
             .await
@@ -147,27 +154,27 @@ impl Cluster {
 
     pub(super) async fn list(
         &self,
-        sort: Sort,
+        sort: ObjectKind,
         namespace: &str,
         labels: &str,
-    ) -> Result<Vec<Value>, Missing> {
+    ) -> Result<Vec<Value>, MissingReason> {
         self.pages(sort, Some(namespace), self.api(sort, namespace), labels)
             .await
     }
 
     /// Those of every namespace.
-    pub(super) async fn list_all(&self, sort: Sort, labels: &str) -> Result<Vec<Value>, Missing> {
+    pub(super) async fn list_all(&self, sort: ObjectKind, labels: &str) -> Result<Vec<Value>, MissingReason> {
         let api = Api::all_with(self.client.clone(), &sort.resource());
         self.pages(sort, None, api, labels).await
     }
 
     async fn pages(
         &self,
-        sort: Sort,
+        sort: ObjectKind,
         namespace: Option<&str>,
         api: Api<DynamicObject>,
         labels: &str,
-    ) -> Result<Vec<Value>, Missing> {
+    ) -> Result<Vec<Value>, MissingReason> {
         let mut all = Vec::new();
         let mut params = ListParams::default().labels(labels).limit(PAGE);
         loop {
@@ -181,10 +188,15 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn create(&self, sort: Sort, namespace: &str, object: &Value) -> Result<Value, Missing> {
+    pub(super) async fn create(
+        &self,
+        sort: ObjectKind,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<Value, MissingReason> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let object: DynamicObject = serde_json::from_value(object.clone())
-            .map_err(|error| Missing::Failed(Why::Invalid, error.to_string()))?;
+            .map_err(|error| MissingReason::Failed(NoVerdictReason::Invalid, error.to_string()))?;
         let call = async {
             self.api(sort, namespace)
                 .create(&PostParams::default(), &object)
@@ -198,11 +210,11 @@ impl Cluster {
     /// Merges a change into an object; not where its version is another than the one in the change.
     pub(super) async fn patch(
         &self,
-        sort: Sort,
+        sort: ObjectKind,
         namespace: &str,
         name: &str,
         change: &Value,
-    ) -> Result<bool, Missing> {
+    ) -> Result<bool, MissingReason> {
         let call = async {
             let api = self.api(sort, namespace);
             match api
@@ -219,7 +231,12 @@ impl Cluster {
     }
 
     /// Removes an object; one that is not there is removed.
-    pub(super) async fn delete(&self, sort: Sort, namespace: &str, name: &str) -> Result<(), Missing> {
+    pub(super) async fn delete(
+        &self,
+        sort: ObjectKind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), MissingReason> {
         let call = async {
             self.api(sort, namespace)
                 .delete(name, &DeleteParams::background())
@@ -229,26 +246,26 @@ impl Cluster {
             .called(sort, Some(namespace), ("delete", "remove", name), call)
             .await
         {
-            Ok(_) | Err(Missing::NotFound) => Ok(()),
+            Ok(_) | Err(MissingReason::NotFound) => Ok(()),
             Err(failed) => Err(failed),
         }
     }
 
     async fn called<T>(
         &self,
-        sort: Sort,
+        sort: ObjectKind,
         namespace: Option<&str>,
         (verb, doing, name): (&str, &str, &str),
         call: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, Missing> {
+    ) -> Result<T, MissingReason> {
         let what = if name.is_empty() {
             sort.some(namespace)
         } else {
             sort.named(namespace.unwrap_or_default(), name)
         };
         match timeout(PATIENCE, call).await {
-            Err(_) => Err(Missing::Failed(
-                Why::ApiServer,
+            Err(_) => Err(MissingReason::Failed(
+                NoVerdictReason::ApiServer,
                 format!(
                     "cannot {doing} {what}: the API server does not answer within {} s",
                     PATIENCE.as_secs()
@@ -256,7 +273,7 @@ impl Cluster {
             )),
             Ok(Ok(done)) => Ok(done),
             Ok(Err(kube::Error::Api(status))) if status.code == 404 && verb != "create" => {
-                Err(Missing::NotFound)
+                Err(MissingReason::NotFound)
             }
             Ok(Err(kube::Error::Api(status))) => {
                 let said = &status.message;
@@ -268,41 +285,48 @@ impl Cluster {
                 .iter()
                 .any(|words| said.contains(words));
                 Err(match status.code {
-                    403 if by_admission => Missing::Failed(
-                        Why::AdmissionRefused,
+                    403 if by_admission => MissingReason::Failed(
+                        NoVerdictReason::AdmissionRefused,
                         format!(
                             "admission refuses {what}: {said}; cert-manager's own would be refused in the same way"
                         ),
                     ),
                     // The same status, and no rule would help.
-                    403 if said.contains("exceeded quota") => {
-                        Missing::Failed(Why::NotReady, format!("there is no room for {what}: {said}"))
-                    }
-                    403 => Missing::Failed(Why::Forbidden, forbidden(sort, namespace, verb, &what, said)),
-                    404 => Missing::Failed(
-                        Why::NotFound,
+                    403 if said.contains("exceeded quota") => MissingReason::Failed(
+                        NoVerdictReason::NotReady,
+                        format!("there is no room for {what}: {said}"),
+                    ),
+                    403 => MissingReason::Failed(
+                        NoVerdictReason::Forbidden,
+                        forbidden(sort, namespace, verb, &what, said),
+                    ),
+                    404 => MissingReason::Failed(
+                        NoVerdictReason::NotFound,
                         format!(
                             "cannot {doing} {what}: this cluster has no such kind, or no namespace {}",
                             namespace.unwrap_or_default()
                         ),
                     ),
                     409 if verb == "create" => {
-                        Missing::Failed(Why::Busy, format!("cannot {doing} {what}: {said}"))
+                        MissingReason::Failed(NoVerdictReason::Busy, format!("cannot {doing} {what}: {said}"))
                     }
                     400 | 422 if verb == "create" => {
                         // Refused for what it says: it would be the next time.
                         let why = if by_admission {
-                            Why::AdmissionRefused
+                            NoVerdictReason::AdmissionRefused
                         } else {
-                            Why::Invalid
+                            NoVerdictReason::Invalid
                         };
-                        Missing::Failed(why, format!("cannot {doing} {what}: {said}"))
+                        MissingReason::Failed(why, format!("cannot {doing} {what}: {said}"))
                     }
-                    _ => Missing::Failed(Why::ApiServer, format!("cannot {doing} {what}: {said}")),
+                    _ => MissingReason::Failed(
+                        NoVerdictReason::ApiServer,
+                        format!("cannot {doing} {what}: {said}"),
+                    ),
                 })
             }
-            Ok(Err(other)) => Err(Missing::Failed(
-                Why::ApiServer,
+            Ok(Err(other)) => Err(MissingReason::Failed(
+                NoVerdictReason::ApiServer,
                 format!("cannot {doing} {what}: {other}"),
             )),
         }
@@ -310,7 +334,7 @@ impl Cluster {
 }
 
 /// Names the rule that would allow it.
-fn forbidden(sort: Sort, namespace: Option<&str>, verb: &str, what: &str, said: &str) -> String {
+fn forbidden(sort: ObjectKind, namespace: Option<&str>, verb: &str, what: &str, said: &str) -> String {
     let (group, _, _, plural) = sort.parts();
     let place = match namespace {
         Some(namespace) if !sort.of_the_cluster() => format!("in namespace {namespace}"),
@@ -333,19 +357,19 @@ mod tests {
     #[test]
     fn every_right_that_is_missing_is_named_by_its_rule_and_place() {
         for sort in [
-            Sort::Pod,
-            Sort::Service,
-            Sort::Ingress,
-            Sort::IngressClass,
-            Sort::Route,
-            Sort::Issuer,
-            Sort::ClusterIssuer,
-            Sort::Certificate,
-            Sort::Challenge,
-            Sort::Deployment,
-            Sort::DaemonSet,
-            Sort::Lease,
-            Sort::NetworkPolicy,
+            ObjectKind::Pod,
+            ObjectKind::Service,
+            ObjectKind::Ingress,
+            ObjectKind::IngressClass,
+            ObjectKind::Route,
+            ObjectKind::Issuer,
+            ObjectKind::ClusterIssuer,
+            ObjectKind::Certificate,
+            ObjectKind::Challenge,
+            ObjectKind::Deployment,
+            ObjectKind::DaemonSet,
+            ObjectKind::Lease,
+            ObjectKind::NetworkPolicy,
         ] {
             let (group, _, _, plural) = sort.parts();
             for verb in ["get", "list", "create", "patch", "delete"] {

@@ -6,8 +6,8 @@ use parallax_aggregator::preflight::{DEADLINE, preflights_in, with_path, without
 use serde_json::{Value, json};
 
 use super::{
-    cluster::{Cluster, Missing, Sort},
-    trouble::{Trouble, Why},
+    cluster::{ClusterClient, MissingReason, ObjectKind},
+    trouble::{NoVerdict, NoVerdictReason},
 };
 
 /// Tries against others who write the same Ingress.
@@ -15,36 +15,39 @@ const TRIES: usize = 10;
 
 /// Whether an Ingress could be edited at all, before anything is made.
 pub(super) async fn possible(
-    cluster: &Cluster,
+    cluster: &ClusterClient,
     namespace: &str,
     name: &str,
     host: &str,
-) -> Result<(), Trouble> {
-    let ingress = cluster
-        .get(Sort::Ingress, namespace, name)
-        .await
-        .map_err(|missing| match missing {
-            Missing::NotFound => Why::NotFound.could_not(format!(
-                "there is no Ingress {namespace}/{name} to edit; cert-manager would fail in the same way"
-            )),
-            failed @ Missing::Failed(..) => failed.into(),
-        })?;
+) -> Result<(), NoVerdict> {
+    let ingress =
+        cluster
+            .get(ObjectKind::Ingress, namespace, name)
+            .await
+            .map_err(|missing| match missing {
+                MissingReason::NotFound => NoVerdictReason::NotFound.could_not(format!(
+                    "there is no Ingress {namespace}/{name} to edit; cert-manager would fail in the same way"
+                )),
+                failed @ MissingReason::Failed(..) => failed.into(),
+            })?;
     with_path(&ingress, host, &Value::Null)
         .map(|_| ())
-        .map_err(|why| Why::EditInPlace.could_not(format!("Ingress {namespace}/{name} is left alone: {why}")))
+        .map_err(|why| {
+            NoVerdictReason::EditInPlace.could_not(format!("Ingress {namespace}/{name} is left alone: {why}"))
+        })
 }
 
 /// Adds the path.
 pub(super) async fn add(
-    cluster: &Cluster,
+    cluster: &ClusterClient,
     namespace: &str,
     name: &str,
     (host, path): (&str, &Value),
-) -> Result<(), Missing> {
+) -> Result<(), MissingReason> {
     write(cluster, namespace, name, |ingress| {
         with_path(ingress, host, path).map_err(|why| {
-            Missing::Failed(
-                Why::EditInPlace,
+            MissingReason::Failed(
+                NoVerdictReason::EditInPlace,
                 format!("Ingress {namespace}/{name} is left alone: {why}"),
             )
         })
@@ -54,30 +57,30 @@ pub(super) async fn add(
 
 /// Removes the path of one preflight, and nothing else. An Ingress that is gone has none.
 pub(super) async fn remove(
-    cluster: &Cluster,
+    cluster: &ClusterClient,
     namespace: &str,
     name: &str,
     preflight: &str,
-) -> Result<(), Missing> {
+) -> Result<(), MissingReason> {
     match write(cluster, namespace, name, |ingress| {
         Ok(without_path(ingress, preflight))
     })
     .await
     {
-        Err(Missing::NotFound) => Ok(()),
+        Err(MissingReason::NotFound) => Ok(()),
         done => done,
     }
 }
 
 /// Writes other rules, guarded by the version that they were made from: who wrote in between is never overwritten.
 async fn write(
-    cluster: &Cluster,
+    cluster: &ClusterClient,
     namespace: &str,
     name: &str,
-    rules: impl Fn(&Value) -> Result<Option<Value>, Missing>,
-) -> Result<(), Missing> {
+    rules: impl Fn(&Value) -> Result<Option<Value>, MissingReason>,
+) -> Result<(), MissingReason> {
     for _ in 0..TRIES {
-        let ingress = cluster.get(Sort::Ingress, namespace, name).await?;
+        let ingress = cluster.get(ObjectKind::Ingress, namespace, name).await?;
         let Some(rules) = rules(&ingress)? else {
             return Ok(());
         };
@@ -85,12 +88,15 @@ async fn write(
             "metadata": {"resourceVersion": ingress["metadata"]["resourceVersion"]},
             "spec": {"rules": rules},
         });
-        if cluster.patch(Sort::Ingress, namespace, name, &patch).await? {
+        if cluster
+            .patch(ObjectKind::Ingress, namespace, name, &patch)
+            .await?
+        {
             return Ok(());
         }
     }
-    Err(Missing::Failed(
-        Why::Busy,
+    Err(MissingReason::Failed(
+        NoVerdictReason::Busy,
         format!(
             "cannot patch Ingress {namespace}/{name}: somebody else wrote it each of {TRIES} times; try again"
         ),
@@ -99,11 +105,11 @@ async fn write(
 
 /// Removes the paths of preflights that were killed: their Service is gone, or its deadline has passed. What cannot be
 /// removed is said and does not hinder this one.
-pub(super) async fn collect(cluster: &Cluster, namespace: &str, tell: &dyn Fn(&str)) {
-    let ingresses = match cluster.list(Sort::Ingress, namespace, "").await {
+pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn Fn(&str)) {
+    let ingresses = match cluster.list(ObjectKind::Ingress, namespace, "").await {
         Ok(ingresses) => ingresses,
-        Err(Missing::NotFound) => return,
-        Err(Missing::Failed(_, said)) => {
+        Err(MissingReason::NotFound) => return,
+        Err(MissingReason::Failed(_, said)) => {
             tell(&format!(
                 "cannot look for paths that earlier preflights left: {said}"
             ));
@@ -120,20 +126,20 @@ pub(super) async fn collect(cluster: &Cluster, namespace: &str, tell: &dyn Fn(&s
                 Ok(()) => tell(&format!(
                     "removed the path of {preflight} from Ingress {namespace}/{name}, left by an earlier preflight"
                 )),
-                Err(missing) => tell(&Trouble::from(missing).failure.to_string()),
+                Err(missing) => tell(&NoVerdict::from(missing).failure.to_string()),
             }
         }
     }
 }
 
-async fn is_over(cluster: &Cluster, namespace: &str, preflight: &str) -> bool {
-    match cluster.get(Sort::Service, namespace, preflight).await {
+async fn is_over(cluster: &ClusterClient, namespace: &str, preflight: &str) -> bool {
+    match cluster.get(ObjectKind::Service, namespace, preflight).await {
         Ok(service) => service["metadata"]["annotations"][DEADLINE]
             .as_str()
             .and_then(|deadline| deadline.parse::<Timestamp>().ok())
             .is_none_or(|deadline| deadline < Timestamp::now()),
-        Err(Missing::NotFound) => true,
+        Err(MissingReason::NotFound) => true,
         // It may be under way.
-        Err(Missing::Failed(..)) => false,
+        Err(MissingReason::Failed(..)) => false,
     }
 }

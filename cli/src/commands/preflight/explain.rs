@@ -9,12 +9,12 @@ use parallax_model::ChallengeClient;
 use serde_json::json;
 
 use super::{
-    cluster::{Cluster, Missing, Sort},
+    cluster::{ClusterClient, MissingReason, ObjectKind},
     report, runs,
 };
 use crate::{
     commands::{
-        ask::{Client, Output, Way},
+        ask::{ApiClient, ConnectionArgs, Output},
         print, style,
     },
     exit::Failure,
@@ -29,8 +29,8 @@ pub(crate) fn is_challenge(id: &str) -> bool {
 
 /// Reads a Challenge, replays its self check from every node, and says what keeps it.
 pub(crate) async fn challenge(
-    client: &Client,
-    way: &Way,
+    client: &ApiClient,
+    way: &ConnectionArgs,
     id: &str,
     cert_manager: Option<&str>,
     output: Option<Output>,
@@ -43,15 +43,15 @@ pub(crate) async fn challenge(
             "expected challenge/NAMESPACE/NAME, got {id}"
         )));
     };
-    let cluster = Cluster::find(way).await?;
+    let cluster = ClusterClient::find(way).await?;
     let object = cluster
-        .get(Sort::Challenge, namespace, name)
+        .get(ObjectKind::Challenge, namespace, name)
         .await
         .map_err(|missing| match missing {
-            Missing::NotFound => Failure::CouldNot(format!(
+            MissingReason::NotFound => Failure::CouldNot(format!(
                 "there is no Challenge {namespace}/{name}: it may be over, or the CA may have reused an earlier validation; kubectl -n {namespace} get challenges,orders"
             )),
-            failed @ Missing::Failed(..) => failed.into(),
+            failed @ MissingReason::Failed(..) => failed.into(),
         })?;
     let challenge: Challenge = read(object)
         .map_err(|error| Failure::CouldNot(format!("cannot read Challenge {namespace}/{name}: {error}")))?;

@@ -20,14 +20,14 @@ use ring::digest;
 use serde_json::Value;
 
 use super::{
-    AT_ONCE, Case, Place,
+    AT_ONCE, JudgedHost, PreflightContext,
     allowed::{allowed, image},
     args::Request,
-    cluster::{Cluster, Missing, Sort},
+    cluster::{ClusterClient, MissingReason, ObjectKind},
     edited, fresh, leftovers,
-    plan::Planned,
+    plan::PlannedName,
     random, runs,
-    trouble::{Trouble, Why},
+    trouble::{NoVerdict, NoVerdictReason},
 };
 use crate::exit::Failure;
 
@@ -48,11 +48,11 @@ const REMOVALS: usize = 3;
 /// Makes a preflight of each name, a few at a time.
 pub(super) async fn run(
     asked: &Request,
-    place: &Place<'_>,
-    cluster: &Cluster,
+    place: &PreflightContext<'_>,
+    cluster: &ClusterClient,
     seat: &Seat,
-    planned: Vec<Planned>,
-) -> Result<Vec<Case>, Trouble> {
+    planned: Vec<PlannedName>,
+) -> Result<Vec<JudgedHost>, NoVerdict> {
     // What can be refused is refused before anything is made.
     for planned in &planned {
         allowed(asked, place.tell, cluster, planned).await?;
@@ -60,7 +60,7 @@ pub(super) async fn run(
     edited::collect(cluster, &asked.namespace, place.tell).await;
     leftovers::collect(cluster, &asked.namespace, place.tell).await;
     let image = image(&asked.setting, cluster).await?;
-    let attempt = Attempt {
+    let attempt = PreflightAttempt {
         asked,
         place,
         cluster,
@@ -70,7 +70,7 @@ pub(super) async fn run(
     // After the first failure none is begun any more; what has begun is ended in order, so that it is removed.
     let failed = Cell::new(false);
     let (attempt, image, failed) = (&attempt, &image, &failed);
-    let done: Vec<Result<Option<Case>, Trouble>> = stream::iter(planned)
+    let done: Vec<Result<Option<JudgedHost>, NoVerdict>> = stream::iter(planned)
         .map(async |planned| {
             if failed.get() || place.stop.is_cancelled() {
                 return Ok(None);
@@ -92,13 +92,13 @@ pub(super) async fn run(
     Ok(cases)
 }
 
-pub(super) fn interrupted() -> Trouble {
-    Why::Interrupted.could_not("interrupted; what was created is removed".to_owned())
+pub(super) fn interrupted() -> NoVerdict {
+    NoVerdictReason::Interrupted.could_not("interrupted; what was created is removed".to_owned())
 }
 
 /// What everything is called. For a Preflight object always the same, so that two who make it at once meet at the first
 /// object.
-fn name(owner: Option<&Owner>, host: &str) -> Result<String, Trouble> {
+fn name(owner: Option<&Owner>, host: &str) -> Result<String, NoVerdict> {
     let bytes: [u8; 8] = match owner {
         None => random()?,
         Some(owner) => {
@@ -110,18 +110,18 @@ fn name(owner: Option<&Owner>, host: &str) -> Result<String, Trouble> {
 }
 
 /// Preflights under way.
-struct Attempt<'a> {
+struct PreflightAttempt<'a> {
     asked: &'a Request,
-    place: &'a Place<'a>,
-    cluster: &'a Cluster,
+    place: &'a PreflightContext<'a>,
+    cluster: &'a ClusterClient,
     seat: &'a Seat,
     /// Whether a person watches one host.
     progress: bool,
 }
 
-impl Attempt<'_> {
+impl PreflightAttempt<'_> {
     /// Makes the solver, asks, and removes it again, whatever came of it.
-    async fn whole(&self, planned: Planned, image: &str) -> Result<Case, Trouble> {
+    async fn whole(&self, planned: PlannedName, image: &str) -> Result<JudgedHost, NoVerdict> {
         let (token, key) = fresh()?;
         let lifetime = SignedDuration::from_secs(self.asked.setting.lifetime.into());
         let material = Material {
@@ -135,7 +135,7 @@ impl Attempt<'_> {
             lifetime_seconds: self.asked.setting.lifetime,
         };
         let Some(approach) = &planned.approach else {
-            return Err(Why::Invalid.usage(format!(
+            return Err(NoVerdictReason::Invalid.usage(format!(
                 "{}: nothing says how its challenge would be answered",
                 planned.host
             )));
@@ -145,19 +145,21 @@ impl Attempt<'_> {
             solver.belongs_to(owner);
         }
         let way = match &solver.way {
-            Made::Ingress(_) => Way::Own(Sort::Ingress),
-            Made::Route(_) => Way::Own(Sort::Route),
-            Made::Path { ingress, .. } => Way::PathIn(ingress.clone()),
+            Made::Ingress(_) => SolverRoute::Own(ObjectKind::Ingress),
+            Made::Route(_) => SolverRoute::Own(ObjectKind::Route),
+            Made::Path { ingress, .. } => SolverRoute::PathIn(ingress.clone()),
         };
         // Creating is never broken off: a request on its way could make what nobody removes.
         let pod = self
             .cluster
-            .create(Sort::Pod, &material.namespace, &solver.pod)
+            .create(ObjectKind::Pod, &material.namespace, &solver.pod)
             .await;
         let done = match pod {
             Ok(pod) => self.made(solver, &pod, &way, &material, planned).await,
             // Somebody else's, who removes it.
-            Err(Missing::Failed(Why::Busy, said)) => return Err(Why::Busy.could_not(said)),
+            Err(MissingReason::Failed(NoVerdictReason::Busy, said)) => {
+                return Err(NoVerdictReason::Busy.could_not(said));
+            }
             Err(missing) => Err(missing.into()),
         };
         let removed = self.remove(&way, &material).await;
@@ -178,34 +180,36 @@ impl Attempt<'_> {
         &self,
         mut solver: SyntheticSolver,
         pod: &Value,
-        way: &Way,
+        way: &SolverRoute,
         material: &Material,
-        mut planned: Planned,
-    ) -> Result<Case, Trouble> {
+        mut planned: PlannedName,
+    ) -> Result<JudgedHost, NoVerdict> {
         let namespace = &material.namespace;
         let uid = pod["metadata"]["uid"].as_str();
         if let (None, Some(uid)) = (self.place.owner, uid) {
             solver.owned_by(uid);
         }
         self.cluster
-            .create(Sort::Service, namespace, &solver.service)
+            .create(ObjectKind::Service, namespace, &solver.service)
             .await?;
         match &solver.way {
             Made::Path { ingress, path } => {
                 edited::add(self.cluster, namespace, ingress, (&material.host, path)).await?;
             }
             Made::Ingress(object) => {
-                self.cluster.create(Sort::Ingress, namespace, object).await?;
+                self.cluster
+                    .create(ObjectKind::Ingress, namespace, object)
+                    .await?;
             }
             Made::Route(object) => {
-                self.cluster.create(Sort::Route, namespace, object).await?;
+                self.cluster.create(ObjectKind::Route, namespace, object).await?;
             }
         }
         let begun = Instant::now();
         let work = async {
-            self.ready(Sort::Pod, material, ready_pod).await?;
-            if matches!(way, Way::Own(Sort::Route)) {
-                self.ready(Sort::Route, material, route_accepted).await?;
+            self.ready(ObjectKind::Pod, material, ready_pod).await?;
+            if matches!(way, SolverRoute::Own(ObjectKind::Route)) {
+                self.ready(ObjectKind::Route, material, route_accepted).await?;
             }
             let wanted = Wanted {
                 token: material.token.clone(),
@@ -215,41 +219,41 @@ impl Attempt<'_> {
             let (mut fetched, propagation) = self.ask(&wanted, begun).await?;
             runs::rest(self.place.client, &wanted, &mut fetched, self.progress)
                 .await
-                .map_err(Trouble::of_the_aggregator)?;
+                .map_err(NoVerdict::of_the_aggregator)?;
             self.still_ours(material, uid).await?;
-            Ok::<_, Trouble>((wanted, fetched, propagation))
+            Ok::<_, NoVerdict>((wanted, fetched, propagation))
         };
         let (wanted, fetched, propagation) = match self.place.stop.run_until_cancelled(work).await {
             Some(done) => done?,
             None => return Err(interrupted()),
         };
         planned.propagation = propagation;
-        Ok(Case::of(planned, &wanted, fetched, self.seat))
+        Ok(JudgedHost::of(planned, &wanted, fetched, self.seat))
     }
 
     /// That the responder is still the one that was asked for: without it nothing that failed proves anything.
-    async fn still_ours(&self, material: &Material, uid: Option<&str>) -> Result<(), Trouble> {
+    async fn still_ours(&self, material: &Material, uid: Option<&str>) -> Result<(), NoVerdict> {
         let pod = self
             .cluster
-            .get(Sort::Pod, &material.namespace, &material.name)
+            .get(ObjectKind::Pod, &material.namespace, &material.name)
             .await?;
         let metadata = &pod["metadata"];
         if metadata["uid"].as_str() == uid && metadata["deletionTimestamp"].is_null() {
             return Ok(());
         }
-        Err(Why::Replaced.could_not(format!(
+        Err(NoVerdictReason::Replaced.could_not(format!(
             "{} was removed or replaced while it was asked for; see who did that (an eviction, a drain, another preflight), and ask again",
-            Sort::Pod.named(&material.namespace, &material.name)
+            ObjectKind::Pod.named(&material.namespace, &material.name)
         )))
     }
 
     /// Waits until an object is ready.
     async fn ready(
         &self,
-        sort: Sort,
+        sort: ObjectKind,
         material: &Material,
         is: impl Fn(&Value) -> Result<bool, String>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), NoVerdict> {
         let since = Instant::now();
         let what = sort.named(&material.namespace, &material.name);
         loop {
@@ -257,13 +261,13 @@ impl Attempt<'_> {
                 .cluster
                 .get(sort, &material.namespace, &material.name)
                 .await?;
-            if is(&object)
-                .map_err(|why| Why::NotReady.could_not(format!("{what} will not be ready: {why}")))?
-            {
+            if is(&object).map_err(|why| {
+                NoVerdictReason::NotReady.could_not(format!("{what} will not be ready: {why}"))
+            })? {
                 return Ok(());
             }
             if since.elapsed() >= self.asked.patience() {
-                return Err(Why::NotReady.could_not(format!(
+                return Err(NoVerdictReason::NotReady.could_not(format!(
                     "{what} is not ready after {} s; its events say why, --ready waits longer",
                     self.asked.ready
                 )));
@@ -273,7 +277,7 @@ impl Attempt<'_> {
     }
 
     /// Asks until the route answers, or it is clear that waiting longer does not help.
-    async fn ask(&self, wanted: &Wanted, begun: Instant) -> Result<(Fetched, Option<Duration>), Trouble> {
+    async fn ask(&self, wanted: &Wanted, begun: Instant) -> Result<(Fetched, Option<Duration>), NoVerdict> {
         let mut pauses = ROUNDS.iter().chain(std::iter::repeat(&ROUNDS[3]));
         let mut first = None;
         loop {
@@ -297,7 +301,7 @@ impl Attempt<'_> {
                 }
                 // The aggregator has not seen the new Ingress yet, so the host is none that it knows.
                 Err(Failure::Usage(said)) if said.contains("no host of a known target") && !late => {}
-                Err(failure) => return Err(Trouble::of_the_aggregator(failure)),
+                Err(failure) => return Err(NoVerdict::of_the_aggregator(failure)),
             }
             if let Some(pause) = pauses.next() {
                 tokio::time::sleep(*pause).await;
@@ -306,22 +310,28 @@ impl Attempt<'_> {
     }
 
     /// Removes what may have been created, the way in first. One try may fail where the next does not.
-    async fn remove(&self, way: &Way, material: &Material) -> Result<(), Trouble> {
+    async fn remove(&self, way: &SolverRoute, material: &Material) -> Result<(), NoVerdict> {
         let (namespace, name) = (&material.namespace, &material.name);
         let mut left = Vec::new();
-        for part in [way, &Way::Own(Sort::Service), &Way::Own(Sort::Pod)] {
+        for part in [
+            way,
+            &SolverRoute::Own(ObjectKind::Service),
+            &SolverRoute::Own(ObjectKind::Pod),
+        ] {
             let mut said = None;
             for _ in 0..REMOVALS {
                 let removed = match part {
-                    Way::PathIn(ingress) => edited::remove(self.cluster, namespace, ingress, name).await,
-                    Way::Own(sort) => self.cluster.delete(*sort, namespace, name).await,
+                    SolverRoute::PathIn(ingress) => {
+                        edited::remove(self.cluster, namespace, ingress, name).await
+                    }
+                    SolverRoute::Own(sort) => self.cluster.delete(*sort, namespace, name).await,
                 };
                 match removed {
                     Ok(()) => {
                         said = None;
                         break;
                     }
-                    Err(missing) => said = Some(Trouble::from(missing).failure.to_string()),
+                    Err(missing) => said = Some(NoVerdict::from(missing).failure.to_string()),
                 }
             }
             left.extend(said);
@@ -330,15 +340,17 @@ impl Attempt<'_> {
             return Ok(());
         }
         let by_hand = match way {
-            Way::Own(Sort::Route) => {
+            SolverRoute::Own(ObjectKind::Route) => {
                 format!("kubectl -n {namespace} delete httproutes,services,pods -l {OWNER}={name}")
             }
-            Way::Own(_) => format!("kubectl -n {namespace} delete ingresses,services,pods -l {OWNER}={name}"),
-            Way::PathIn(ingress) => format!(
+            SolverRoute::Own(_) => {
+                format!("kubectl -n {namespace} delete ingresses,services,pods -l {OWNER}={name}")
+            }
+            SolverRoute::PathIn(ingress) => format!(
                 "take the path to Service {name} out of Ingress {namespace}/{ingress}, then kubectl -n {namespace} delete services,pods -l {OWNER}={name}"
             ),
         };
-        Err(Why::NotRemoved.could_not(format!(
+        Err(NoVerdictReason::NotRemoved.could_not(format!(
             "what was created is still there ({}); the next preflight in namespace {namespace} removes it after {}, or do so now: {by_hand}",
             left.join("; "),
             material.deadline,
@@ -348,9 +360,9 @@ impl Attempt<'_> {
 
 /// The way in that was made.
 #[derive(Debug)]
-enum Way {
+enum SolverRoute {
     /// An object of its own.
-    Own(Sort),
+    Own(ObjectKind),
     /// A path in this Ingress.
     PathIn(String),
 }

@@ -6,12 +6,17 @@ use jiff::Timestamp;
 use parallax_aggregator::preflight::{DEADLINE, OWNER, PREFLIGHT_UID};
 
 use super::{
-    cluster::{Cluster, Missing, Sort},
-    trouble::{Trouble, Why},
+    cluster::{ClusterClient, MissingReason, ObjectKind},
+    trouble::{NoVerdict, NoVerdictReason},
 };
 
 /// Everything that is made, the way in first.
-const SORTS: [Sort; 4] = [Sort::Ingress, Sort::Route, Sort::Service, Sort::Pod];
+const SORTS: [ObjectKind; 4] = [
+    ObjectKind::Ingress,
+    ObjectKind::Route,
+    ObjectKind::Service,
+    ObjectKind::Pod,
+];
 
 /// How long what was told to go may take to be gone: a kubelet ends the Pod first.
 const GOING: Duration = Duration::from_mins(1);
@@ -21,14 +26,14 @@ const LOOK: Duration = Duration::from_millis(300);
 
 /// Removes what earlier preflights left behind and whose time is over. What cannot be removed is said and does not
 /// hinder this one.
-pub(super) async fn collect(cluster: &Cluster, namespace: &str, tell: &dyn Fn(&str)) {
+pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn Fn(&str)) {
     let now = Timestamp::now();
     for sort in SORTS {
         let left = match cluster.list(sort, namespace, OWNER).await {
             Ok(left) => left,
             // Without the Gateway API there are no routes.
-            Err(Missing::NotFound) => continue,
-            Err(Missing::Failed(_, said)) => {
+            Err(MissingReason::NotFound) => continue,
+            Err(MissingReason::Failed(_, said)) => {
                 tell(&format!("cannot look for what earlier preflights left: {said}"));
                 continue;
             }
@@ -46,14 +51,18 @@ pub(super) async fn collect(cluster: &Cluster, namespace: &str, tell: &dyn Fn(&s
                     "removed {}, left by an earlier preflight",
                     sort.named(namespace, name)
                 )),
-                Err(missing) => tell(&Trouble::from(missing).failure.to_string()),
+                Err(missing) => tell(&NoVerdict::from(missing).failure.to_string()),
             }
         }
     }
 }
 
 /// Removes everything that was made for a Preflight object, and waits until it is gone: there are never two sets of it.
-pub(super) async fn of_preflight(cluster: &Cluster, namespace: &str, uid: &str) -> Result<(), Trouble> {
+pub(super) async fn of_preflight(
+    cluster: &ClusterClient,
+    namespace: &str,
+    uid: &str,
+) -> Result<(), NoVerdict> {
     let labels = format!("{PREFLIGHT_UID}={uid}");
     let since = Instant::now();
     loop {
@@ -62,7 +71,7 @@ pub(super) async fn of_preflight(cluster: &Cluster, namespace: &str, uid: &str) 
             let left = match cluster.list(sort, namespace, &labels).await {
                 Ok(left) => left,
                 // Without the Gateway API there are no routes.
-                Err(Missing::NotFound) => continue,
+                Err(MissingReason::NotFound) => continue,
                 Err(failed) => return Err(failed.into()),
             };
             for object in left {
@@ -77,7 +86,7 @@ pub(super) async fn of_preflight(cluster: &Cluster, namespace: &str, uid: &str) 
             return Ok(());
         }
         if since.elapsed() >= GOING {
-            return Err(Why::NotRemoved.could_not(format!(
+            return Err(NoVerdictReason::NotRemoved.could_not(format!(
                 "what an attempt before has left is still there after {} s: {}; see what keeps it (a finalizer, or a node that is away)",
                 GOING.as_secs(),
                 going.join(", ")

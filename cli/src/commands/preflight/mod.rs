@@ -28,12 +28,12 @@ pub(crate) use args::Args;
 pub(crate) use explain::{challenge, is_challenge};
 
 use self::{
-    args::{Instead, Request},
-    cluster::Cluster,
-    plan::Planned,
-    trouble::{Trouble, Why},
+    args::{PreflightAction, Request},
+    cluster::ClusterClient,
+    plan::PlannedName,
+    trouble::{NoVerdict, NoVerdictReason},
 };
-use super::ask::Client;
+use super::ask::ApiClient;
 use crate::{
     commands::{print, stop_on_signal},
     exit::Failure,
@@ -44,8 +44,8 @@ use crate::{
 const AT_ONCE: usize = 3;
 
 /// One host, judged, with what cert-manager would do for it.
-struct Case {
-    planned: Planned,
+struct JudgedHost {
+    planned: PlannedName,
     judged: Judged,
     answers: (Vec<NodeAnswer>, Vec<NodeAnswer>),
     names: Names,
@@ -54,9 +54,9 @@ struct Case {
 }
 
 /// Where a preflight is made, and for whom.
-struct Place<'a> {
-    client: &'a Client,
-    cluster: Option<&'a Cluster>,
+struct PreflightContext<'a> {
+    client: &'a ApiClient,
+    cluster: Option<&'a ClusterClient>,
     /// The object that asks for it, to which everything that is made belongs.
     owner: Option<&'a Owner>,
     stop: &'a CancellationToken,
@@ -67,22 +67,22 @@ struct Place<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(Instead::Controller(own)) = &args.instead {
+    if let Some(PreflightAction::Controller(own)) = &args.instead {
         return super::ask::wait(controller::run(own, &args.way));
     }
     let namespace = args.asked.setting.parallax_namespace.as_deref();
-    let client = Client::by(&args.way, namespace)?;
+    let client = ApiClient::by(&args.way, namespace)?;
     super::ask::wait(preflight(args, client))
 }
 
-async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
-    let cluster = match Cluster::find(&args.way).await {
+async fn preflight(args: &Args, client: ApiClient) -> Result<(), Failure> {
+    let cluster = match ClusterClient::find(&args.way).await {
         Ok(cluster) => Some(cluster),
         Err(missing) if args.asked.reads_the_cluster() => return Err(missing),
         Err(_) => None,
     };
     let stop = stop_on_signal()?;
-    let place = Place {
+    let place = PreflightContext {
         client: &client,
         cluster: cluster.as_ref(),
         owner: None,
@@ -95,7 +95,7 @@ async fn preflight(args: &Args, client: Client) -> Result<(), Failure> {
 }
 
 /// Makes what is asked for: the one way of the command and of the controller.
-async fn cases(asked: &Request, place: &Place<'_>) -> Result<(Seat, Vec<Case>), Trouble> {
+async fn cases(asked: &Request, place: &PreflightContext<'_>) -> Result<(Seat, Vec<JudgedHost>), NoVerdict> {
     let planned = plan::of(asked, place.cluster).await?;
     let seat = match place.cluster {
         Some(cluster) => Seat::find(cluster, asked.setting.cert_manager_namespace.as_deref()).await,
@@ -117,10 +117,10 @@ async fn cases(asked: &Request, place: &Place<'_>) -> Result<(Seat, Vec<Case>), 
 /// Looks at the way that is there, and creates nothing.
 async fn look(
     asked: &Request,
-    place: &Place<'_>,
+    place: &PreflightContext<'_>,
     seat: &Seat,
-    planned: Vec<Planned>,
-) -> Result<Vec<Case>, Trouble> {
+    planned: Vec<PlannedName>,
+) -> Result<Vec<JudgedHost>, NoVerdict> {
     let progress = place.progress && planned.len() == 1;
     let asking = stream::iter(planned).map(async |planned| {
         let wanted = Wanted {
@@ -130,32 +130,32 @@ async fn look(
         };
         let fetched = runs::whole(place.client, &wanted, progress)
             .await
-            .map_err(Trouble::of_the_aggregator)?;
-        Ok::<_, Trouble>(Case::of(planned, &wanted, fetched, seat))
+            .map_err(NoVerdict::of_the_aggregator)?;
+        Ok::<_, NoVerdict>(JudgedHost::of(planned, &wanted, fetched, seat))
     });
     asking.buffered(AT_ONCE).try_collect().await
 }
 
 /// A token and its key, never used before.
-fn fresh() -> Result<(String, String), Trouble> {
+fn fresh() -> Result<(String, String), NoVerdict> {
     let token = token(random()?);
     let key = key_authorization(&token, random()?);
     Ok((token, key))
 }
 
 /// Bytes that nobody can guess.
-fn random<const N: usize>() -> Result<[u8; N], Trouble> {
+fn random<const N: usize>() -> Result<[u8; N], NoVerdict> {
     use ring::rand::{SecureRandom as _, SystemRandom};
     let mut bytes = [0; N];
-    SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| Why::NoRandomness.could_not("the system gives no random numbers".to_owned()))?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| {
+        NoVerdictReason::NoRandomness.could_not("the system gives no random numbers".to_owned())
+    })?;
     Ok(bytes)
 }
 
-impl Case {
+impl JudgedHost {
     /// Judges what came back.
-    fn of(planned: Planned, wanted: &Wanted, fetched: Fetched, seat: &Seat) -> Self {
+    fn of(planned: PlannedName, wanted: &Wanted, fetched: Fetched, seat: &Seat) -> Self {
         let judged = wanted.judged(&fetched, seat);
         Self {
             planned,
@@ -167,7 +167,7 @@ impl Case {
     }
 }
 
-fn finish(args: &Args, seat: &Seat, cases: &[Case]) -> Result<(), Failure> {
+fn finish(args: &Args, seat: &Seat, cases: &[JudgedHost]) -> Result<(), Failure> {
     if args.json {
         let document = json!({
             "at": Timestamp::now().to_string(),

@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use parallax_aggregator::preflight::{CaaStanding, NameFacts, Names, SeenName, Side};
-use parallax_model::dns::{CaaAnswer, RecordAnswer, Viewer};
+use parallax_model::dns::{CaaAnswer, RecordAnswer, ServerOwner};
 
-use crate::commands::ask::Table;
+use crate::commands::ask::TextTable;
 
 /// For people: how the CAA records stand, and a table where the views are not one.
 pub(super) fn text(names: &Names) -> String {
@@ -37,7 +37,7 @@ fn table(facts: &NameFacts) -> String {
         );
         lines.entry(key).or_default().push(seen);
     }
-    let mut table = Table::new(&["SEEN", "SERVERS", "A", "AAAA", "ALIAS OF", "CAA"]);
+    let mut table = TextTable::new(&["SEEN", "SERVERS", "A", "AAAA", "ALIAS OF", "CAA"]);
     for ((side, a, aaaa, alias, caa), seen) in &lines {
         let mut servers: Vec<String> = seen.iter().map(|seen| server(seen)).collect();
         servers.sort_unstable();
@@ -63,10 +63,12 @@ fn table(facts: &NameFacts) -> String {
 
 fn server(seen: &SeenName) -> String {
     match &seen.view.by {
-        Viewer::Authority { server, .. } => server.clone(),
+        ServerOwner::Authority { server, .. } => server.clone(),
         // Of a machine outside it is of interest which one asked.
-        Viewer::Own if seen.side != Side::Inside => format!("{} of {}", seen.view.server.ip(), seen.vantage),
-        Viewer::Own | Viewer::Public => seen.view.server.ip().to_string(),
+        ServerOwner::Own if seen.side != Side::Inside => {
+            format!("{} of {}", seen.view.server.ip(), seen.vantage)
+        }
+        ServerOwner::Own | ServerOwner::Public => seen.view.server.ip().to_string(),
     }
 }
 

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::{
     args::Request,
-    cluster::{Cluster, Missing, Sort},
-    trouble::{Trouble, Why},
+    cluster::{ClusterClient, MissingReason, ObjectKind},
+    trouble::{NoVerdict, NoVerdictReason},
 };
 use crate::exit::Failure;
 
 /// One name, and how its challenge would be answered.
 #[derive(Debug, Clone)]
-pub(super) struct Planned {
+pub(super) struct PlannedName {
     pub(super) host: HostName,
     /// Nothing where nobody said who issues.
     pub(super) approach: Option<Approach>,
@@ -34,7 +34,7 @@ pub(super) struct Planned {
     pub(super) propagation: Option<Duration>,
 }
 
-impl Planned {
+impl PlannedName {
     fn of(host: HostName) -> Self {
         Self {
             host,
@@ -60,17 +60,20 @@ impl Planned {
 
 /// Where the solver comes from, besides the names.
 #[derive(Debug, Default)]
-struct Source {
+struct SolverSource {
     names: Vec<String>,
-    issuer: Option<(Sort, String)>,
+    issuer: Option<(ObjectKind, String)>,
     labels: BTreeMap<String, String>,
     overrides: Overrides,
 }
 
-pub(super) async fn of(args: &Request, cluster: Option<&Cluster>) -> Result<Vec<Planned>, Trouble> {
+pub(super) async fn of(
+    args: &Request,
+    cluster: Option<&ClusterClient>,
+) -> Result<Vec<PlannedName>, NoVerdict> {
     let source = match cluster {
         Some(cluster) => source(args, cluster).await?,
-        None => Source::default(),
+        None => SolverSource::default(),
     };
     let names = if args.hosts.is_empty() {
         &source.names
@@ -79,13 +82,14 @@ pub(super) async fn of(args: &Request, cluster: Option<&Cluster>) -> Result<Vec<
     };
     let mut hosts = Vec::new();
     for name in names {
-        let host = preflight_host(name).map_err(|error| Why::InvalidHost.but(Failure::usage(error)))?;
+        let host =
+            preflight_host(name).map_err(|error| NoVerdictReason::InvalidHost.but(Failure::usage(error)))?;
         if !hosts.contains(&host) {
             hosts.push(host);
         }
     }
     if hosts.is_empty() {
-        return Err(Why::Invalid
+        return Err(NoVerdictReason::Invalid
             .usage("there is no name to ask for: the object names none; name one beside it".to_owned()));
     }
     let by_flag = named(args);
@@ -96,7 +100,7 @@ pub(super) async fn of(args: &Request, cluster: Option<&Cluster>) -> Result<Vec<
         _ => None,
     };
     if !args.no_create && issuer.is_none() && by_flag.is_none() {
-        return Err(Why::Invalid.usage(
+        return Err(NoVerdictReason::Invalid.usage(
             "who would issue? name --issuer, --cluster-issuer, --certificate or --ingress; or --class or --gateway without any; or --no-create to look only at the way that is there"
                 .to_owned(),
         ));
@@ -104,7 +108,7 @@ pub(super) async fn of(args: &Request, cluster: Option<&Cluster>) -> Result<Vec<
     hosts
         .into_iter()
         .map(|host| {
-            let mut planned = Planned::of(host);
+            let mut planned = PlannedName::of(host);
             if let Some((sort, name, issuer)) = &issuer {
                 solver(&mut planned, *sort, name, issuer, &source)?;
             } else {
@@ -140,12 +144,12 @@ fn named(args: &Request) -> Option<Approach> {
     }))
 }
 
-async fn source(args: &Request, cluster: &Cluster) -> Result<Source, Trouble> {
+async fn source(args: &Request, cluster: &ClusterClient) -> Result<SolverSource, NoVerdict> {
     let namespace = &args.namespace;
     if let Some(name) = &args.certificate {
-        let object = found(cluster, Sort::Certificate, namespace, name).await?;
+        let object = found(cluster, ObjectKind::Certificate, namespace, name).await?;
         let certificate: Certificate =
-            read(object).map_err(|error| unreadable(Sort::Certificate, namespace, name, &error))?;
+            read(object).map_err(|error| unreadable(ObjectKind::Certificate, namespace, name, &error))?;
         let spec = certificate.spec;
         let mut names = spec.dns_names;
         if !spec.common_name.is_empty() && !names.contains(&spec.common_name) {
@@ -153,7 +157,7 @@ async fn source(args: &Request, cluster: &Cluster) -> Result<Source, Trouble> {
         }
         names.extend(spec.ip_addresses);
         let sort = kind(&spec.issuer_ref.kind, &spec.issuer_ref.group)?;
-        return Ok(Source {
+        return Ok(SolverSource {
             names,
             issuer: Some((sort, spec.issuer_ref.name)),
             overrides: Overrides::of_certificate(&certificate.metadata.annotations),
@@ -161,22 +165,22 @@ async fn source(args: &Request, cluster: &Cluster) -> Result<Source, Trouble> {
         });
     }
     if let Some(name) = &args.ingress {
-        let object = found(cluster, Sort::Ingress, namespace, name).await?;
+        let object = found(cluster, ObjectKind::Ingress, namespace, name).await?;
         return of_ingress(&object, namespace, name);
     }
     let issuer = match (&args.issuer, &args.cluster_issuer) {
-        (Some(name), _) => Some((Sort::Issuer, name.clone())),
-        (None, Some(name)) => Some((Sort::ClusterIssuer, name.clone())),
+        (Some(name), _) => Some((ObjectKind::Issuer, name.clone())),
+        (None, Some(name)) => Some((ObjectKind::ClusterIssuer, name.clone())),
         (None, None) => None,
     };
-    Ok(Source {
+    Ok(SolverSource {
         issuer,
-        ..Source::default()
+        ..SolverSource::default()
     })
 }
 
 /// The Certificate that cert-manager would make from an Ingress.
-fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Trouble> {
+fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<SolverSource, NoVerdict> {
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let map = |value: &Value| -> BTreeMap<String, String> {
         let entries = value.as_object().into_iter().flatten();
@@ -194,14 +198,14 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Tro
             )?;
             (sort, issuer)
         }
-        (None, Some(issuer)) => (Sort::ClusterIssuer, issuer),
+        (None, Some(issuer)) => (ObjectKind::ClusterIssuer, issuer),
         (Some(_), Some(_)) => {
-            return Err(Why::Invalid.usage(format!(
+            return Err(NoVerdictReason::Invalid.usage(format!(
                 "Ingress {namespace}/{name} has both annotations cert-manager.io/issuer and cert-manager.io/cluster-issuer; cert-manager refuses that, keep one"
             )));
         }
         (None, None) => {
-            return Err(Why::Invalid.usage(format!(
+            return Err(NoVerdictReason::Invalid.usage(format!(
                 "Ingress {namespace}/{name} names no issuer (annotation cert-manager.io/issuer or cert-manager.io/cluster-issuer); name one by --issuer or --cluster-issuer, with the hosts"
             )));
         }
@@ -211,7 +215,7 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Tro
         .flat_map(|tls| tls["hosts"].as_array().into_iter().flatten())
         .filter_map(text)
         .collect();
-    Ok(Source {
+    Ok(SolverSource {
         names: certified,
         issuer: Some(issuer),
         // ingress-shim copies them to the Certificate.
@@ -220,55 +224,65 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<Source, Tro
     })
 }
 
-fn kind(kind: &str, group: &str) -> Result<Sort, Trouble> {
+fn kind(kind: &str, group: &str) -> Result<ObjectKind, NoVerdict> {
     match (kind, group) {
-        ("" | "Issuer", "" | "cert-manager.io") => Ok(Sort::Issuer),
-        ("ClusterIssuer", "" | "cert-manager.io") => Ok(Sort::ClusterIssuer),
-        _ => Err(Why::NotAcme.usage(format!(
+        ("" | "Issuer", "" | "cert-manager.io") => Ok(ObjectKind::Issuer),
+        ("ClusterIssuer", "" | "cert-manager.io") => Ok(ObjectKind::ClusterIssuer),
+        _ => Err(NoVerdictReason::NotAcme.usage(format!(
             "the issuer is a {kind} of {group}: not one of cert-manager's own, so it makes no challenges that could be foreseen"
         ))),
     }
 }
 
-async fn found(cluster: &Cluster, sort: Sort, namespace: &str, name: &str) -> Result<Value, Trouble> {
+async fn found(
+    cluster: &ClusterClient,
+    sort: ObjectKind,
+    namespace: &str,
+    name: &str,
+) -> Result<Value, NoVerdict> {
     cluster
         .get(sort, namespace, name)
         .await
         .map_err(|missing| match missing {
-            Missing::NotFound => Why::NotFound.could_not(format!(
+            MissingReason::NotFound => NoVerdictReason::NotFound.could_not(format!(
                 "there is no {}; is the name right, and cert-manager installed?",
                 sort.named(namespace, name)
             )),
-            failed @ Missing::Failed(..) => failed.into(),
+            failed @ MissingReason::Failed(..) => failed.into(),
         })
 }
 
-fn unreadable(sort: Sort, namespace: &str, name: &str, error: &str) -> Trouble {
-    Why::Invalid.could_not(format!("cannot read {}: {error}", sort.named(namespace, name)))
+fn unreadable(sort: ObjectKind, namespace: &str, name: &str, error: &str) -> NoVerdict {
+    NoVerdictReason::Invalid.could_not(format!("cannot read {}: {error}", sort.named(namespace, name)))
 }
 
-async fn issuer(cluster: &Cluster, args: &Request, sort: Sort, name: &str) -> Result<Issuer, Trouble> {
+async fn issuer(
+    cluster: &ClusterClient,
+    args: &Request,
+    sort: ObjectKind,
+    name: &str,
+) -> Result<Issuer, NoVerdict> {
     let object = found(cluster, sort, &args.namespace, name).await?;
     read(object).map_err(|error| unreadable(sort, &args.namespace, name, &error))
 }
 
 /// The solver that cert-manager would pick, and what it would do with it.
 fn solver(
-    planned: &mut Planned,
-    sort: Sort,
+    planned: &mut PlannedName,
+    sort: ObjectKind,
     name: &str,
     issuer: &Issuer,
-    source: &Source,
-) -> Result<(), Trouble> {
+    source: &SolverSource,
+) -> Result<(), NoVerdict> {
     let owner = sort.named(&issuer.metadata.namespace, name);
     let Some(acme) = &issuer.spec.acme else {
-        return Err(Why::NotAcme.could_not(format!(
+        return Err(NoVerdictReason::NotAcme.could_not(format!(
             "{owner} is no ACME issuer, so it asks for no challenge and needs no preflight"
         )));
     };
     let solvers: &[Solver] = &acme.solvers;
     let Some(picked) = pick(solvers, planned.host.as_str(), &source.labels) else {
-        return Err(Why::NoSolver.could_not(format!(
+        return Err(NoVerdictReason::NoSolver.could_not(format!(
             "none of the {} solvers of {owner} is for {}; cert-manager would say \"no configured challenge solvers can be used\"; add one, or widen a selector",
             solvers.len(),
             planned.host
@@ -276,7 +290,7 @@ fn solver(
     };
     let place = |place: usize| place + 1;
     let approach = Approach::of(picked.solver, &source.overrides).map_err(|error| {
-        Why::NoHttpSolver.could_not(format!(
+        NoVerdictReason::NoHttpSolver.could_not(format!(
             "{}: solver {} of {owner}: {error}",
             planned.host,
             place(picked.place)

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use parallax_aggregator::preflight::{NodeAnswer, Seat, Standing, Verdict};
-use parallax_diagnosis::text::Style;
+use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Outcome, Vantage};
 
-use super::{Case, names};
-use crate::commands::ask::Table;
+use super::{JudgedHost, names};
+use crate::commands::ask::TextTable;
 
 /// Vantages listed before the rest is counted.
 const LISTED: usize = 40;
@@ -15,7 +15,7 @@ const LISTED: usize = 40;
 /// Vantages of one group that are named.
 const NAMED: usize = 12;
 
-pub(super) fn text(seat: &Seat, cases: &[Case], style: Style) -> String {
+pub(super) fn text(seat: &Seat, cases: &[JudgedHost], style: ColorMode) -> String {
     let mut out = String::new();
     for case in cases {
         let _ = writeln!(out, "{}: {}", case.judged.host, case.planned.words());
@@ -52,7 +52,7 @@ pub(super) fn text(seat: &Seat, cases: &[Case], style: Style) -> String {
     out
 }
 
-pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: Style) {
+pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: ColorMode) {
     let sign = match verdict.standing {
         Standing::Passed => style.paint("32", "✓"),
         Standing::AtRisk => style.paint("33", "!"),
@@ -106,7 +106,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: Style) -> String {
+fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: ColorMode) -> String {
     let mut rows: BTreeMap<&Vantage, (Option<&NodeAnswer>, Option<&NodeAnswer>)> = BTreeMap::new();
     for answer in self_check {
         rows.entry(&answer.vantage).or_default().0 = Some(answer);
@@ -114,7 +114,7 @@ fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: Style) -> String {
     for answer in ca {
         rows.entry(&answer.vantage).or_default().1 = Some(answer);
     }
-    let mut table = Table::new(&["VANTAGE", "PLACEMENT", "ADDRESS", "SELF CHECK", "CA"]);
+    let mut table = TextTable::new(&["VANTAGE", "PLACEMENT", "ADDRESS", "SELF CHECK", "CA"]);
     let mut rows: Vec<_> = rows.into_iter().collect();
     // Of very many the failing ones are looked for.
     let fails = |answer: Option<&NodeAnswer>| answer.is_some_and(|answer| answer.outcome.is_failure());

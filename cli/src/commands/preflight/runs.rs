@@ -11,8 +11,8 @@ use parallax_aggregator::{
 };
 use parallax_model::ChallengeClient;
 
-use super::{args::Request, plan::Planned};
-use crate::{commands::ask::Client, exit::Failure};
+use super::{args::Request, plan::PlannedName};
+use crate::{commands::ask::ApiClient, exit::Failure};
 
 /// How long a run is asked for again that the aggregator has no room for: many hosts take more runs than a person has in a
 /// minute.
@@ -22,7 +22,7 @@ const ROOM: Duration = Duration::from_mins(5);
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is fetched for a host, but for its token and key.
-pub(super) fn wanted(asked: &Request, planned: &Planned, seat: &Seat) -> Wanted {
+pub(super) fn wanted(asked: &Request, planned: &PlannedName, seat: &Seat) -> Wanted {
     Wanted {
         host: planned.host.clone(),
         port: asked.setting.port,
@@ -36,7 +36,7 @@ pub(super) fn wanted(asked: &Request, planned: &Planned, seat: &Seat) -> Wanted 
 }
 
 /// Asks by both clients' rules at once.
-pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Result<Fetched, Failure> {
+pub(super) async fn both(client: &ApiClient, wanted: &Wanted, progress: bool) -> Result<Fetched, Failure> {
     let mut own = wanted.request(ChallengeClient::CertManager);
     let mut as_it_resolves = !wanted.nameservers.is_empty();
     let run = match begin(client, &own).await {
@@ -51,7 +51,7 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
         begun => begun?,
     };
     let ca = begin(client, &wanted.request(wanted.authority)).await?;
-    let mut shown = Progress {
+    let mut shown = ProgressLine {
         visible: progress,
         expected: run.expected + ca.expected,
         came: 0,
@@ -71,7 +71,7 @@ pub(super) async fn both(client: &Client, wanted: &Wanted, progress: bool) -> Re
 }
 
 /// Asks by both clients' rules, and what [`rest`] asks besides.
-pub(super) async fn whole(client: &Client, wanted: &Wanted, progress: bool) -> Result<Fetched, Failure> {
+pub(super) async fn whole(client: &ApiClient, wanted: &Wanted, progress: bool) -> Result<Fetched, Failure> {
     let mut fetched = both(client, wanted, progress).await?;
     rest(client, wanted, &mut fetched, progress).await?;
     Ok(fetched)
@@ -79,7 +79,7 @@ pub(super) async fn whole(client: &Client, wanted: &Wanted, progress: bool) -> R
 
 /// Asks what the verdicts need besides both fetches: a look for the cause, and what everybody says of the name.
 pub(super) async fn rest(
-    client: &Client,
+    client: &ApiClient,
     wanted: &Wanted,
     fetched: &mut Fetched,
     progress: bool,
@@ -90,7 +90,7 @@ pub(super) async fn rest(
 
 /// Asks once what everybody says of the name.
 async fn of_the_name(
-    client: &Client,
+    client: &ApiClient,
     wanted: &Wanted,
     fetched: &mut Fetched,
     progress: bool,
@@ -104,7 +104,7 @@ async fn of_the_name(
         }
         Err(other) => return Err(other),
     };
-    let mut shown = Progress {
+    let mut shown = ProgressLine {
         visible: progress,
         expected: run.expected,
         came: 0,
@@ -117,7 +117,7 @@ async fn of_the_name(
 
 /// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
 async fn deeper(
-    client: &Client,
+    client: &ApiClient,
     wanted: &Wanted,
     fetched: &mut Fetched,
     progress: bool,
@@ -127,7 +127,7 @@ async fn deeper(
     };
     let run = begin(client, &request).await?;
     fetched.runs.push(run.id.to_string());
-    let mut shown = Progress {
+    let mut shown = ProgressLine {
         visible: progress,
         expected: run.expected,
         came: 0,
@@ -138,7 +138,7 @@ async fn deeper(
 }
 
 /// Hands a run to the aggregator, and waits where it has too many.
-async fn begin(client: &Client, request: &RunRequest) -> Result<Run, Failure> {
+async fn begin(client: &ApiClient, request: &RunRequest) -> Result<Run, Failure> {
     let since = Instant::now();
     loop {
         match client.post(&["v1", "runs"], request).await {
@@ -151,7 +151,7 @@ async fn begin(client: &Client, request: &RunRequest) -> Result<Run, Failure> {
 }
 
 /// Everything a run says, to its end.
-async fn follow(client: &Client, run: &Run, progress: &mut Progress) -> Result<Part, Failure> {
+async fn follow(client: &ApiClient, run: &Run, progress: &mut ProgressLine) -> Result<Part, Failure> {
     let path = ["v1", "runs", run.id.as_str()];
     let since = Instant::now();
     loop {
@@ -184,13 +184,13 @@ async fn follow(client: &Client, run: &Run, progress: &mut Progress) -> Result<P
 }
 
 /// A line that is written over, where a person looks.
-struct Progress {
+struct ProgressLine {
     visible: bool,
     expected: u64,
     came: u64,
 }
 
-impl Progress {
+impl ProgressLine {
     fn see(&mut self) {
         self.came += 1;
         if self.visible {

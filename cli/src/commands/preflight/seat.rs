@@ -3,14 +3,14 @@
 use parallax_aggregator::preflight::{Look, Sought};
 use serde_json::Value;
 
-use super::cluster::{Cluster, Missing, Sort};
+use super::cluster::{ClusterClient, MissingReason, ObjectKind};
 
-impl Look for Cluster {
+impl Look for ClusterClient {
     async fn list(&self, what: Sought, namespace: Option<&str>, labels: &str) -> Result<Vec<Value>, String> {
         let sort = match what {
-            Sought::Deployments => Sort::Deployment,
-            Sought::Pods => Sort::Pod,
-            Sought::NetworkPolicies => Sort::NetworkPolicy,
+            Sought::Deployments => ObjectKind::Deployment,
+            Sought::Pods => ObjectKind::Pod,
+            Sought::NetworkPolicies => ObjectKind::NetworkPolicy,
         };
         let found = match namespace {
             Some(namespace) => Self::list(self, sort, namespace, labels).await,
@@ -18,16 +18,16 @@ impl Look for Cluster {
         };
         match found {
             Ok(found) => Ok(found),
-            Err(Missing::NotFound) => Ok(Vec::new()),
-            Err(Missing::Failed(_, said)) => Err(said),
+            Err(MissingReason::NotFound) => Ok(Vec::new()),
+            Err(MissingReason::Failed(_, said)) => Err(said),
         }
     }
 
     async fn lease(&self, namespace: &str, name: &str) -> Result<Option<Value>, String> {
-        match self.get(Sort::Lease, namespace, name).await {
+        match self.get(ObjectKind::Lease, namespace, name).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(Missing::NotFound) => Ok(None),
-            Err(Missing::Failed(_, said)) => Err(said),
+            Err(MissingReason::NotFound) => Ok(None),
+            Err(MissingReason::Failed(_, said)) => Err(said),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 
 /// What stood in the way. Each is the reason of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum NoVerdictReason {
     /// A name that no challenge over HTTP is for.
     InvalidHost,
     /// What is asked for cannot be meant.
@@ -45,7 +45,7 @@ pub(super) enum Why {
     Interrupted,
 }
 
-impl Why {
+impl NoVerdictReason {
     /// As a condition's reason.
     pub(super) const fn reason(self) -> &'static str {
         match self {
@@ -96,39 +96,39 @@ impl Why {
         }
     }
 
-    pub(super) const fn but(self, failure: Failure) -> Trouble {
-        Trouble { why: self, failure }
+    pub(super) const fn but(self, failure: Failure) -> NoVerdict {
+        NoVerdict { why: self, failure }
     }
 
-    pub(super) const fn usage(self, said: String) -> Trouble {
+    pub(super) const fn usage(self, said: String) -> NoVerdict {
         self.but(Failure::Usage(said))
     }
 
-    pub(super) const fn could_not(self, said: String) -> Trouble {
+    pub(super) const fn could_not(self, said: String) -> NoVerdict {
         self.but(Failure::CouldNot(said))
     }
 }
 
 /// No verdict, with the reason.
 #[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) why: Why,
+pub(super) struct NoVerdict {
+    pub(super) why: NoVerdictReason,
     pub(super) failure: Failure,
 }
 
-impl Trouble {
+impl NoVerdict {
     /// Of what the aggregator answers, or of that it does not.
     pub(super) const fn of_the_aggregator(failure: Failure) -> Self {
         let why = match failure {
-            Failure::Usage(_) => Why::AggregatorRefused,
-            Failure::No | Failure::CouldNot(_) | Failure::NotNow(_) => Why::AggregatorUnreachable,
+            Failure::Usage(_) => NoVerdictReason::AggregatorRefused,
+            Failure::No | Failure::CouldNot(_) | Failure::NotNow(_) => NoVerdictReason::AggregatorUnreachable,
         };
         why.but(failure)
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<NoVerdict> for Failure {
+    fn from(trouble: NoVerdict) -> Self {
         trouble.failure
     }
 }

@@ -17,12 +17,12 @@ const LONGEST: usize = 48;
 
 /// Who is enrolled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Enrolled {
+pub(super) struct EnrolledVantages {
     pub(super) vantage: Vantage,
     pub(super) until: Option<Timestamp>,
 }
 
-impl Enrolled {
+impl EnrolledVantages {
     /// What an account says; nothing for one that is no vantage's.
     pub(super) fn of(account: &ServiceAccount) -> Option<Self> {
         let labels = account.metadata.labels.as_ref()?;

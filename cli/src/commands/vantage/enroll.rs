@@ -13,9 +13,9 @@ use parallax_model::{Reach, Vantage};
 use url::Url;
 
 use super::{
-    account::{self, Enrolled},
+    account::{self, EnrolledVantages},
     called,
-    ttl::Ttl,
+    ttl::BoundedTtl,
 };
 use crate::{commands::manifests::outside, exit::Failure};
 
@@ -28,7 +28,7 @@ pub(super) struct Args {
     network: Reach,
     /// How long its token is good: 90m, 12h, 30d. The cluster may allow less.
     #[arg(long, default_value = "30d")]
-    ttl: Ttl,
+    ttl: BoundedTtl,
     /// Where Parallax is installed.
     #[arg(long, default_value = "parallax")]
     namespace: String,
@@ -73,7 +73,7 @@ async fn ensure(client: &Client, args: &Args, name: &str, vantage: &Vantage) -> 
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &args.namespace);
     let what = format!("make the account {}/{name}", args.namespace);
     if let Some(there) = called(&what, accounts.get_opt(name)).await? {
-        return match Enrolled::of(&there) {
+        return match EnrolledVantages::of(&there) {
             Some(enrolled) if enrolled.vantage == *vantage => Ok(()),
             Some(enrolled) => Err(Failure::CouldNot(format!(
                 "{} is enrolled as {}; revoke it first",

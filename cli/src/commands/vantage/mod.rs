@@ -18,35 +18,35 @@ use parallax_aggregator::VANTAGE_LABEL;
 use tokio::time::timeout;
 
 use crate::exit::Failure;
-use account::Enrolled;
+use account::EnrolledVantages;
 
 /// Let machines outside the cluster probe.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: VantageCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum VantageCommand {
     /// Make an account and a token for a machine outside, and print what to run there.
     Enroll(enroll::Args),
     /// Remove the account; its token stops working within a minute.
-    Revoke(One),
+    Revoke(VantageArgs),
     /// Show who is enrolled, and until when.
-    List(All),
+    List(VantagesArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct One {
+struct VantageArgs {
     /// The name it was enrolled under.
     name: String,
     #[command(flatten)]
-    all: All,
+    all: VantagesArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct All {
+struct VantagesArgs {
     /// Where Parallax is installed.
     #[arg(long, default_value = "parallax")]
     namespace: String,
@@ -67,20 +67,20 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             ))
         })?;
         match args.action {
-            Action::Enroll(args) => enroll::run(client, args).await,
-            Action::Revoke(args) => revoke(client, &args).await,
-            Action::List(args) => list(client, &args).await,
+            VantageCommand::Enroll(args) => enroll::run(client, args).await,
+            VantageCommand::Revoke(args) => revoke(client, &args).await,
+            VantageCommand::List(args) => list(client, &args).await,
         }
     })
 }
 
-async fn revoke(client: Client, args: &One) -> Result<(), Failure> {
+async fn revoke(client: Client, args: &VantageArgs) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client, &args.all.namespace);
     let name = account::name(&args.name)?;
     let what = format!("remove the account {}/{name}", args.all.namespace);
     // Only what was enrolled: an account of that name may be somebody's.
     let found = called(&what, accounts.get_opt(&name)).await?;
-    if found.as_ref().and_then(Enrolled::of).is_none() {
+    if found.as_ref().and_then(EnrolledVantages::of).is_none() {
         return Err(Failure::CouldNot(format!(
             "no vantage {} is enrolled in the namespace {}; see `parallax vantage list`",
             args.name, args.all.namespace
@@ -93,12 +93,12 @@ async fn revoke(client: Client, args: &One) -> Result<(), Failure> {
     ))
 }
 
-async fn list(client: Client, args: &All) -> Result<(), Failure> {
+async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client, &args.namespace);
     let labelled = ListParams::default().labels(VANTAGE_LABEL);
     let what = format!("list the accounts of {}", args.namespace);
     let found = called(&what, accounts.list(&labelled)).await?;
-    let mut rows: Vec<_> = found.items.iter().filter_map(Enrolled::of).collect();
+    let mut rows: Vec<_> = found.items.iter().filter_map(EnrolledVantages::of).collect();
     rows.sort_by_key(|enrolled| enrolled.vantage.to_string());
     if rows.is_empty() {
         return super::print("no vantage is enrolled\n");

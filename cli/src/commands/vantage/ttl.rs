@@ -9,16 +9,16 @@ const LONGEST: Duration = Duration::from_hours(24 * 366);
 
 /// A bounded time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ttl(Duration);
+pub(super) struct BoundedTtl(Duration);
 
-impl Ttl {
+impl BoundedTtl {
     /// In whole seconds.
     pub(super) fn seconds(self) -> i64 {
         i64::try_from(self.0.as_secs()).unwrap_or(i64::MAX)
     }
 }
 
-impl FromStr for Ttl {
+impl FromStr for BoundedTtl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn minutes_hours_and_days_are_understood_and_the_rest_is_refused() {
         for (text, seconds) in [("10m", 600), ("12h", 43_200), ("30d", 2_592_000)] {
-            assert_eq!(text.parse::<Ttl>().unwrap().seconds(), seconds);
+            assert_eq!(text.parse::<BoundedTtl>().unwrap().seconds(), seconds);
         }
         for text in [
             "",
@@ -60,7 +60,7 @@ mod tests {
             "1w",
             "1ü",
         ] {
-            assert!(text.parse::<Ttl>().is_err(), "{text}");
+            assert!(text.parse::<BoundedTtl>().is_err(), "{text}");
         }
     }
 }

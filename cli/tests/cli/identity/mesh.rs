@@ -10,7 +10,9 @@ use std::{
 use parallax_aggregator::{Aggregator, Config, Lookup, Pods, ProberPod, RunError};
 use parallax_diagnosis::view::View;
 use parallax_model::{Network, Vantage};
-use parallax_prober::{Agent, AgentConfig, AgentError, AggregatorRoots, Role, SPOOL_CAPACITY, Token};
+use parallax_prober::{
+    Agent, AgentConfig, AgentError, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY,
+};
 use serde_json::json;
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -148,7 +150,7 @@ impl Mesh {
             vantage: vantage.parse().unwrap(),
             pod: "prober-uid-1".parse().unwrap(),
             aggregator: aggregator.tls.parse().unwrap(),
-            token: Some(Token::File(self.file("token"))),
+            token: Some(ProberCredential::File(self.file("token"))),
             aggregator_roots: AggregatorRoots::Files(vec![self.file("ca.crt")]),
             role,
             echo_listen: "127.0.0.1:0".parse().unwrap(),

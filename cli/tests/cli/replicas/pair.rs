@@ -8,7 +8,7 @@ use std::{
 };
 
 use parallax_prober::{
-    Agent, AgentConfig, AgentError, AggregatorRoots, FactSources, Role, SPOOL_CAPACITY, Token,
+    Agent, AgentConfig, AgentError, AggregatorRoots, FactSources, ProberCredential, Role, SPOOL_CAPACITY,
 };
 use reqwest::{Client, RequestBuilder};
 use serde_json::{Value, json};
@@ -207,7 +207,7 @@ impl Pair {
             vantage: format!("{node}/pod").parse().unwrap(),
             pod: format!("prober-uid-{node}").parse().unwrap(),
             aggregator: urls[0].clone(),
-            token: Some(Token::File(path)),
+            token: Some(ProberCredential::File(path)),
             aggregator_roots: AggregatorRoots::Files(vec![self.mesh.file("ca.crt")]),
             role: Role::Prober,
             echo_listen: "127.0.0.1:0".parse().unwrap(),

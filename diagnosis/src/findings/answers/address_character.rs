@@ -8,12 +8,12 @@ use std::{
 
 use parallax_model::{EventTime, ServiceKey};
 
-use super::{Former, name_of, plain, resolver_answers::Said};
+use super::{FormerAnswer, name_of, plain, resolver_answers::RoundAnswers};
 use crate::topology::{FrontKind, Topology, is_private};
 
 /// What an answer amounts to; the worst of its addresses decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Character {
+pub(super) enum AddressKind {
     /// The name is said to lead nowhere.
     Nothing,
     /// Balancer addresses of the Services the name stands for.
@@ -34,7 +34,7 @@ pub(super) enum Character {
     Gone(IpAddr, ServiceKey, EventTime),
 }
 
-impl Character {
+impl AddressKind {
     /// The sort of addresses inside the cluster.
     pub(super) const INSIDE: u8 = 2;
 
@@ -57,7 +57,7 @@ impl Character {
     }
 }
 
-impl fmt::Display for Character {
+impl fmt::Display for AddressKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("the name leads nowhere"),
@@ -82,14 +82,14 @@ impl fmt::Display for Character {
 
 /// The Services a name stands for, as the topology says.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(super) struct NamedServices {
     pub(super) services: BTreeSet<ServiceKey>,
     pub(super) balancers: BTreeSet<IpAddr>,
     pub(super) machines: BTreeSet<IpAddr>,
     pub(super) inside: BTreeSet<IpAddr>,
 }
 
-impl Own {
+impl NamedServices {
     pub(super) fn is_known(&self) -> bool {
         self.all().next().is_some()
     }
@@ -106,14 +106,14 @@ impl Own {
 
 /// Which Services each name stands for, and what addresses these have: worked out once for all names.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(super) struct AddressOwners {
     names: BTreeMap<String, BTreeSet<ServiceKey>>,
     balancers: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
     machines: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
     inside: BTreeMap<ServiceKey, BTreeSet<IpAddr>>,
 }
 
-impl Owners {
+impl AddressOwners {
     pub(super) fn of(topology: &Topology) -> Self {
         let mut owners = Self::default();
         for placed in topology.targets().values().filter(|placed| placed.dial.is_none()) {
@@ -151,7 +151,7 @@ impl Owners {
     }
 
     /// By the targets that resolve the name; a Service's own name stands for that Service.
-    pub(super) fn own(&self, topology: &Topology, name: &str) -> Own {
+    pub(super) fn own(&self, topology: &Topology, name: &str) -> NamedServices {
         let mut services = self.names.get(name).cloned().unwrap_or_default();
         services.extend(service_name(topology, name));
         let all = |side: &BTreeMap<ServiceKey, BTreeSet<IpAddr>>| {
@@ -162,7 +162,7 @@ impl Owners {
                 .copied()
                 .collect()
         };
-        Own {
+        NamedServices {
             balancers: all(&self.balancers),
             machines: all(&self.machines),
             inside: all(&self.inside),
@@ -184,12 +184,12 @@ fn service_name(topology: &Topology, name: &str) -> Option<ServiceKey> {
 
 /// What is where today.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownAddresses {
     services: BTreeMap<IpAddr, ServiceKey>,
     nodes: BTreeSet<IpAddr>,
 }
 
-impl Known {
+impl KnownAddresses {
     pub(super) fn of(topology: &Topology) -> Self {
         Self {
             services: addresses(topology),
@@ -222,31 +222,41 @@ pub(super) fn addresses(topology: &Topology) -> BTreeMap<IpAddr, ServiceKey> {
     endpoints.chain(fronts).collect()
 }
 
-pub(super) fn of(said: &Said, own: &Own, known: &Known, former: &BTreeMap<IpAddr, Former>) -> Character {
+pub(super) fn of(
+    said: &RoundAnswers,
+    own: &NamedServices,
+    known: &KnownAddresses,
+    former: &BTreeMap<IpAddr, FormerAnswer>,
+) -> AddressKind {
     said.addresses
         .iter()
         .map(|address| one(*address, own, known, former))
         .max()
-        .unwrap_or(Character::Nothing)
+        .unwrap_or(AddressKind::Nothing)
 }
 
-fn one(address: IpAddr, own: &Own, known: &Known, former: &BTreeMap<IpAddr, Former>) -> Character {
+fn one(
+    address: IpAddr,
+    own: &NamedServices,
+    known: &KnownAddresses,
+    former: &BTreeMap<IpAddr, FormerAnswer>,
+) -> AddressKind {
     if let Some(service) = own.any().filter(|_| own.balancers.contains(&address)) {
-        return Character::Front(service);
+        return AddressKind::Front(service);
     }
     if let Some(service) = own.any().filter(|_| own.machines.contains(&address)) {
-        return Character::Machine(service);
+        return AddressKind::Machine(service);
     }
     if let Some(service) = own.any().filter(|_| own.inside.contains(&address)) {
-        return Character::Inside(service);
+        return AddressKind::Inside(service);
     }
     if let Some(former) = former.get(&address) {
-        return Character::Gone(address, former.service.clone(), former.until);
+        return AddressKind::Gone(address, former.service.clone(), former.until);
     }
     match known.services.get(&address) {
-        Some(service) => Character::Other(service.clone()),
-        None if known.nodes.contains(&address) => Character::Node(address),
-        None if is_private(address) => Character::Strange(address),
-        None => Character::Global,
+        Some(service) => AddressKind::Other(service.clone()),
+        None if known.nodes.contains(&address) => AddressKind::Node(address),
+        None if is_private(address) => AddressKind::Strange(address),
+        None => AddressKind::Global,
     }
 }

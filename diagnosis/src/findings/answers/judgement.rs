@@ -14,15 +14,15 @@ use std::{
 use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
 use super::{
-    Answers, Asking, Former,
-    address_character::{self, Character, Known, Own},
-    resolver_answers::{Said, Told},
-    windows::Windows,
-    wording::Accused,
+    AnswerSource, FormerAnswer, NameAnswers,
+    address_character::{self, AddressKind, KnownAddresses, NamedServices},
+    resolver_answers::{RecentRounds, RoundAnswers},
+    windows::ChangeWindows,
+    wording::AccusedResolver,
 };
 use crate::{
     findings::{Finding, FindingKind, Severity},
-    ids::World,
+    ids::NameRegistry,
     topology::{Topology, is_private},
 };
 
@@ -57,11 +57,11 @@ pub(super) fn excuse(ttl: Option<u32>, interval: Micros) -> Micros {
 
 /// One resolver's answers at one vantage, made out.
 #[derive(Debug)]
-pub(super) struct Read<'a> {
-    pub(super) asking: &'a Asking,
+pub(super) struct ClassifiedAnswers<'a> {
+    pub(super) asking: &'a AnswerSource,
     pub(super) vantage: &'a Vantage,
-    told: &'a Told,
-    pub(super) nature: Arc<Character>,
+    told: &'a RecentRounds,
+    pub(super) nature: Arc<AddressKind>,
     /// Every address of the rounds since it has that nature.
     pub(super) union: Cow<'a, BTreeSet<IpAddr>>,
     /// It is a former address, and its TTL is not over.
@@ -72,28 +72,28 @@ pub(super) struct Read<'a> {
 }
 
 /// An answer that is out of line, and what shows it besides the answer itself.
-pub(super) type Charge<'a> = (&'a Read<'a>, Vec<String>);
+pub(super) type AnswerDeviation<'a> = (&'a ClassifiedAnswers<'a>, Vec<String>);
 
 /// All that is known of one name.
 #[derive(Debug)]
-pub(super) struct Case<'a> {
+pub(super) struct NameCase<'a> {
     pub(super) name: &'a str,
-    pub(super) own: Own,
+    pub(super) own: NamedServices,
     /// What resolvers inside say.
-    pub(super) inside: Vec<Read<'a>>,
+    pub(super) inside: Vec<ClassifiedAnswers<'a>>,
     /// Those of them that only make sense inside.
     overrides: Vec<usize>,
     /// What the internet sees.
     pub(super) public: BTreeSet<IpAddr>,
-    outside: Vec<Read<'a>>,
+    outside: Vec<ClassifiedAnswers<'a>>,
 }
 
-impl Answers {
+impl NameAnswers {
     pub(in crate::findings) fn findings(
         &mut self,
         round: Round,
         topology: &Topology,
-        world: &World,
+        world: &NameRegistry,
         interval: Micros,
     ) -> Vec<Finding> {
         let end = round.end(interval);
@@ -109,12 +109,12 @@ impl Answers {
         &self,
         round: Round,
         topology: &Topology,
-        world: &World,
+        world: &NameRegistry,
         interval: Micros,
-        windows: &mut Windows,
+        windows: &mut ChangeWindows,
     ) -> Vec<Finding> {
         let (known, owners) = (&self.known, &self.owners);
-        let cases: Vec<Case<'_>> = self
+        let cases: Vec<NameCase<'_>> = self
             .by_name(world)
             .into_iter()
             .map(|(name, askings)| {
@@ -122,14 +122,14 @@ impl Answers {
                 self.case((name, askings), own, topology, (world, known), interval)
             })
             .collect();
-        let habits = Habits::of(&cases);
+        let habits = SiblingAnswers::of(&cases);
         let end = round.end(interval);
         for case in &cases {
             windows.take(case, round, interval);
         }
         let mut found = Vec::new();
         for case in &cases {
-            let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<Charge<'_>>> = BTreeMap::new();
+            let mut accused: BTreeMap<(SocketAddr, FindingKind), Vec<AnswerDeviation<'_>>> = BTreeMap::new();
             for read in &case.inside {
                 if let Some((kind, evidence)) = case.accuse(read, &habits, end, interval) {
                     accused
@@ -149,7 +149,7 @@ impl Answers {
             }
             for ((resolver, kind), reads) in accused {
                 let since = reads.iter().map(|(read, _)| read.since).min().unwrap_or(round);
-                let accused = Accused {
+                let accused = AccusedResolver {
                     case,
                     resolver,
                     kind,
@@ -165,13 +165,13 @@ impl Answers {
 
     fn case<'a>(
         &'a self,
-        (name, askings): (&'a str, &'a BTreeMap<Asking, Told>),
-        own: Own,
+        (name, askings): (&'a str, &'a BTreeMap<AnswerSource, RecentRounds>),
+        own: NamedServices,
         topology: &Topology,
-        (world, known): (&'a World, &Known),
+        (world, known): (&'a NameRegistry, &KnownAddresses),
         interval: Micros,
-    ) -> Case<'a> {
-        let mut natures = Natures {
+    ) -> NameCase<'a> {
+        let mut natures = AnswerKinds {
             own: &own,
             known,
             former: &self.former,
@@ -189,7 +189,7 @@ impl Answers {
             .filter(|read| read.kept >= STABLE)
             .flat_map(|read| read.told.union())
             .collect();
-        let mut case = Case {
+        let mut case = NameCase {
             name,
             own,
             inside,
@@ -204,15 +204,15 @@ impl Answers {
 }
 
 /// What the answers to one name are, each worked out once: most vantages are told the same.
-struct Natures<'n, 'a> {
-    own: &'n Own,
-    known: &'n Known,
-    former: &'n BTreeMap<IpAddr, Former>,
-    seen: Vec<(&'a Arc<Said>, Arc<Character>)>,
+struct AnswerKinds<'n, 'a> {
+    own: &'n NamedServices,
+    known: &'n KnownAddresses,
+    former: &'n BTreeMap<IpAddr, FormerAnswer>,
+    seen: Vec<(&'a Arc<RoundAnswers>, Arc<AddressKind>)>,
 }
 
-impl<'a> Natures<'_, 'a> {
-    fn of(&mut self, said: &'a Arc<Said>) -> Arc<Character> {
+impl<'a> AnswerKinds<'_, 'a> {
+    fn of(&mut self, said: &'a Arc<RoundAnswers>) -> Arc<AddressKind> {
         if let Some((_, nature)) = self.seen.iter().find(|(seen, _)| Arc::ptr_eq(seen, said)) {
             return Arc::clone(nature);
         }
@@ -225,21 +225,21 @@ impl<'a> Natures<'_, 'a> {
 }
 
 fn read<'a>(
-    asking: &'a Asking,
+    asking: &'a AnswerSource,
     vantage: &'a Vantage,
-    told: &'a Told,
+    told: &'a RecentRounds,
     interval: Micros,
-    natures: &mut Natures<'_, 'a>,
-) -> Option<Read<'a>> {
+    natures: &mut AnswerKinds<'_, 'a>,
+) -> Option<ClassifiedAnswers<'a>> {
     let excused = excuse(told.ttl(), interval);
     // What a cache still knows is no other nature than what it knew before.
-    let cached = |nature: &Character, round: Option<Round>| match (nature, round) {
-        (Character::Gone(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
+    let cached = |nature: &AddressKind, round: Option<Round>| match (nature, round) {
+        (AddressKind::Gone(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
         _ => false,
     };
-    let sort = |nature: &Character, round| {
+    let sort = |nature: &AddressKind, round| {
         if cached(nature, round) {
-            Character::INSIDE
+            AddressKind::INSIDE
         } else {
             nature.sort()
         }
@@ -264,12 +264,12 @@ fn read<'a>(
             union.to_mut().extend(run.said.addresses.iter().copied());
             kept += run.rounds;
             // An answer of before a change must not outlive it as the worst of the window.
-            if !matches!(*this, Character::Gone(..)) || matches!(*nature, Character::Gone(..)) {
+            if !matches!(*this, AddressKind::Gone(..)) || matches!(*nature, AddressKind::Gone(..)) {
                 nature = nature.max(this);
             }
         }
     }
-    Some(Read {
+    Some(ClassifiedAnswers {
         asking,
         vantage,
         told,
@@ -282,12 +282,12 @@ fn read<'a>(
     })
 }
 
-impl Case<'_> {
+impl NameCase<'_> {
     /// What is wrong with one resolver's answers at one vantage, and what shows it besides.
     fn accuse(
         &self,
-        read: &Read<'_>,
-        habits: &Habits<'_, '_>,
+        read: &ClassifiedAnswers<'_>,
+        habits: &SiblingAnswers<'_, '_>,
         end: EventTime,
         interval: Micros,
     ) -> Option<(FindingKind, Vec<String>)> {
@@ -301,15 +301,15 @@ impl Case<'_> {
             return None;
         }
         match &*read.nature {
-            Character::Gone(_, _, until) => {
+            AddressKind::Gone(_, _, until) => {
                 // Until the TTL is over a cache does nothing wrong.
                 let excused = excuse(read.told.ttl(), interval);
                 return (end > until.plus(excused)).then(|| (FindingKind::StaleAnswer, Vec::new()));
             }
-            Character::Strange(_) if self.own.is_known() && !self.in_public(read) => {
+            AddressKind::Strange(_) if self.own.is_known() && !self.in_public(read) => {
                 return Some((FindingKind::StaleAnswer, Vec::new()));
             }
-            Character::Other(service) if self.own.is_known() => {
+            AddressKind::Other(service) if self.own.is_known() => {
                 return Some((
                     FindingKind::ShadowedName,
                     vec![format!(
@@ -327,11 +327,15 @@ impl Case<'_> {
     }
 
     /// Others are told an inside address; this one gets what the internet gets, or nothing.
-    fn missing(&self, read: &Read<'_>, habits: &Habits<'_, '_>) -> Option<(FindingKind, Vec<String>)> {
+    fn missing(
+        &self,
+        read: &ClassifiedAnswers<'_>,
+        habits: &SiblingAnswers<'_, '_>,
+    ) -> Option<(FindingKind, Vec<String>)> {
         if !self.as_from_outside(read) {
             return None;
         }
-        let insiders: Vec<&Read<'_>> = self
+        let insiders: Vec<&ClassifiedAnswers<'_>> = self
             .overrides
             .iter()
             .map(|i| &self.inside[*i])
@@ -343,7 +347,7 @@ impl Case<'_> {
                 insiders.iter().map(|other| other.says()).collect(),
             ));
         }
-        if *read.nature == Character::Nothing {
+        if *read.nature == AddressKind::Nothing {
             return None;
         }
         let siblings = habits.siblings(self, read)?;
@@ -358,8 +362,8 @@ impl Case<'_> {
     }
 
     /// Public view or other resolvers name our own fronts, and this one leads elsewhere.
-    fn shadowed(&self, read: &Read<'_>) -> Option<(FindingKind, Vec<String>)> {
-        if *read.nature != Character::Global || !self.own.is_known() {
+    fn shadowed(&self, read: &ClassifiedAnswers<'_>) -> Option<(FindingKind, Vec<String>)> {
+        if *read.nature != AddressKind::Global || !self.own.is_known() {
             return None;
         }
         let own = |union: &BTreeSet<IpAddr>| self.own.all().any(|address| union.contains(address));
@@ -370,7 +374,7 @@ impl Case<'_> {
             .inside
             .iter()
             .filter(|other| other.kept >= STABLE && own(&other.union))
-            .map(Read::says)
+            .map(ClassifiedAnswers::says)
             .collect();
         if own(&self.public) {
             evidence.push(format!("the public answer is {}", addresses(&self.public)));
@@ -379,11 +383,11 @@ impl Case<'_> {
     }
 
     /// Two inside answers without anything in common, and nobody to say who is right.
-    fn differing(&self, read: &Read<'_>) -> Option<(FindingKind, Vec<String>)> {
-        let private = |read: &Read<'_>| {
+    fn differing(&self, read: &ClassifiedAnswers<'_>) -> Option<(FindingKind, Vec<String>)> {
+        let private = |read: &ClassifiedAnswers<'_>| {
             matches!(
                 &*read.nature,
-                Character::Strange(_) | Character::Other(_) | Character::Node(_)
+                AddressKind::Strange(_) | AddressKind::Other(_) | AddressKind::Node(_)
             )
         };
         if self.own.is_known() || !private(read) || read.told.len() < LONG {
@@ -396,28 +400,28 @@ impl Case<'_> {
             .filter(|other| {
                 private(other) && other.told.len() >= LONG && other.told.union().is_disjoint(&own)
             })
-            .map(Read::says)
+            .map(ClassifiedAnswers::says)
             .collect();
         (!others.is_empty()).then_some((FindingKind::DifferingAnswers, others))
     }
 
-    fn in_public(&self, read: &Read<'_>) -> bool {
+    fn in_public(&self, read: &ClassifiedAnswers<'_>) -> bool {
         !self.public.is_disjoint(&read.union)
     }
 
     /// What the internet gets, or could.
-    fn as_from_outside(&self, read: &Read<'_>) -> bool {
-        *read.nature == Character::Nothing
+    fn as_from_outside(&self, read: &ClassifiedAnswers<'_>) -> bool {
+        *read.nature == AddressKind::Nothing
             || self.in_public(read)
             || (!read.union.is_empty() && read.union.iter().all(|a| !is_private(*a)))
     }
 
     /// An answer that only makes sense inside, leads somewhere, and has stood for a while.
-    fn is_override(&self, read: &Read<'_>) -> bool {
+    fn is_override(&self, read: &ClassifiedAnswers<'_>) -> bool {
         read.kept >= STABLE
             && !read.union.is_empty()
             && !self.in_public(read)
-            && !matches!(&*read.nature, Character::Gone(..))
+            && !matches!(&*read.nature, AddressKind::Gone(..))
             && (!self.own.is_known() || read.nature.is_own())
             && read.union.iter().all(|a| is_private(*a))
     }
@@ -433,7 +437,7 @@ impl Case<'_> {
     }
 }
 
-impl Read<'_> {
+impl ClassifiedAnswers<'_> {
     /// The largest TTL that was seen, in seconds.
     pub(super) fn ttl(&self) -> Option<u32> {
         self.told.ttl()
@@ -463,13 +467,13 @@ pub(super) fn addresses(set: &BTreeSet<IpAddr>) -> String {
 
 /// What the other names of a Service are told to be.
 #[derive(Debug)]
-struct Habits<'a, 'n> {
+struct SiblingAnswers<'a, 'n> {
     /// Where one of them has an answer that only makes sense inside: without any, that is nobody's habit.
-    services: BTreeMap<&'a ServiceKey, Vec<&'a Case<'n>>>,
+    services: BTreeMap<&'a ServiceKey, Vec<&'a NameCase<'n>>>,
 }
 
-impl<'a, 'n> Habits<'a, 'n> {
-    fn of(cases: &'a [Case<'n>]) -> Self {
+impl<'a, 'n> SiblingAnswers<'a, 'n> {
+    fn of(cases: &'a [NameCase<'n>]) -> Self {
         let mut services: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for case in cases {
             for service in &case.own.services {
@@ -482,7 +486,7 @@ impl<'a, 'n> Habits<'a, 'n> {
 
     /// The other names of the same Service, where every one of them that the same resolver tells the same vantage is led
     /// inside, and there are enough.
-    fn siblings(&self, case: &Case<'_>, read: &Read<'_>) -> Option<Vec<String>> {
+    fn siblings(&self, case: &NameCase<'_>, read: &ClassifiedAnswers<'_>) -> Option<Vec<String>> {
         if self.services.is_empty() {
             return None;
         }

@@ -20,17 +20,17 @@ use parallax_model::{
 use serde::{Deserialize, Serialize};
 
 use self::{
-    address_character::{Known, Owners},
-    resolver_answers::{Said, Sayings, Told},
-    windows::Windows,
+    address_character::{AddressOwners, KnownAddresses},
+    resolver_answers::{AnswerLog, RecentRounds, RoundAnswers},
+    windows::ChangeWindows,
 };
-use super::Facts;
+use super::ObservedFacts;
 use crate::{
     evidence::{
         routes::{Routes, plain},
         row::Row,
     },
-    ids::{NameIx, VantageIx, World},
+    ids::{NameIx, NameRegistry, VantageIx},
     topology::Topology,
 };
 
@@ -45,41 +45,41 @@ const FORMER: usize = 4096;
 
 /// Who was told, by whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Asking {
+struct AnswerSource {
     resolver: SocketAddr,
     vantage: VantageIx,
 }
 
 /// An address that a Service once had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Former {
+struct FormerAnswer {
     service: ServiceKey,
     until: EventTime,
 }
 
 /// The answers to all names.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
-    names: BTreeMap<NameIx, Name>,
-    former: BTreeMap<IpAddr, Former>,
-    windows: Windows,
+pub(super) struct NameAnswers {
+    names: BTreeMap<NameIx, NameHistory>,
+    former: BTreeMap<IpAddr, FormerAnswer>,
+    windows: ChangeWindows,
     /// What the topology says of addresses and names.
-    known: Known,
-    owners: Owners,
+    known: KnownAddresses,
+    owners: AddressOwners,
 }
 
 /// Those who were told the same, and for how long it is to be believed at least.
 #[derive(Debug, Default)]
-struct Alike {
+struct AnswerGroup {
     ttl: Option<u32>,
     vantages: Vec<Vantage>,
 }
 
 /// The answers to one name.
 #[derive(Debug, Default)]
-struct Name {
-    askings: BTreeMap<Asking, Told>,
-    sayings: Sayings,
+struct NameHistory {
+    askings: BTreeMap<AnswerSource, RecentRounds>,
+    sayings: AnswerLog,
 }
 
 /// What one name is told to be.
@@ -112,10 +112,10 @@ pub struct NameAnswer {
     pub vantages: Vec<Vantage>,
 }
 
-impl Answers {
+impl NameAnswers {
     /// Takes one observation of a closed round in. Only answers count: a resolver that fails is the diagnosis's
     /// business, and says nothing of the name.
-    pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &World) {
+    pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
         let Some(answer) = &row.dns else { return };
         let leads_nowhere = |(_, (kind, _))| world.class_of(kind, None) == KindClass::NxDomain;
         let nothing = row.failure().is_some_and(leads_nowhere);
@@ -133,13 +133,14 @@ impl Answers {
         let Some(asked) = routes.of(row.target).plain else {
             return;
         };
-        let Name { askings, sayings } = self.names.entry(asked).or_default();
-        let asking = Asking {
+        let NameHistory { askings, sayings } = self.names.entry(asked).or_default();
+        let asking = AnswerSource {
             resolver: answer.resolver,
             vantage: row.client,
         };
         let asked_as = other_name(world.names.name(asked), answer);
-        let mut take = |told: &mut Told| told.take(round, answer, nothing, asked_as.as_deref(), sayings);
+        let mut take =
+            |told: &mut RecentRounds| told.take(round, answer, nothing, asked_as.as_deref(), sayings);
         if let Some(told) = askings.get_mut(&asking) {
             take(told);
             return;
@@ -154,7 +155,7 @@ impl Answers {
     pub(super) fn forget(&mut self, round: Round, routes: &Routes, interval: Micros) {
         let names = routes.names();
         let cached = routes.cached_absences();
-        self.names.retain(|name, Name { askings, .. }| {
+        self.names.retain(|name, NameHistory { askings, .. }| {
             let cached = cached.get(name);
             askings.retain(|_, told| {
                 let excused = |last: Round| {
@@ -177,7 +178,7 @@ impl Answers {
         let after = address_character::addresses(new);
         for (address, service) in address_character::addresses(old) {
             if !after.contains_key(&address) {
-                self.former.insert(address, Former { service, until: at });
+                self.former.insert(address, FormerAnswer { service, until: at });
             }
         }
         self.former.retain(|address, _| !after.contains_key(address));
@@ -216,15 +217,17 @@ impl Answers {
     /// Takes in an address that a Service had until a time, as another process saw it.
     pub(super) fn remember_former(&mut self, address: IpAddr, service: ServiceKey, until: EventTime) {
         if !self.known.is_of_service(address) {
-            self.former.entry(address).or_insert(Former { service, until });
+            self.former
+                .entry(address)
+                .or_insert(FormerAnswer { service, until });
             self.forget_oldest_former();
         }
     }
 
     /// Takes in what a topology says of addresses and names.
     pub(super) fn learn(&mut self, topology: &Topology) {
-        self.known = Known::of(topology);
-        self.owners = Owners::of(topology);
+        self.known = KnownAddresses::of(topology);
+        self.owners = AddressOwners::of(topology);
     }
 
     /// Addresses that a Service had until lately and no other one has now, each with its end.
@@ -234,12 +237,12 @@ impl Answers {
     }
 
     /// IPv6 addresses that names are told to have.
-    pub(super) fn teach(&self, facts: &mut Facts, world: &World) {
+    pub(super) fn teach(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
         for (name, answers) in &self.names {
             let v6: BTreeSet<IpAddr> = answers
                 .askings
                 .values()
-                .filter_map(Told::newest)
+                .filter_map(RecentRounds::newest)
                 .flat_map(|said| said.addresses.iter().copied())
                 .filter(IpAddr::is_ipv6)
                 .collect();
@@ -251,7 +254,10 @@ impl Answers {
     }
 
     /// Everything that is known, in the order of the names.
-    fn by_name<'a>(&'a self, world: &'a World) -> BTreeMap<&'a str, &'a BTreeMap<Asking, Told>> {
+    fn by_name<'a>(
+        &'a self,
+        world: &'a NameRegistry,
+    ) -> BTreeMap<&'a str, &'a BTreeMap<AnswerSource, RecentRounds>> {
         let named = self.names.iter();
         named
             .map(|(name, answers)| (world.names.name(*name).as_str(), &answers.askings))
@@ -259,12 +265,12 @@ impl Answers {
     }
 
     /// Who is told what, same answers together.
-    pub(super) fn names(&self, topology: &Topology, world: &World) -> Vec<NameView> {
+    pub(super) fn names(&self, topology: &Topology, world: &NameRegistry) -> Vec<NameView> {
         self.by_name(world)
             .into_iter()
             .map(|(name, askings)| {
                 let own = self.owners.own(topology, name);
-                let mut together: BTreeMap<(SocketAddr, &Said), Alike> = BTreeMap::new();
+                let mut together: BTreeMap<(SocketAddr, &RoundAnswers), AnswerGroup> = BTreeMap::new();
                 for (asking, told) in askings {
                     if let Some(said) = told.newest() {
                         let alike = together.entry((asking.resolver, said)).or_default();
@@ -274,18 +280,20 @@ impl Answers {
                 }
                 let answers = together
                     .into_iter()
-                    .map(|((resolver, said), Alike { ttl, mut vantages })| NameAnswer {
-                        vantages: {
-                            vantages.sort();
-                            vantages
+                    .map(
+                        |((resolver, said), AnswerGroup { ttl, mut vantages })| NameAnswer {
+                            vantages: {
+                                vantages.sort();
+                                vantages
+                            },
+                            resolver,
+                            public: topology.public_resolvers().contains(&resolver.ip()),
+                            addresses: said.addresses.iter().copied().collect(),
+                            meaning: address_character::of(said, &own, &self.known, &self.former).to_string(),
+                            asked_as: said.asked_as.clone(),
+                            ttl_s: ttl,
                         },
-                        resolver,
-                        public: topology.public_resolvers().contains(&resolver.ip()),
-                        addresses: said.addresses.iter().copied().collect(),
-                        meaning: address_character::of(said, &own, &self.known, &self.former).to_string(),
-                        asked_as: said.asked_as.clone(),
-                        ttl_s: ttl,
-                    })
+                    )
                     .collect();
                 NameView {
                     name: name.to_owned(),

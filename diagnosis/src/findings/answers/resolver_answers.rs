@@ -19,7 +19,7 @@ const SAYINGS: usize = 32;
 
 /// What was said in one round.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Said {
+pub(super) struct RoundAnswers {
     pub(super) addresses: BTreeSet<IpAddr>,
     /// Somebody was told that the name leads nowhere.
     pub(super) nothing: bool,
@@ -27,7 +27,7 @@ pub(super) struct Said {
     pub(super) asked_as: Option<String>,
 }
 
-impl Said {
+impl RoundAnswers {
     pub(super) fn of(answer: &DnsAnswer, nothing: bool, asked_as: Option<String>) -> Self {
         Self {
             addresses: answer.addresses.iter().copied().take(ADDRESSES).collect(),
@@ -61,10 +61,10 @@ impl Said {
 
 /// Everything that was lately said of one name, each answer once: vantages mostly hear the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sayings(Vec<Arc<Said>>);
+pub(super) struct AnswerLog(Vec<Arc<RoundAnswers>>);
 
-impl Sayings {
-    fn keep(&mut self, said: Said) -> Arc<Said> {
+impl AnswerLog {
+    fn keep(&mut self, said: RoundAnswers) -> Arc<RoundAnswers> {
         if let Some(known) = self.0.iter().find(|known| ***known == said) {
             return Arc::clone(known);
         }
@@ -81,20 +81,20 @@ impl Sayings {
 
 /// Rounds one after the other in which the same was said.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct AnswerRun {
     pub(super) rounds: usize,
-    pub(super) said: Arc<Said>,
+    pub(super) said: Arc<RoundAnswers>,
 }
 
 /// The last rounds in which anything was said.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told {
+pub(super) struct RecentRounds {
     /// With the largest TTL of each.
     rounds: VecDeque<(Round, Option<u32>)>,
-    runs: VecDeque<Run>,
+    runs: VecDeque<AnswerRun>,
 }
 
-impl Told {
+impl RecentRounds {
     /// Takes an answer of a round in that is not before any it knows.
     pub(super) fn take(
         &mut self,
@@ -102,13 +102,13 @@ impl Told {
         answer: &DnsAnswer,
         nothing: bool,
         asked_as: Option<&str>,
-        sayings: &mut Sayings,
+        sayings: &mut AnswerLog,
     ) {
         let again = self
             .runs
             .back()
             .is_some_and(|run| run.said.is(answer, nothing, asked_as));
-        let new = || Said::of(answer, nothing, asked_as.map(ToOwned::to_owned));
+        let new = || RoundAnswers::of(answer, nothing, asked_as.map(ToOwned::to_owned));
         match self.rounds.back_mut() {
             Some((last, ttl)) if *last == round => {
                 *ttl = (*ttl).max(answer.ttl_s);
@@ -137,7 +137,7 @@ impl Told {
     }
 
     /// Takes the last round off its run.
-    fn end_run(&mut self) -> Option<Arc<Said>> {
+    fn end_run(&mut self) -> Option<Arc<RoundAnswers>> {
         let run = self.runs.back_mut()?;
         let said = Arc::clone(&run.said);
         run.rounds -= 1;
@@ -147,10 +147,10 @@ impl Told {
         Some(said)
     }
 
-    fn run_on(&mut self, said: Arc<Said>) {
+    fn run_on(&mut self, said: Arc<RoundAnswers>) {
         match self.runs.back_mut().filter(|run| run.said == said) {
             Some(run) => run.rounds += 1,
-            None => self.runs.push_back(Run { rounds: 1, said }),
+            None => self.runs.push_back(AnswerRun { rounds: 1, said }),
         }
     }
 
@@ -158,7 +158,7 @@ impl Told {
         self.rounds.back().map(|(round, _)| *round)
     }
 
-    pub(super) fn newest(&self) -> Option<&Arc<Said>> {
+    pub(super) fn newest(&self) -> Option<&Arc<RoundAnswers>> {
         self.runs.back().map(|run| &run.said)
     }
 
@@ -168,7 +168,7 @@ impl Told {
     }
 
     /// Newest first.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &AnswerRun> {
         self.runs.iter().rev()
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use parallax_model::{EventTime, Micros, Round, ServiceKey, Vantage};
 
-use super::{address_character::Character, judgement::Case, targets_of};
+use super::{address_character::AddressKind, judgement::NameCase, targets_of};
 use crate::{
     findings::{Finding, FindingKind, Severity},
     topology::Topology,
@@ -27,7 +27,7 @@ const NAMES: usize = 256;
 
 /// The window of one name after the latest change.
 #[derive(Debug, Clone)]
-struct Window {
+struct ChangeWindow {
     service: ServiceKey,
     /// When the first of the addresses stopped to be one of the Service.
     change: EventTime,
@@ -41,13 +41,13 @@ struct Window {
 
 /// The windows of all names.
 #[derive(Debug, Default)]
-pub(super) struct Windows(BTreeMap<String, Window>);
+pub(super) struct ChangeWindows(BTreeMap<String, ChangeWindow>);
 
-impl Windows {
+impl ChangeWindows {
     /// Takes the answers to one name in.
-    pub(super) fn take(&mut self, case: &Case<'_>, round: Round, interval: Micros) {
+    pub(super) fn take(&mut self, case: &NameCase<'_>, round: Round, interval: Micros) {
         for read in &case.inside {
-            let Character::Gone(address, service, until) = &*read.nature else {
+            let AddressKind::Gone(address, service, until) = &*read.nature else {
                 continue;
             };
             if !read.cached {
@@ -58,15 +58,18 @@ impl Windows {
             if !self.0.contains_key(case.name) && self.0.len() >= NAMES {
                 return;
             }
-            let window = self.0.entry(case.name.to_owned()).or_insert_with(|| Window {
-                service: service.clone(),
-                change: *until,
-                last: *until,
-                addresses: BTreeSet::new(),
-                resolvers: BTreeSet::new(),
-                vantages: BTreeSet::new(),
-                ttl: None,
-            });
+            let window = self
+                .0
+                .entry(case.name.to_owned())
+                .or_insert_with(|| ChangeWindow {
+                    service: service.clone(),
+                    change: *until,
+                    last: *until,
+                    addresses: BTreeSet::new(),
+                    resolvers: BTreeSet::new(),
+                    vantages: BTreeSet::new(),
+                    ttl: None,
+                });
             window.last = window.last.max(round.end(interval));
             window.addresses.insert(*address);
             window.resolvers.insert(read.asking.resolver);

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use parallax_model::{EventTime, Vantage};
 
 use super::{
-    address_character::Character,
-    judgement::{Case, Charge, addresses},
+    address_character::AddressKind,
+    judgement::{AnswerDeviation, NameCase, addresses},
     targets_of,
 };
 use crate::{
@@ -19,16 +19,16 @@ use crate::{
 const LINES: usize = 8;
 
 /// One resolver whose answers to one name are wrong in one way.
-pub(super) struct Accused<'a> {
-    pub(super) case: &'a Case<'a>,
+pub(super) struct AccusedResolver<'a> {
+    pub(super) case: &'a NameCase<'a>,
     pub(super) resolver: SocketAddr,
     pub(super) kind: FindingKind,
     pub(super) severity: Severity,
-    pub(super) reads: &'a [Charge<'a>],
+    pub(super) reads: &'a [AnswerDeviation<'a>],
     pub(super) since: EventTime,
 }
 
-impl Accused<'_> {
+impl AccusedResolver<'_> {
     pub(super) fn finding(&self, topology: &Topology) -> Finding {
         let name = self.case.name;
         let mut vantages: Vec<Vantage> = self.reads.iter().map(|(read, _)| read.vantage.clone()).collect();
@@ -117,7 +117,7 @@ impl Accused<'_> {
 
     fn remedies(&self, topology: &Topology) -> Vec<Remedy> {
         let name = self.case.name;
-        let place = Place::of(topology, self.resolver);
+        let place = ConfigurationSite::of(topology, self.resolver);
         let edit = |action: String, price: &str| {
             Remedy::new(action, Some(place.command()), price).not_when(
                 "clients ask another resolver: pods with dnsPolicy Default or hostNetwork, NodeLocal DNS with its own \
@@ -209,14 +209,14 @@ impl Accused<'_> {
         let now: Vec<String> = self.case.own.all().map(IpAddr::to_string).collect();
         match (now.is_empty(), self.reads.first().map(|(read, _)| &*read.nature)) {
             (false, _) => format!("is {} ({})", crate::wording::listed(&now), self.case.stands_for()),
-            (true, Some(Character::Gone(_, service, _))) => format!("was Service {service}'s"),
+            (true, Some(AddressKind::Gone(_, service, _))) => format!("was Service {service}'s"),
             (true, _) => "is nothing in this cluster".to_owned(),
         }
     }
 }
 
 /// Where a resolver's configuration lives.
-enum Place {
+enum ConfigurationSite {
     /// Link-local: a cache on each node.
     NodeLocal,
     /// The cluster's own resolver.
@@ -225,7 +225,7 @@ enum Place {
     Elsewhere(IpAddr),
 }
 
-impl Place {
+impl ConfigurationSite {
     fn of(topology: &Topology, resolver: SocketAddr) -> Self {
         let address = resolver.ip();
         let link_local = matches!(address, IpAddr::V4(v4) if v4.is_link_local());
@@ -262,9 +262,9 @@ impl Place {
 }
 
 fn resolver_words(topology: &Topology, resolver: SocketAddr) -> String {
-    match Place::of(topology, resolver) {
-        Place::NodeLocal => format!("the node-local resolver {}", resolver.ip()),
-        Place::Cluster => format!("the cluster resolver {}", resolver.ip()),
-        Place::Elsewhere(_) => format!("the resolver {}", resolver.ip()),
+    match ConfigurationSite::of(topology, resolver) {
+        ConfigurationSite::NodeLocal => format!("the node-local resolver {}", resolver.ip()),
+        ConfigurationSite::Cluster => format!("the cluster resolver {}", resolver.ip()),
+        ConfigurationSite::Elsewhere(_) => format!("the resolver {}", resolver.ip()),
     }
 }

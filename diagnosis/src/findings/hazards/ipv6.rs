@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use parallax_model::ProbeSpec;
 
-use super::{Hazard, HazardKind, Who, id, listed};
+use super::{AffectedClients, Hazard, HazardKind, id, listed};
 use crate::{
-    findings::{Facts, Severity},
+    findings::{ObservedFacts, Severity},
     topology::Topology,
     verdict::Remedy,
 };
 
-pub(super) fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
+pub(super) fn hazards(topology: &Topology, facts: &ObservedFacts) -> Vec<Hazard> {
     let listed = topology.fronts().keys().map(|front| front.address.ip());
     let machines = topology.host_fronts().map(|(address, _)| address.ip());
     let served: BTreeSet<IpAddr> = listed.chain(machines).collect();
@@ -52,7 +52,7 @@ fn hazard(topology: &Topology, name: &str, dead: &BTreeSet<IpAddr>) -> Hazard {
         kind: HazardKind::UnservedIpv6,
         severity: Severity::Warning,
         subject: name.to_owned(),
-        who: Who {
+        who: AffectedClients {
             nodes: Vec::new(),
             of: topology.nodes().len(),
             words: "clients with IPv6, an ACME CA first of all".to_owned(),

@@ -6,18 +6,18 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Balancers, Hazard, HazardKind, all_nodes, id, listed, who};
+use super::{BalancerAddresses, Hazard, HazardKind, all_nodes, id, listed, who};
 use crate::{
-    findings::{Facts, Severity},
+    findings::{ObservedFacts, Severity},
     topology::{IpMode, Service, Topology, TrafficPolicy, entry_nodes, is_private},
     verdict::Remedy,
 };
 
 pub(super) fn hazard(
     topology: &Topology,
-    facts: &Facts,
+    facts: &ObservedFacts,
     service: &Service,
-    balancers: &Balancers<'_>,
+    balancers: &BalancerAddresses<'_>,
 ) -> Option<Hazard> {
     let addresses = balancers.addresses(service, IpMode::Proxy);
     let entries = entry_nodes(service);

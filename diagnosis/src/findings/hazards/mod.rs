@@ -19,7 +19,7 @@ use std::{
 use parallax_model::{NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
-use super::{Facts, Severity, kinds};
+use super::{ObservedFacts, Severity, kinds};
 use crate::{
     topology::{FrontKind, IpMode, Service, Topology},
     verdict::Remedy,
@@ -63,7 +63,7 @@ pub struct Hazard {
     /// The Service, balancer, name or nodes it is about.
     pub subject: String,
     /// Who would fail.
-    pub who: Who,
+    pub who: AffectedClients,
     /// The hazard in one sentence.
     pub sentence: String,
     /// The facts it rests on, each with its object.
@@ -74,7 +74,7 @@ pub struct Hazard {
 
 /// Who would fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Who {
+pub struct AffectedClients {
     /// Nodes whose clients would; empty where it is not a matter of nodes.
     pub nodes: Vec<NodeName>,
     /// Out of this many.
@@ -85,9 +85,9 @@ pub struct Who {
 
 /// Every hazard of a cluster, worst first.
 #[must_use]
-pub fn hazards(topology: &Topology, facts: &Facts) -> Vec<Hazard> {
+pub fn hazards(topology: &Topology, facts: &ObservedFacts) -> Vec<Hazard> {
     let mut all = Vec::new();
-    let balancers = Balancers::of(topology);
+    let balancers = BalancerAddresses::of(topology);
     for service in balancers.0.keys().filter_map(|key| topology.service(key)) {
         all.extend(policy::hazard(topology, facts, service, &balancers));
         all.extend(loopback::hazard(topology, facts, service, &balancers));
@@ -110,9 +110,9 @@ fn id(kind: HazardKind, subject: &str) -> String {
 }
 
 /// Balancer addresses by Service, with who answers for each: worked out once for all families.
-struct Balancers<'a>(BTreeMap<&'a ServiceKey, BTreeSet<(IpAddr, IpMode)>>);
+struct BalancerAddresses<'a>(BTreeMap<&'a ServiceKey, BTreeSet<(IpAddr, IpMode)>>);
 
-impl<'a> Balancers<'a> {
+impl<'a> BalancerAddresses<'a> {
     fn of(topology: &'a Topology) -> Self {
         let mut all: BTreeMap<&ServiceKey, BTreeSet<(IpAddr, IpMode)>> = BTreeMap::new();
         for (front, info) in topology.fronts() {
@@ -146,9 +146,9 @@ fn listed<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     crate::wording::listed(&names)
 }
 
-fn who(nodes: &BTreeSet<NodeName>, topology: &Topology, before: &str) -> Who {
+fn who(nodes: &BTreeSet<NodeName>, topology: &Topology, before: &str) -> AffectedClients {
     let of = topology.nodes().len();
-    Who {
+    AffectedClients {
         nodes: nodes.iter().cloned().collect(),
         of,
         words: format!("{before}{}", super::of_nodes(nodes, of)),

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Balancers, Hazard, HazardKind, id, listed, who};
+use super::{BalancerAddresses, Hazard, HazardKind, id, listed, who};
 use crate::{
     catalogue,
-    findings::{Facts, Severity},
+    findings::{ObservedFacts, Severity},
     topology::{IpMode, Node, ProxyMode, Service, Topology, TrafficPolicy, entry_nodes},
 };
 
@@ -19,7 +19,7 @@ const NFTABLES_FIXED: (u32, u32, u32) = (1, 33, 6);
 
 /// What a node does with a client that asks for an address of policy Local without an endpoint next to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Honours {
+enum LocalPolicyHandling {
     /// It is known to serve it all the same, or nothing is known.
     No,
     /// Pods are served; clients in the host network are not.
@@ -32,25 +32,27 @@ enum Honours {
 
 pub(super) fn hazard(
     topology: &Topology,
-    facts: &Facts,
+    facts: &ObservedFacts,
     service: &Service,
-    balancers: &Balancers<'_>,
+    balancers: &BalancerAddresses<'_>,
 ) -> Option<Hazard> {
     let addresses = balancers.addresses(service, IpMode::Vip);
     let entries = entry_nodes(service);
     if service.external_traffic_policy != TrafficPolicy::Local || addresses.is_empty() || entries.is_empty() {
         return None;
     }
-    let without: Vec<(NodeName, Honours)> = topology
+    let without: Vec<(NodeName, LocalPolicyHandling)> = topology
         .nodes()
         .values()
         .filter(|node| !entries.contains(&node.name))
         .map(|node| (node.name.clone(), honours(topology.proxy_mode(), node)))
-        .filter(|(_, honours)| *honours != Honours::No)
+        .filter(|(_, honours)| *honours != LocalPolicyHandling::No)
         .collect();
     let worst = without.iter().map(|(_, honours)| *honours).max()?;
     // What pods are seen to do says nothing of the host network.
-    let tried = |node: &NodeName| worst != Honours::HostNetwork && facts.tried(&service.key, node).is_some();
+    let tried = |node: &NodeName| {
+        worst != LocalPolicyHandling::HostNetwork && facts.tried(&service.key, node).is_some()
+    };
     let nodes: BTreeSet<NodeName> = without
         .iter()
         .filter(|(node, honours)| *honours == worst && !tried(node))
@@ -64,7 +66,7 @@ pub(super) fn hazard(
         _ => "IPVS",
     };
     let (before, how, severity) = match worst {
-        Honours::HostNetwork => ("clients in the host network of ", "time out", Severity::Notice),
+        LocalPolicyHandling::HostNetwork => ("clients in the host network of ", "time out", Severity::Notice),
         _ => ("pods on ", "be refused", Severity::Warning),
     };
     let who = who(&nodes, topology, before);
@@ -75,20 +77,20 @@ pub(super) fn hazard(
         format!("kube-proxy runs in {mode} mode"),
     ];
     evidence.push(match worst {
-        Honours::Perhaps => {
+        LocalPolicyHandling::Perhaps => {
             "its version is not known here; before the change in kubernetes#97081 (by about 1.26) it holds clients inside \
              to the policy"
                 .to_owned()
         }
-        Honours::HostNetwork if topology.proxy_mode() == ProxyMode::Nftables => format!(
+        LocalPolicyHandling::HostNetwork if topology.proxy_mode() == ProxyMode::Nftables => format!(
             "kube-proxy {} serves pods on such nodes, and drops what the node itself sends (kubernetes#132456)",
             versions(topology, &nodes)
         ),
-        Honours::HostNetwork => {
+        LocalPolicyHandling::HostNetwork => {
             "its version serves pods on such nodes, and clients with the node's own address still not (kubernetes#93456)"
                 .to_owned()
         }
-        Honours::Yes | Honours::No => {
+        LocalPolicyHandling::Yes | LocalPolicyHandling::No => {
             format!("kube-proxy {} holds clients inside to the policy", versions(topology, &nodes))
         }
     });
@@ -111,18 +113,18 @@ pub(super) fn hazard(
 }
 
 /// What mode and version of a node say.
-fn honours(mode: ProxyMode, node: &Node) -> Honours {
+fn honours(mode: ProxyMode, node: &Node) -> LocalPolicyHandling {
     let version = node
         .facts
         .kube_proxy_version
         .as_ref()
         .and_then(|v| version(v.as_str()));
     match (mode, version) {
-        (ProxyMode::Ipvs, None) => Honours::Perhaps,
-        (ProxyMode::Ipvs, Some(version)) if version < IPVS_FIXED => Honours::Yes,
-        (ProxyMode::Ipvs, Some(_)) => Honours::HostNetwork,
-        (ProxyMode::Nftables, Some(version)) if version < NFTABLES_FIXED => Honours::HostNetwork,
-        (ProxyMode::Nftables | ProxyMode::Iptables | ProxyMode::Unknown, _) => Honours::No,
+        (ProxyMode::Ipvs, None) => LocalPolicyHandling::Perhaps,
+        (ProxyMode::Ipvs, Some(version)) if version < IPVS_FIXED => LocalPolicyHandling::Yes,
+        (ProxyMode::Ipvs, Some(_)) => LocalPolicyHandling::HostNetwork,
+        (ProxyMode::Nftables, Some(version)) if version < NFTABLES_FIXED => LocalPolicyHandling::HostNetwork,
+        (ProxyMode::Nftables | ProxyMode::Iptables | ProxyMode::Unknown, _) => LocalPolicyHandling::No,
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use parallax_model::NodeName;
 
-use super::{Balancers, Hazard, HazardKind, all_nodes, id, listed, who};
+use super::{BalancerAddresses, Hazard, HazardKind, all_nodes, id, listed, who};
 use crate::{
-    findings::{Facts, Severity},
+    findings::{ObservedFacts, Severity},
     topology::{IpMode, Service, Topology},
     verdict::Remedy,
 };
@@ -27,9 +27,9 @@ fn annotation(service: &Service) -> Option<(&String, &String)> {
 
 pub(super) fn hazard(
     topology: &Topology,
-    facts: &Facts,
+    facts: &ObservedFacts,
     service: &Service,
-    balancers: &Balancers<'_>,
+    balancers: &BalancerAddresses<'_>,
 ) -> Option<Hazard> {
     let addresses = balancers.addresses(service, IpMode::Vip);
     let (key, value) = annotation(service)?;

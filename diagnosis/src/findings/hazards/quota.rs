@@ -1,12 +1,12 @@
 //! What a balancer holds, and what it would hold after each way out: every port of a Service once for each node it is
 //! registered with (I6).
 
-use super::{Hazard, HazardKind, Who, id};
+use super::{AffectedClients, Hazard, HazardKind, id};
 use crate::{
     findings::Severity,
     topology::{
         BalancerSpec, Service, Topology, TrafficPolicy, entry_nodes,
-        quota::{Load, fits, sum},
+        quota::{BalancerLoad, fits, sum},
     },
     verdict::Remedy,
     wording::plural,
@@ -26,7 +26,9 @@ pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
 
 fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     let most = usize::try_from(balancer.quota?.targets).unwrap_or(usize::MAX);
-    let today = sum(topology, balancer, |service| Load::today(topology, service));
+    let today = sum(topology, balancer, |service| {
+        BalancerLoad::today(topology, service)
+    });
     // What one node more adds: the ports of every Service that registers all nodes.
     let per_node = balancer
         .services
@@ -94,7 +96,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
         kind: HazardKind::Quota,
         severity,
         subject: format!("balancer {}", balancer.name),
-        who: Who {
+        who: AffectedClients {
             nodes: Vec::new(),
             of: nodes,
             words: format!(
@@ -113,8 +115,12 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
 
 /// What each Service takes, today's sum, and the sum with every node registered for all of them.
 fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<String> {
-    let today = sum(topology, balancer, |service| Load::today(topology, service));
-    let everywhere = sum(topology, balancer, |service| Load::everywhere(topology, service));
+    let today = sum(topology, balancer, |service| {
+        BalancerLoad::today(topology, service)
+    });
+    let everywhere = sum(topology, balancer, |service| {
+        BalancerLoad::everywhere(topology, service)
+    });
     let mut evidence: Vec<String> = balancer
         .services
         .iter()
@@ -127,7 +133,7 @@ fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<St
             format!(
                 "Service {}: {} backends ({policy})",
                 service.key,
-                Load::today(topology, service).words()
+                BalancerLoad::today(topology, service).words()
             )
         })
         .collect();
@@ -150,9 +156,9 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
     let mut all = Vec::new();
     let largest = services
         .iter()
-        .max_by_key(|service| (Load::today(topology, service).backends(), &service.key));
+        .max_by_key(|service| (BalancerLoad::today(topology, service).backends(), &service.key));
     if let (Some(largest), true) = (largest, services.len() > 1) {
-        let load = Load::everywhere(topology, largest);
+        let load = BalancerLoad::everywhere(topology, largest);
         all.push(
             Remedy::new(
                 format!("give Service {} a balancer of its own", largest.key),
@@ -160,8 +166,10 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
                 format!(
                     "one more balancer and address; it then holds up to {} of {most}, and the rest {}",
                     load.words(),
-                    sum(topology, balancer, |service| Load::today(topology, service))
-                        .saturating_sub(Load::today(topology, largest).backends())
+                    sum(topology, balancer, |service| BalancerLoad::today(
+                        topology, service
+                    ))
+                    .saturating_sub(BalancerLoad::today(topology, largest).backends())
                 ),
             )
             .not_when(if load.backends() > most {
@@ -172,7 +180,7 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
         );
     }
     for service in &services {
-        let local = Load {
+        let local = BalancerLoad {
             ports: service.ports.len(),
             nodes: entry_nodes(service).len(),
         };
@@ -187,7 +195,7 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
                     format!(
                         "{} backends instead of {}; pods on nodes without an entry may then be refused (F1–F4)",
                         local.words(),
-                        Load::today(topology, service).words()
+                        BalancerLoad::today(topology, service).words()
                     ),
                 )
                 .not_when("the provider registers every node whatever the policy"),

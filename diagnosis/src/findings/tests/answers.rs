@@ -13,7 +13,11 @@ const CLUSTER_IP: &str = "10.96.0.50";
 const NODES: [&str; 3] = ["n1/pod", "n2/pod", "n3/pod"];
 
 /// Each round every vantage is told what `says` says for it.
-fn rounds(stage: &mut Stage, rounds: std::ops::Range<i64>, says: impl Fn(i64, &str, &mut Stage)) -> View {
+fn rounds(
+    stage: &mut FindingsFixture,
+    rounds: std::ops::Range<i64>,
+    says: impl Fn(i64, &str, &mut FindingsFixture),
+) -> View {
     let mut view = None;
     for round in rounds {
         for vantage in NODES {
@@ -26,7 +30,7 @@ fn rounds(stage: &mut Stage, rounds: std::ops::Range<i64>, says: impl Fn(i64, &s
 
 #[test]
 fn a_name_that_is_the_same_everywhere_is_no_finding_and_shown_with_its_meaning() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..4, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &[BALANCER]);
         stage.tell(round, vantage, "a.example.test", PUBLIC, &[BALANCER]);
@@ -41,7 +45,7 @@ fn a_name_that_is_the_same_everywhere_is_no_finding_and_shown_with_its_meaning()
 
 #[test]
 fn an_override_that_every_resolver_inside_has_is_no_finding() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..4, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
         stage.tell(round, vantage, "a.example.test", PUBLIC, &[BALANCER]);
@@ -53,8 +57,8 @@ fn an_override_that_every_resolver_inside_has_is_no_finding() {
 fn an_override_missing_on_one_nodes_resolver_names_resolver_and_node_after_two_rounds() {
     let mut spec = cluster();
     spec["platform"] = serde_json::json!("kubernetes");
-    let mut stage = Stage::new(&spec);
-    let says = |round: i64, vantage: &str, stage: &mut Stage| {
+    let mut stage = FindingsFixture::new(&spec);
+    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         let answer = if vantage == "n3/pod" { BALANCER } else { CLUSTER_IP };
         stage.tell(round, vantage, "a.example.test", NODE_LOCAL, &[answer]);
         stage.tell(round, vantage, "a.example.test", PUBLIC, &[BALANCER]);
@@ -94,7 +98,7 @@ fn an_override_missing_on_one_nodes_resolver_names_resolver_and_node_after_two_r
 
 #[test]
 fn an_override_missing_on_one_of_two_resolvers_is_one_finding_with_all_who_are_told_so() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
         stage.tell(round, vantage, "a.example.test", "10.96.0.11:53", &[BALANCER]);
@@ -106,7 +110,7 @@ fn an_override_missing_on_one_of_two_resolvers_is_one_finding_with_all_who_are_t
 
 #[test]
 fn a_name_left_out_where_all_its_siblings_are_led_inside_lacks_its_override() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
         stage.tell(round, vantage, "b.example.test", DNS, &[CLUSTER_IP]);
@@ -124,8 +128,8 @@ fn a_name_left_out_where_all_its_siblings_are_led_inside_lacks_its_override() {
 
 #[test]
 fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over() {
-    let mut stage = Stage::new(&cluster());
-    let says = |round: i64, vantage: &str, stage: &mut Stage| {
+    let mut stage = FindingsFixture::new(&cluster());
+    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
     };
     rounds(&mut stage, 0..3, says);
@@ -163,7 +167,7 @@ fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over()
 
 #[test]
 fn a_private_address_that_nothing_in_the_cluster_has_is_stale_for_a_host_of_the_cluster() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &["10.96.7.7"]);
         // Nobody knows what this name stands for: a database next door.
@@ -175,7 +179,7 @@ fn a_private_address_that_nothing_in_the_cluster_has_is_stale_for_a_host_of_the_
 
 #[test]
 fn an_answer_that_leads_to_another_service_shadows_the_name() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &["10.96.0.60"]);
     });
@@ -190,7 +194,7 @@ fn an_answer_that_leads_to_another_service_shadows_the_name() {
 
 #[test]
 fn an_answer_that_is_neither_the_public_one_nor_a_front_shadows_the_name() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &["192.0.2.99"]);
         stage.tell(round, vantage, "a.example.test", PUBLIC, &[BALANCER]);
@@ -201,7 +205,7 @@ fn an_answer_that_is_neither_the_public_one_nor_a_front_shadows_the_name() {
 #[test]
 fn rotation_and_subsets_of_one_pool_are_no_difference() {
     let pool = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..12, |round, vantage, stage| {
         let turn = usize::try_from(round).unwrap() + vantage.len();
         let node = usize::from(vantage == "n2/pod");
@@ -219,7 +223,7 @@ fn rotation_and_subsets_of_one_pool_are_no_difference() {
 
 #[test]
 fn a_name_served_from_elsewhere_in_the_world_is_never_compared_with_itself() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..6, |round, vantage, stage| {
         // GeoDNS: each resolver gets the edge next to it.
         stage.tell(round, vantage, "a.example.test", DNS, &["192.0.2.1"]);
@@ -231,7 +235,7 @@ fn a_name_served_from_elsewhere_in_the_world_is_never_compared_with_itself() {
 
 #[test]
 fn answers_that_change_their_nature_back_and_forth_are_flapping() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..6, |round, vantage, stage| {
         let answer = if round % 2 == 0 { BALANCER } else { CLUSTER_IP };
         stage.tell(round, vantage, "a.example.test", DNS, &[answer]);
@@ -242,7 +246,7 @@ fn answers_that_change_their_nature_back_and_forth_are_flapping() {
 
 #[test]
 fn one_move_from_one_place_to_another_is_no_flapping() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..8, |round, vantage, stage| {
         let answer = if round < 4 { BALANCER } else { CLUSTER_IP };
         stage.tell(round, vantage, "a.example.test", DNS, &[answer]);
@@ -252,8 +256,8 @@ fn one_move_from_one_place_to_another_is_no_flapping() {
 
 #[test]
 fn two_inside_answers_for_a_name_of_nobody_here_differ_after_four_rounds() {
-    let mut stage = Stage::new(&cluster());
-    let says = |round: i64, vantage: &str, stage: &mut Stage| {
+    let mut stage = FindingsFixture::new(&cluster());
+    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         let answer = if vantage == "n1/pod" {
             "10.20.30.40"
         } else {
@@ -268,7 +272,7 @@ fn two_inside_answers_for_a_name_of_nobody_here_differ_after_four_rounds() {
 
 #[test]
 fn a_private_address_in_the_public_answer_is_said_to_be_out_of_the_cas_reach() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..2, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", PUBLIC, &["10.0.0.7"]);
     });
@@ -278,8 +282,8 @@ fn a_private_address_in_the_public_answer_is_said_to_be_out_of_the_cas_reach() {
 
 #[test]
 fn a_name_that_does_not_exist_on_one_resolver_and_leads_inside_on_another_lacks_its_override() {
-    let mut stage = Stage::new(&cluster());
-    let says = |round: i64, vantage: &str, stage: &mut Stage| {
+    let mut stage = FindingsFixture::new(&cluster());
+    let says = |round: i64, vantage: &str, stage: &mut FindingsFixture| {
         stage.tell(round, vantage, "a.example.test", DNS, &[CLUSTER_IP]);
         stage.tell(round, vantage, "a.example.test", "10.96.0.11:53", &[]);
     };
@@ -296,7 +300,7 @@ fn a_name_that_does_not_exist_on_one_resolver_and_leads_inside_on_another_lacks_
 
 #[test]
 fn a_finding_goes_when_its_evidence_is_too_old() {
-    let mut stage = Stage::new(&cluster());
+    let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &["10.96.0.60"]);
     });
@@ -331,7 +335,7 @@ fn the_order_of_answers_within_a_round_does_not_matter() {
         ]
     };
     let run = |backwards: bool| {
-        let mut stage = Stage::new(&cluster());
+        let mut stage = FindingsFixture::new(&cluster());
         let mut view = None;
         for round in 0..6 {
             let mut all: Vec<_> = lines(round)

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::findings::{Facts, hazards};
+use crate::findings::{ObservedFacts, hazards};
 
 /// A cluster of up to four nodes and three Services, with facts, annotations, classes and balancers in any mix.
 fn any_cluster() -> impl Strategy<Value = Value> {
@@ -113,7 +113,7 @@ proptest! {
         lines in prop::collection::vec(any_line(), 0..60),
     ) {
         let run = |backwards: bool| {
-            let mut stage = Stage::new(&spec);
+            let mut stage = FindingsFixture::new(&spec);
             let vantages = ["n0/pod", "n1/pod", "n2/host", "n9/pod", "internet:laptop"];
             let mut recorded: Vec<(i64, Recorded)> = lines
                 .iter()
@@ -147,7 +147,7 @@ proptest! {
 
     #[test]
     fn ids_of_hazards_are_unique_and_no_sentence_is_empty(spec in any_cluster()) {
-        let all = hazards(&topology(&spec), &Facts::default());
+        let all = hazards(&topology(&spec), &ObservedFacts::default());
         let ids: std::collections::BTreeSet<_> = all.iter().map(|hazard| &hazard.id).collect();
         prop_assert_eq!(ids.len(), all.len());
         prop_assert!(all.iter().all(|hazard| !hazard.sentence.is_empty() && !hazard.remedies.is_empty()));

@@ -1,6 +1,6 @@
 //! Incident I4: an internal name served to the internet.
 
-use parallax_model::{Dial, Vantage};
+use parallax_model::{DialAddress, Vantage};
 use serde_json::json;
 
 use super::*;
@@ -45,7 +45,7 @@ fn answer(target: &str, status: u16, certificate: Option<u8>, body: Option<u8>) 
 
 /// Asks twice, a minute apart, and looks.
 fn asked(lines: &[(&str, Value)]) -> View {
-    let mut stage = Stage::new(&two_classes());
+    let mut stage = FindingsFixture::new(&two_classes());
     let mut view = None;
     for round in [0, 12] {
         for (vantage, line) in lines {
@@ -136,7 +136,7 @@ fn without_the_hosts_own_answer_the_state_is_unknown_and_never_fine() {
 
 #[test]
 fn once_is_not_enough() {
-    let mut stage = Stage::new(&two_classes());
+    let mut stage = FindingsFixture::new(&two_classes());
     stage.observe(0, "n1/pod", answer(OWN, 200, None, Some(1)));
     stage.observe(0, "n1/pod", answer(STRANGER, 200, None, Some(1)));
     assert_eq!(stage.close(0).findings, []);
@@ -146,7 +146,7 @@ fn once_is_not_enough() {
 fn what_is_asked_at_a_strangers_front_counts_neither_for_nor_against_front_and_host() {
     let timeout = json!({"target": STRANGER, "channel": "vip", "front": "203.0.113.10:80", "result": "failed",
         "phase": "connect", "kind": "connect_timeout"});
-    let mut stage = Stage::new(&two_classes());
+    let mut stage = FindingsFixture::new(&two_classes());
     let mut view = None;
     for round in 0..20 {
         for vantage in ["n1/pod", "n2/pod", "n3/pod"] {
@@ -193,7 +193,7 @@ fn pairs_are_asked_for_seldom_by_two_nodes_and_by_everybody_outside_who_can() {
     assert!(
         internet
             .iter()
-            .all(|a| a.interval == Micros::from_secs(60) && a.dial != Dial::Resolve)
+            .all(|a| a.interval == Micros::from_secs(60) && a.dial != DialAddress::Resolve)
     );
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::findings::{Facts, Hazard, Severity, hazards};
+use crate::findings::{Hazard, ObservedFacts, Severity, hazards};
 
 /// `nodes` nodes and one ingress Service with a pod on each of `on`.
 fn ingress(nodes: usize, on: &[usize], policy: &str) -> Value {
@@ -23,10 +23,10 @@ fn ingress(nodes: usize, on: &[usize], policy: &str) -> Value {
 }
 
 fn of(spec: &Value) -> Vec<Hazard> {
-    with(spec, &Facts::default())
+    with(spec, &ObservedFacts::default())
 }
 
-fn with(spec: &Value, facts: &Facts) -> Vec<Hazard> {
+fn with(spec: &Value, facts: &ObservedFacts) -> Vec<Hazard> {
     hazards(&topology(spec), facts)
 }
 
@@ -42,8 +42,8 @@ fn only(spec: &Value, kind: &str) -> Hazard {
         .clone()
 }
 
-fn seen(nodes: &[&str]) -> Facts {
-    let mut facts = Facts::default();
+fn seen(nodes: &[&str]) -> ObservedFacts {
+    let mut facts = ObservedFacts::default();
     let nodes = nodes.iter().map(|node| node.parse().unwrap()).collect();
     facts.passing.insert("ingress/nginx".parse().unwrap(), nodes);
     facts
@@ -137,7 +137,7 @@ fn nftables_mode_before_its_fix_endangers_the_host_network_and_no_pod() {
         for node in spec["nodes"].as_array_mut().unwrap() {
             node["facts"] = json!({"kubeProxyVersion": version});
         }
-        with(&spec, &Facts::default())
+        with(&spec, &ObservedFacts::default())
             .into_iter()
             .find(|h| h.kind.label() == "local-policy")
     };
@@ -161,7 +161,7 @@ fn nftables_mode_before_its_fix_endangers_the_host_network_and_no_pod() {
 fn a_node_that_was_seen_to_pass_or_to_fail_is_no_hazard_any_more() {
     let mut spec = ingress(4, &[1, 2], "Local");
     spec["proxyMode"] = json!("ipvs");
-    let local = |facts: &Facts| {
+    let local = |facts: &ObservedFacts| {
         with(&spec, facts)
             .into_iter()
             .find(|h| h.kind.label() == "local-policy")
@@ -169,7 +169,7 @@ fn a_node_that_was_seen_to_pass_or_to_fail_is_no_hazard_any_more() {
     };
     assert_eq!(local(&seen(&["n3"])), Some(1));
     assert_eq!(local(&seen(&["n3", "n4"])), None);
-    let mut failing = Facts::default();
+    let mut failing = ObservedFacts::default();
     std::mem::swap(&mut failing.failing, &mut seen(&["n3", "n4"]).passing);
     assert_eq!(local(&failing), None, "that is an incident");
 }
@@ -359,7 +359,7 @@ fn every_entry_on_one_node_is_a_hazard_with_the_price_of_spreading_them() {
 #[test]
 fn an_aaaa_that_no_front_has_and_nobody_reached_endangers_ipv6_clients() {
     let spec = ingress(3, &[1, 2], "Cluster");
-    let mut facts = Facts::default();
+    let mut facts = ObservedFacts::default();
     let dead = ["2001:db8::7".parse().unwrap()];
     facts.published.insert("a.example.test".to_owned(), dead.into());
     facts
@@ -379,7 +379,7 @@ fn the_engine_learns_published_addresses_and_passing_nodes_from_observations() {
     for i in 0..4 {
         spec["nodes"][i]["prober"] = json!({"pod": format!("p{i}"), "address": format!("10.244.{i}.5:9095")});
     }
-    let mut stage = Stage::new(&spec);
+    let mut stage = FindingsFixture::new(&spec);
     let before = stage.engine.view(EventTime(0));
     assert_eq!(labels(&before.hazards), ["local-policy"]);
     let line = json!({"target": "http://a.example.test/", "channel": "vip", "front": "203.0.113.10:80", "result": "ok",
@@ -403,7 +403,7 @@ fn every_remedy_of_every_hazard_has_a_price_and_says_when_it_would_not_help() {
     spec["services"][0]["annotations"] = json!({"x/proxy-protocol": "v2"});
     spec["nodes"][0]["facts"] = json!({"hairpin": false});
     spec["balancers"] = json!([{"name": "slb", "services": ["ingress/nginx"], "quota": {"targets": 2}}]);
-    let mut facts = Facts::default();
+    let mut facts = ObservedFacts::default();
     facts.published.insert(
         "a.example.test".to_owned(),
         ["2001:db8::7".parse().unwrap()].into(),

@@ -22,7 +22,7 @@ fn bare_metal() -> Value {
 
 #[test]
 fn what_a_resolver_says_leads_to_a_front_and_the_front_to_the_entry_on_that_node() {
-    let mut stage = Stage::new(&bare_metal());
+    let mut stage = FindingsFixture::new(&bare_metal());
     for (vantage, address) in NODES
         .into_iter()
         .zip(["192.168.0.1", "192.168.0.1", "192.168.0.2"])
@@ -51,7 +51,7 @@ fn what_a_resolver_says_leads_to_a_front_and_the_front_to_the_entry_on_that_node
 }
 
 /// Every client asks a.… at n1 and b.… at n2, and hears from its neighbours.
-fn rounds(stage: &mut Stage, rounds: std::ops::Range<i64>, first: &Value) -> View {
+fn rounds(stage: &mut FindingsFixture, rounds: std::ops::Range<i64>, first: &Value) -> View {
     let mut view = None;
     for round in rounds {
         for (i, vantage) in NODES.into_iter().enumerate() {
@@ -74,7 +74,7 @@ fn rounds(stage: &mut Stage, rounds: std::ops::Range<i64>, first: &Value) -> Vie
 
 #[test]
 fn a_node_whose_pod_refuses_is_one_incident_of_its_own_front_and_no_affair_of_a_policy() {
-    let mut stage = Stage::new(&bare_metal());
+    let mut stage = FindingsFixture::new(&bare_metal());
     let ok = json!({"result": "ok", "status": 200});
     rounds(&mut stage, 0..6, &ok);
     let refused = json!({"result": "failed", "phase": "connect", "kind": "refused"});
@@ -113,11 +113,11 @@ fn addresses_of_nodes_count_as_questions_once_somebody_went_there() {
     let mut spec = bare_metal();
     let many = (0..40).map(|i| json!({"url": format!("http://h{i}.example.test/")}));
     spec["targets"].as_array_mut().unwrap().extend(many);
-    let mut stage = Stage::new(&spec);
-    let front = crate::inference::unit::Unit::Front("192.168.0.1:80".parse().unwrap());
+    let mut stage = FindingsFixture::new(&spec);
+    let front = crate::inference::unit::JudgementUnit::Front("192.168.0.1:80".parse().unwrap());
     let ok = json!({"result": "ok", "status": 200});
     stage.close(0);
-    let subjects = |stage: &Stage| {
+    let subjects = |stage: &FindingsFixture| {
         let topology = &stage.topology;
         topology.fronts().len() + topology.targets().len()
     };

@@ -51,13 +51,13 @@ pub(super) fn cluster() -> Value {
     })
 }
 
-pub(super) struct Stage {
+pub(super) struct FindingsFixture {
     pub(super) engine: Engine,
     topology: Arc<Topology>,
     seq: u64,
 }
 
-impl Stage {
+impl FindingsFixture {
     pub(super) fn new(spec: &Value) -> Self {
         let topology = topology(spec);
         let settings = Settings {

@@ -11,7 +11,7 @@ const SAID: &str = "http://wiki.example.test/";
 fn a_declared_target_that_answers_though_it_must_not_is_a_finding_of_its_own() {
     let mut spec = cluster();
     spec["targets"] = json!([{"url": "http://wiki.example.test/", "mustNotAnswer": "refused,404"}]);
-    let mut stage = Stage::new(&spec);
+    let mut stage = FindingsFixture::new(&spec);
     let line = json!({"target": "http://wiki.example.test/", "channel": "vip", "front": "203.0.113.10:80",
         "result": "failed", "phase": "check", "kind": "answered_though_forbidden", "status": 200});
     let mut view = None;
@@ -33,7 +33,7 @@ fn a_declared_target_that_answers_though_it_must_not_is_a_finding_of_its_own() {
 fn told(spec: &Value, question: &str, line: &Value) -> View {
     let mut cluster = cluster();
     cluster["targets"] = json!([spec]);
-    let mut stage = Stage::new(&cluster);
+    let mut stage = FindingsFixture::new(&cluster);
     let mut view = None;
     for round in 0..2 {
         let mut line = line.clone();

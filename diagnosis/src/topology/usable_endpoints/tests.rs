@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::topology::{Hints, ServiceType};
+use crate::topology::{ServiceType, TopologyHints};
 
 /// One endpoint in a line: `pod node r|d|u [zones] [nodes]` (ready, draining, unready; names with commas).
 fn endpoint(line: &str) -> Endpoint {
@@ -24,7 +24,7 @@ fn endpoint(line: &str) -> Endpoint {
             "d" => EndpointCondition::Draining,
             _ => EndpointCondition::Unready,
         },
-        hints: Hints {
+        hints: TopologyHints {
             for_zones: names(3).map(|zone| zone.parse().unwrap()).collect(),
             for_nodes: names(4).map(|node| node.parse().unwrap()).collect(),
         },
@@ -134,7 +134,7 @@ fn each_row_of_the_rules_of_kube_proxy_holds() {
 fn a_node_without_a_zone_is_narrowed_by_no_zone_hint() {
     let service = service(&["a n2 r z1", "b n3 r z2"]);
     let node = "n1".parse().unwrap();
-    assert_eq!(service.preference(&node, None), Preference::None);
+    assert_eq!(service.preference(&node, None), HintPreference::None);
     assert_eq!(names(&service.usable_from(&node, None)), "a b");
 }
 

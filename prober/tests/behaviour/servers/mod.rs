@@ -8,7 +8,7 @@ pub(crate) mod tls;
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use parallax_model::{Assignment, FailureKind, Outcome, Phase};
-use parallax_prober::{Context, ProbeResult, Tls};
+use parallax_prober::{ProbeContext, ProbeResult, TlsConfigs};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -106,8 +106,8 @@ pub(crate) fn reset(stream: TcpStream) {
 }
 
 /// A context that needs no resolver and trusts nobody but what it is given.
-pub(crate) fn context(tls: Tls) -> Context {
-    Context::with_tls(PathBuf::from("/nonexistent/resolv.conf"), tls)
+pub(crate) fn context(tls: TlsConfigs) -> ProbeContext {
+    ProbeContext::with_tls(PathBuf::from("/nonexistent/resolv.conf"), tls)
 }
 
 /// An assignment from its parts, as a plan would bring it.

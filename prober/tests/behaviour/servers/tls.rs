@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_prober::Tls;
+use parallax_prober::TlsConfigs;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, IsCa, Issuer, KeyPair, date_time_ymd,
 };
@@ -80,8 +80,8 @@ impl Ca {
     }
 
     /// What a client trusts that knows this CA.
-    pub(crate) fn trusted(&self) -> Tls {
-        Tls::with_roots([self.certificate.clone()])
+    pub(crate) fn trusted(&self) -> TlsConfigs {
+        TlsConfigs::with_roots([self.certificate.clone()])
     }
 
     /// Its certificate, as people hand it on.

@@ -7,7 +7,7 @@ use std::{net::UdpSocket, sync::Arc, time::Duration};
 
 use hickory_proto::op::ResponseCode;
 use parallax_model::{FailureKind, Phase};
-use parallax_prober::{Context, Tls, run};
+use parallax_prober::{ProbeContext, TlsConfigs, run};
 use serde_json::json;
 use tokio::{io::AsyncWriteExt, task::JoinSet};
 
@@ -48,7 +48,7 @@ async fn start(does: Does, ours: &Ca, stranger: &Ca) -> (std::net::SocketAddr, O
     (server.addr, Some(server))
 }
 
-async fn met(case: Case, ours: Arc<Ca>, stranger: Arc<Ca>, context: Arc<Context>) {
+async fn met(case: Case, ours: Arc<Ca>, stranger: Arc<Ca>, context: Arc<ProbeContext>) {
     let mut change = case.change.clone();
     if case.tls {
         change["scheme"] = json!("https");
@@ -94,7 +94,7 @@ async fn every_misbehaving_server_always_shows_the_same_phase_and_kind() {
     }
 }
 
-async fn asked(say: Say, kind: FailureKind, timeout: Duration, context: Arc<Context>) {
+async fn asked(say: Say, kind: FailureKind, timeout: Duration, context: Arc<ProbeContext>) {
     let dns = Dns::start(move |_| say).await;
     let probe = json!({"kind": "dns", "name": HOST, "record": "A", "resolver": dns.addr});
     for time in 0..times() {
@@ -107,7 +107,7 @@ async fn asked(say: Say, kind: FailureKind, timeout: Duration, context: Arc<Cont
 
 #[tokio::test]
 async fn every_misbehaving_resolver_always_shows_the_same_kind() {
-    let context = Arc::new(context(Tls::with_roots([])));
+    let context = Arc::new(context(TlsConfigs::with_roots([])));
     let mut meetings = JoinSet::new();
     for (say, kind, timeout) in [
         (Say::Code(ResponseCode::ServFail), FailureKind::ServFail, AMPLE),

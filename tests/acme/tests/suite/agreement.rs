@@ -1,13 +1,13 @@
 //! When two agree.
 
 use parallax_acme::{
-    verdict::{Told, Verdict},
-    world::Judged,
+    verdict::{ExplainedVerdict, Verdict},
+    world::ScenarioVerdicts,
 };
 use parallax_model::{FailureKind, Outcome};
 
 /// What Pebble and the profile of its name do not agree on; nothing where they do.
-pub(crate) fn dispute(judged: &Judged) -> Option<String> {
+pub(crate) fn dispute(judged: &ScenarioVerdicts) -> Option<String> {
     let (pebble, ours) = (&judged.pebble, &judged.as_pebble);
     let same =
         pebble.verdict == ours.verdict && (!wording_is_the_same(judged) || tame(pebble) == ours.detail);
@@ -15,7 +15,7 @@ pub(crate) fn dispute(judged: &Judged) -> Option<String> {
 }
 
 /// Kinds of failure whose sentence tells nothing but what the prober knows too: no local port, nothing of Go's insides.
-pub(crate) fn wording_is_the_same(judged: &Judged) -> bool {
+pub(crate) fn wording_is_the_same(judged: &ScenarioVerdicts) -> bool {
     let Outcome::Failed { kind, .. } = &judged.by_pebble.outcome else {
         return judged.as_pebble.verdict == Verdict::Valid;
     };
@@ -34,7 +34,7 @@ pub(crate) fn wording_is_the_same(judged: &Judged) -> bool {
 }
 
 /// Pebble's sentence in the form in which ours are bounded.
-fn tame(told: &Told) -> String {
+fn tame(told: &ExplainedVerdict) -> String {
     told.detail
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

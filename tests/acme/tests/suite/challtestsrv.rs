@@ -5,11 +5,13 @@ use std::process::Stdio;
 use anyhow::{Context, ensure};
 use parallax_acme::{
     namespace::inside,
-    order::Pending,
+    order::PendingOrder,
     pebble::{Pebble, listening},
-    verdict::{Told, Verdict},
+    verdict::{ExplainedVerdict, Verdict},
 };
-use parallax_prober::{Challenge, ClientProfile, Context as Prober, Profile, ResolverChoice, Tls, validate};
+use parallax_prober::{
+    ChallengeRequest, ClientProfile, ProbeContext as Prober, Profile, ResolverChoice, TlsConfigs, validate,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -127,12 +129,12 @@ fn with_the_challenge_server_of_lets_encrypt_they_agree_too() {
             let server = ChallengeServer::start().await?;
             let account_of = Pebble::start(RESOLVER).await?;
             let account = account_of.account().await?;
-            let prober = Prober::with_tls("/nonexistent/resolv.conf".into(), Tls::with_roots([]));
+            let prober = Prober::with_tls("/nonexistent/resolv.conf".into(), TlsConfigs::with_roots([]));
             let choice = ResolverChoice::Servers(vec![RESOLVER.parse().context("reading an address")?]);
             for (label, prepare, expected) in scenarios {
                 let name = format!("{label}.acme.example.org");
-                let pending = Pending::of(&account, &name).await?;
-                let challenge = Challenge {
+                let pending = PendingOrder::of(&account, &name).await?;
+                let challenge = ChallengeRequest {
                     host: name.clone(),
                     port: 80,
                     path: format!("/.well-known/acme-challenge/{}", pending.token),
@@ -142,7 +144,7 @@ fn with_the_challenge_server_of_lets_encrypt_they_agree_too() {
                     server.order(path, body).await?;
                 }
                 let profile = Profile::of(ClientProfile::Pebble);
-                let ours = Told::of(&validate(&profile, &challenge, &choice, &prober).await)?;
+                let ours = ExplainedVerdict::of(&validate(&profile, &challenge, &choice, &prober).await)?;
                 let pebble = pending.validated().await?;
                 ensure!(
                     pebble.verdict == expected && ours.verdict == expected,

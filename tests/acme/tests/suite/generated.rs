@@ -5,9 +5,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use anyhow::{Context, ensure};
 use parallax_acme::{
     namespace::inside,
-    scenario::{Act, Answer, Family, Framing, Said, Scenario, Tls, Web, Word},
+    scenario::{
+        ConnectionAction, FamilyAnswers, Framing, HttpAnswer, LookupFailure, Scenario, ScriptedAnswer, Tls,
+        WebServerSpec,
+    },
     verdict::Verdict,
-    world::{Judged, Ordered, World},
+    world::{OrderedName, ScenarioVerdicts, TestEnvironment},
 };
 use parallax_model::{FailureKind, Outcome};
 use parallax_prober::DialOutcome;
@@ -75,7 +78,7 @@ fn location() -> impl Strategy<Value = String> {
     ]
 }
 
-fn answer() -> impl Strategy<Value = Answer> {
+fn answer() -> impl Strategy<Value = HttpAnswer> {
     let status = prop_oneof![
         8 => Just(200),
         1 => prop::sample::select(vec![201, 206, 299, 400, 401, 403, 404, 418, 429, 500, 502, 503, 599]),
@@ -88,7 +91,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         prop::bool::weighted(0.1),
         late.clone(),
     )
-        .prop_map(|(status, content, framing, gzip, late_ms)| Answer {
+        .prop_map(|(status, content, framing, gzip, late_ms)| HttpAnswer {
             status,
             content,
             location: None,
@@ -102,7 +105,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         1 => prop::sample::select(vec![300, 304, 305]),
     ];
     let redirect = (code, prop::option::weighted(0.95, location()), framing()).prop_map(
-        |(status, location, framing)| Answer {
+        |(status, location, framing)| HttpAnswer {
             status,
             content: if status == 304 {
                 String::new()
@@ -111,27 +114,27 @@ fn answer() -> impl Strategy<Value = Answer> {
             },
             location,
             framing,
-            ..Answer::default()
+            ..HttpAnswer::default()
         },
     );
     prop_oneof![3 => plain, 2 => redirect]
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = ConnectionAction> {
     prop_oneof![
-        20 => answer().prop_map(Act::Answer),
-        2 => (1..14_u16).prop_map(Act::Chain),
-        1 => Just(Act::Close),
-        1 => Just(Act::Reset),
-        1 => Just(Act::Slam),
-        1 => "[ -~\r\n]{1,40}".prop_map(|text| Act::Raw(text.replace(['{', '}'], "-"))),
+        20 => answer().prop_map(ConnectionAction::Answer),
+        2 => (1..14_u16).prop_map(ConnectionAction::Chain),
+        1 => Just(ConnectionAction::Close),
+        1 => Just(ConnectionAction::Reset),
+        1 => Just(ConnectionAction::Slam),
+        1 => "[ -~\r\n]{1,40}".prop_map(|text| ConnectionAction::Raw(text.replace(['{', '}'], "-"))),
         1 => (0..60_usize).prop_map(|cut| {
-            Act::Cut("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nhello"[..cut.min(42)].to_owned())
+            ConnectionAction::Cut("HTTP/1.1 200 OK\r\nContent-Length: 30\r\n\r\nhello"[..cut.min(42)].to_owned())
         }),
     ]
 }
 
-fn web(at: &'static [&'static str]) -> impl Strategy<Value = Web> {
+fn web(at: &'static [&'static str]) -> impl Strategy<Value = WebServerSpec> {
     let at = prop::sample::subsequence(at, 1..=at.len());
     let speaks = prop_oneof![
         8 => Just((80, Tls::No)),
@@ -145,7 +148,7 @@ fn web(at: &'static [&'static str]) -> impl Strategy<Value = Web> {
         act(),
         0..4,
     );
-    (at, speaks, act(), paths).prop_map(|(at, (port, tls), challenge, paths)| Web {
+    (at, speaks, act(), paths).prop_map(|(at, (port, tls), challenge, paths)| WebServerSpec {
         at: at.into_iter().map(str::to_owned).collect(),
         port,
         tls,
@@ -154,7 +157,7 @@ fn web(at: &'static [&'static str]) -> impl Strategy<Value = Web> {
     })
 }
 
-fn said(none: u32) -> impl Strategy<Value = Said> {
+fn said(none: u32) -> impl Strategy<Value = ScriptedAnswer> {
     let some = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let addresses = prop_oneof![
         8 => Just(some(&["own1"])),
@@ -166,15 +169,15 @@ fn said(none: u32) -> impl Strategy<Value = Said> {
         1 => Just(some(&["own9"])),
     ];
     prop_oneof![
-        16 => addresses.clone().prop_map(Said::Addresses),
-        none => Just(Said::Word(Word::None)),
-        1 => prop::sample::select(vec![Word::Nxdomain, Word::Servfail, Word::Refused]).prop_map(Said::Word),
-        1 => (1..900_u64, addresses).prop_map(|(late_ms, addresses)| Said::Late { late_ms, addresses }),
+        16 => addresses.clone().prop_map(ScriptedAnswer::Addresses),
+        none => Just(ScriptedAnswer::Word(LookupFailure::None)),
+        1 => prop::sample::select(vec![LookupFailure::Nxdomain, LookupFailure::Servfail, LookupFailure::Refused]).prop_map(ScriptedAnswer::Word),
+        1 => (1..900_u64, addresses).prop_map(|(late_ms, addresses)| ScriptedAnswer::Late { late_ms, addresses }),
     ]
 }
 
 fn scenario() -> impl Strategy<Value = Scenario> {
-    let family = || (said(3), said(30)).prop_map(|(a, aaaa)| Family { a, aaaa });
+    let family = || (said(3), said(30)).prop_map(|(a, aaaa)| FamilyAnswers { a, aaaa });
     let servers = (
         web(&["own1.4", "own1.6", "own2.4", "reserved1.4"]),
         prop::collection::vec(web(&["own1.4", "own1.6", "own2.4", "own2.6"]), 0..3),
@@ -183,7 +186,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
         // The challenge's own port is served in nearly all; whoever comes first at an address and port has it.
         more.insert(
             0,
-            Web {
+            WebServerSpec {
                 port: 80,
                 tls: Tls::No,
                 ..first
@@ -212,7 +215,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
 }
 
 /// Whether a difference of the two profiles is one of the list, by what they saw.
-fn explained(scenario: &Scenario, judged: &Judged) -> bool {
+fn explained(scenario: &Scenario, judged: &ScenarioVerdicts) -> bool {
     let (pebble, boulder) = (judged.as_pebble.verdict, judged.as_boulder.verdict);
     let kind = |outcome: &Outcome| match outcome {
         Outcome::Failed { kind, .. } => Some(kind.clone()),
@@ -241,7 +244,11 @@ fn explained(scenario: &Scenario, judged: &Judged) -> bool {
     dns || refused || fallback || count || space || broken || alert || text.contains("reserved")
 }
 
-async fn disagrees(world: &World, scenario: &Scenario, order: Ordered) -> anyhow::Result<Option<String>> {
+async fn disagrees(
+    world: &TestEnvironment,
+    scenario: &Scenario,
+    order: OrderedName,
+) -> anyhow::Result<Option<String>> {
     let judged = world.judge(scenario, order).await?;
     let unexplained = judged.as_pebble.verdict != judged.as_boulder.verdict && !explained(scenario, &judged);
     Ok(dispute(&judged).or_else(|| {
@@ -272,7 +279,7 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
                 rng_seed: RngSeed::Fixed(seed),
                 ..Config::default()
             });
-            let world = Arc::new(World::start().await?);
+            let world = Arc::new(TestEnvironment::start().await?);
             let mut judging = JoinSet::new();
             let mut trees = Vec::new();
             let mut ordered = Vec::new();
@@ -317,7 +324,7 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
 
 /// The smallest scenario on the way from this one that still disagrees.
 async fn smaller(
-    world: &World,
+    world: &TestEnvironment,
     tree: &mut impl ValueTree<Value = Scenario>,
 ) -> anyhow::Result<(Scenario, String)> {
     let mut smallest = (tree.current(), "it agrees when it is asked alone".to_owned());

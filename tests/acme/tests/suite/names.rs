@@ -15,7 +15,7 @@ use hickory_proto::{
 };
 use parallax_acme::namespace::inside;
 use parallax_model::dns::{
-    CaaAnswer, CaaAsk, CaaVerdict, ComparedRecord as Compared, NameSight, RecordAnswer, Viewer as Who,
+    CaaAnswer, CaaAsk, CaaVerdict, ComparedRecord as Compared, NameSight, RecordAnswer, ServerOwner as Who,
     judge_caa, name_differences,
 };
 use parallax_prober::names::{Viewers, facts};

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use parallax_acme::{
     namespace::inside,
     scenario::{Scenario, deltas},
-    world::World,
+    world::TestEnvironment,
 };
 use tokio::task::JoinSet;
 
@@ -35,7 +35,7 @@ fn every_scenario_ends_as_pebble_ends_it_and_with_boulders_rules_otherwise_only_
     inside(
         "written::every_scenario_ends_as_pebble_ends_it_and_with_boulders_rules_otherwise_only_by_the_list",
         async || {
-            let world = Arc::new(World::start().await?);
+            let world = Arc::new(TestEnvironment::start().await?);
             let mut judging = JoinSet::new();
             let mut ordered = Vec::new();
             for scenario in Scenario::all()? {

@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    discovery::{BALANCER, Mesh, probed, publish},
-    parallax::{Aggregator, installed, until},
+    discovery::{BALANCER, SmallMesh, probed, publish},
+    parallax::{InstalledAggregator, installed, until},
     plane, turn,
-    web::Web,
+    web::WebServer,
 };
 
 /// How long it is away, in seconds: `600` for the ten minutes that are promised, which is more than a suite has time for.
@@ -40,18 +40,18 @@ fn length() -> Duration {
 
 /// What a reader of the page sees: the colour of each cell, and what is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Picture {
+struct PageState {
     colours: BTreeMap<(String, u64), String>,
     open: BTreeSet<String>,
 }
 
-struct Look {
-    picture: Picture,
+struct PageSample {
+    picture: PageState,
     counted: u64,
     trouble: bool,
 }
 
-async fn look(aggregator: &Aggregator) -> Look {
+async fn look(aggregator: &InstalledAggregator) -> PageSample {
     let state = aggregator.state().await;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -67,17 +67,17 @@ async fn look(aggregator: &Aggregator) -> Look {
         .filter(|incident| incident["state"] == "open")
         .map(|incident| text(&incident["id"]))
         .collect();
-    Look {
-        picture: Picture { colours, open },
+    PageSample {
+        picture: PageState { colours, open },
         counted: state["counters"]["counted"].as_u64().unwrap(),
         trouble: !state["topology_error"].is_null(),
     }
 }
 
 /// Waits until the picture is as wished and stands still; it, and the observations of a second.
-async fn still(aggregator: &Aggregator, wished: impl Fn(&Picture) -> bool) -> (Picture, f64) {
+async fn still(aggregator: &InstalledAggregator, wished: impl Fn(&PageState) -> bool) -> (PageState, f64) {
     let begin = Instant::now();
-    let mut looks: Vec<Look> = Vec::new();
+    let mut looks: Vec<PageSample> = Vec::new();
     loop {
         assert!(
             begin.elapsed() < PATIENCE,
@@ -98,7 +98,7 @@ async fn still(aggregator: &Aggregator, wished: impl Fn(&Picture) -> bool) -> (P
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below what a float counts exactly")]
-fn rate(looks: &[Look]) -> f64 {
+fn rate(looks: &[PageSample]) -> f64 {
     let counted = looks.last().unwrap().counted - looks[0].counted;
     counted as f64 / ((looks.len() - 1) as f64 * LOOK.as_secs_f64())
 }
@@ -110,14 +110,14 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
         return;
     };
     let client = plane.admin().await.unwrap();
-    let (good, bad) = (Web::at(BALANCER).await, Web::at(BALANCER).await);
-    let url = |name: &str, web: &Web| format!("http://{name}.example.test:{}/", web.address.port());
+    let (good, bad) = (WebServer::at(BALANCER).await, WebServer::at(BALANCER).await);
+    let url = |name: &str, web: &WebServer| format!("http://{name}.example.test:{}/", web.address.port());
     let (good_url, bad_url) = (url("good", &good), url("bad", &bad));
     let more = format!("targets: [{{url: '{good_url}'}}, {{url: '{bad_url}'}}]\n");
-    let mut mesh = Mesh::of(&plane, &client, &installed("intervalMs: 1000\n"), &more).await;
+    let mut mesh = SmallMesh::of(&plane, &client, &installed("intervalMs: 1000\n"), &more).await;
     publish(&client, "shop.example.test").await;
     probed(&mesh.aggregator, "shop.example.test").await;
-    let colour = |picture: &Picture, url: &str, wished: &str| {
+    let colour = |picture: &PageState, url: &str, wished: &str| {
         let own = picture.colours.iter().filter(|((target, _), _)| target == url);
         let all: Vec<&str> = own.map(|(_, colour)| colour.as_str()).collect();
         all.len() == 2 && all.iter().all(|colour| *colour == wished)

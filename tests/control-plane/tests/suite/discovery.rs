@@ -12,14 +12,14 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
-use parallax_control_plane::{ControlPlane, Holder, Manifest, Process, say};
+use parallax_control_plane::{ControlPlane, Manifest, RunningProgram, TokenHolder, say};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::{
-    names::Names,
+    names::NameServer,
     objects::{create, installation, node, pod, say_status, slice},
-    parallax::{AUDIENCE, Aggregator, until},
+    parallax::{AUDIENCE, InstalledAggregator, until},
     plane, turn,
 };
 
@@ -117,7 +117,7 @@ pub(crate) async fn publish(client: &Client, host: &str) {
 }
 
 /// Waits until a target was probed.
-pub(crate) async fn probed(aggregator: &Aggregator, host: &str) {
+pub(crate) async fn probed(aggregator: &InstalledAggregator, host: &str) {
     let series = format!("parallax_probes_total{{target=\"http://{host}/\",channel=\"vip\"");
     until(&format!("{host} is probed"), async || {
         (aggregator.metric(&series).await > 0.0).then_some(())
@@ -126,14 +126,14 @@ pub(crate) async fn probed(aggregator: &Aggregator, host: &str) {
 }
 
 /// The small cluster with an aggregator and a prober on each node.
-pub(crate) struct Mesh {
-    pub(crate) aggregator: Aggregator,
+pub(crate) struct SmallMesh {
+    pub(crate) aggregator: InstalledAggregator,
     pub(crate) pods: Vec<Pod>,
-    pub(crate) probers: Vec<Process>,
-    _names: Names,
+    pub(crate) probers: Vec<RunningProgram>,
+    _names: NameServer,
 }
 
-impl Mesh {
+impl SmallMesh {
     pub(crate) async fn start(plane: &ControlPlane, client: &Client) -> Self {
         Self::of(plane, client, &installation(), "").await
     }
@@ -146,9 +146,9 @@ impl Mesh {
         more: &str,
     ) -> Self {
         let pods = cluster(client, installation).await;
-        let aggregator = Aggregator::of(plane, installation, more).await;
+        let aggregator = InstalledAggregator::of(plane, installation, more).await;
         aggregator.settled().await;
-        let names = Names::at(BALANCER).await;
+        let names = NameServer::at(BALANCER).await;
         let mut probers = Vec::new();
         for (pod, node) in pods.iter().zip(["n1", "n2"]) {
             let who = ("parallax-prober", &*format!("{node}/pod"));
@@ -170,7 +170,7 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
         return;
     };
     let client = plane.admin().await.unwrap();
-    let mesh = Mesh::start(&plane, &client).await;
+    let mesh = SmallMesh::start(&plane, &client).await;
     let (aggregator, pods) = (&mesh.aggregator, &mesh.pods);
     publish(&client, "first.example.test").await;
     probed(aggregator, "first.example.test").await;
@@ -190,7 +190,7 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
     assert!(slowest < TO_FIRST_PROBE);
 
     let authority = aggregator.authority(&client).await;
-    let holder = Holder {
+    let holder = TokenHolder {
         namespace: "parallax",
         account: "parallax-prober",
         audience: Some(AUDIENCE),
@@ -219,7 +219,7 @@ async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_kil
         return;
     };
     let client = plane.admin().await.unwrap();
-    let mesh = Mesh::start(&plane, &client).await;
+    let mesh = SmallMesh::start(&plane, &client).await;
     let aggregator = &mesh.aggregator;
     publish(&client, "shop.example.test").await;
     probed(aggregator, "shop.example.test").await;

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};
 use kube::{Api, Client, ResourceExt, api::DeleteParams};
-use parallax_control_plane::Holder;
+use parallax_control_plane::TokenHolder;
 use serde_json::json;
 
 use crate::{
     objects::{installation, node, pod},
-    parallax::{AUDIENCE, Aggregator, overlay, until},
+    parallax::{AUDIENCE, InstalledAggregator, overlay, until},
     plane, turn,
 };
 
 async fn token(admin: &Client, account: &str, audience: Option<&str>, pod: Option<&Pod>) -> String {
-    let holder = Holder {
+    let holder = TokenHolder {
         namespace: "parallax",
         account,
         audience,
@@ -43,7 +43,7 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     other.metadata = None;
     let stranger = pod(&admin, "parallax", &other, ("stranger", "n1"), "192.0.2.19").await;
 
-    let aggregator = Aggregator::start(&plane).await;
+    let aggregator = InstalledAggregator::start(&plane).await;
     aggregator.settled().await;
     let authority = aggregator.authority(&admin).await;
     let right = token(&admin, "parallax-prober", Some(AUDIENCE), Some(&first)).await;
@@ -119,13 +119,13 @@ async fn a_prober_in_its_nodes_own_network_has_a_plan_beside_the_one_in_the_pod_
         let template = daemons.spec.unwrap().template;
         probers.push(pod(&admin, namespace, &template, (account, "n1"), "192.0.2.17").await);
     }
-    let aggregator = Aggregator::of(&plane, &installation, "").await;
+    let aggregator = InstalledAggregator::of(&plane, &installation, "").await;
     aggregator.settled().await;
     let authority = aggregator.authority(&admin).await;
     for (pod, vantage) in probers.iter().zip(["n1/pod", "n1/host"]) {
         let namespace = pod.namespace().unwrap();
         let account = pod.name_any();
-        let holder = Holder {
+        let holder = TokenHolder {
             namespace: &namespace,
             account: &account,
             audience: Some(AUDIENCE),

@@ -5,12 +5,12 @@ use std::net::Ipv4Addr;
 use tokio::{net::UdpSocket, task::JoinHandle};
 
 /// Answers until dropped.
-pub(crate) struct Names {
+pub(crate) struct NameServer {
     pub(crate) port: u16,
     task: JoinHandle<()>,
 }
 
-impl Names {
+impl NameServer {
     /// Every name has this address, and no IPv6 address.
     pub(crate) async fn at(address: Ipv4Addr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -32,7 +32,7 @@ impl Names {
     }
 }
 
-impl Drop for Names {
+impl Drop for NameServer {
     fn drop(&mut self) {
         self.task.abort();
     }

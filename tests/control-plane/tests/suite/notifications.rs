@@ -9,7 +9,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use parallax_control_plane::{ControlPlane, Holder};
+use parallax_control_plane::{ControlPlane, TokenHolder};
 use serde_json::json;
 
 use crate::{
@@ -43,7 +43,7 @@ async fn events_are_taken_with_the_rights_of_an_installation_that_asks_for_them_
     };
     let admin = plane.admin().await.unwrap();
     installed("{}").apply(&admin).await.unwrap();
-    let account = Holder {
+    let account = TokenHolder {
         namespace: "parallax",
         account: "parallax-aggregator",
         audience: None,

@@ -10,7 +10,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client, ResourceExt};
-use parallax_control_plane::{ControlPlane, Holder, Manifest, Process};
+use parallax_control_plane::{ControlPlane, Manifest, RunningProgram, TokenHolder};
 use reqwest::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -92,15 +92,15 @@ fn free_port() -> u16 {
 }
 
 /// An aggregator as it is installed, with the rights of its ServiceAccount. Only its ports are others.
-pub(crate) struct Aggregator {
-    process: Process,
+pub(crate) struct InstalledAggregator {
+    process: RunningProgram,
     page: String,
     probers: String,
     client: reqwest::Client,
     folder: PathBuf,
 }
 
-impl Aggregator {
+impl InstalledAggregator {
     pub(crate) async fn start(plane: &ControlPlane) -> Self {
         Self::of(plane, &installation(), "").await
     }
@@ -117,7 +117,7 @@ impl Aggregator {
         (name, more): (&str, &str),
     ) -> Self {
         let admin = plane.admin().await.unwrap();
-        let account = Holder {
+        let account = TokenHolder {
             namespace: "parallax",
             account: "parallax-aggregator",
             audience: None,
@@ -134,7 +134,7 @@ impl Aggregator {
             + more;
         let path = plane.folder().join(format!("{name}.yaml"));
         fs::write(&path, config).unwrap();
-        let process = Process::start(
+        let process = RunningProgram::start(
             plane.folder(),
             name,
             &binary(),
@@ -305,9 +305,9 @@ impl Aggregator {
         pod: &Pod,
         (account, vantage): (&str, &str),
         resolv_conf: &str,
-    ) -> Process {
+    ) -> RunningProgram {
         let namespace = pod.namespace().unwrap();
-        let holder = Holder {
+        let holder = TokenHolder {
             namespace: &namespace,
             account,
             audience: Some(AUDIENCE),
@@ -335,7 +335,7 @@ impl Aggregator {
         .chain(["--token-file", &token, "--resolv-conf", &resolvers])
         .chain(["--aggregator-roots", authority.to_str().unwrap()])
         .chain(["--echo-listen", "127.0.0.1:0"]);
-        Process::start(&self.folder, &name, &binary(), arguments, &[]).unwrap()
+        RunningProgram::start(&self.folder, &name, &binary(), arguments, &[]).unwrap()
     }
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
 };
 use kube::Api;
-use parallax_control_plane::{ControlPlane, Holder};
+use parallax_control_plane::{ControlPlane, TokenHolder};
 use serde_json::json;
 
 use crate::{
@@ -46,7 +46,7 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
         account,
     )
     .await;
-    let holder = Holder {
+    let holder = TokenHolder {
         namespace: "default",
         account: "ann",
         audience: None,

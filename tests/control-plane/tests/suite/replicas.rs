@@ -5,7 +5,7 @@ use kube::Api;
 use serde_json::json;
 
 use crate::{
-    parallax::{Aggregator, installed, until},
+    parallax::{InstalledAggregator, installed, until},
     plane,
     resources::bound,
     rights::assert_minimal,
@@ -21,9 +21,9 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
     let admin = plane.admin().await.unwrap();
     let installation = installed("aggregator: {replicas: 2}\n");
     installation.apply(&admin).await.unwrap();
-    let start = async |name| Aggregator::named(&plane, &installation, (name, "")).await;
+    let start = async |name| InstalledAggregator::named(&plane, &installation, (name, "")).await;
     let (mut one, mut other) = (start("parallax-a").await, start("parallax-b").await);
-    let leads = async |aggregator: &Aggregator| aggregator.replica().await["part"] == "leads";
+    let leads = async |aggregator: &InstalledAggregator| aggregator.replica().await["part"] == "leads";
     until("one of them leads", async || {
         (leads(&one).await || leads(&other).await).then_some(())
     })

@@ -12,16 +12,16 @@ use kube::{
     api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use parallax_control_plane::{ControlPlane, Holder, Manifest};
+use parallax_control_plane::{ControlPlane, Manifest, TokenHolder};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    discovery::{BALANCER, Mesh},
+    discovery::{BALANCER, SmallMesh},
     objects::create,
-    parallax::{Aggregator, overlay, until},
+    parallax::{InstalledAggregator, overlay, until},
     plane, turn,
-    web::Web,
+    web::WebServer,
 };
 
 /// Where the objects of this test are.
@@ -94,7 +94,7 @@ async fn person(client: &Client, name: &str, may: bool) -> String {
         )
         .await;
     }
-    let holder = Holder {
+    let holder = TokenHolder {
         namespace: "default",
         account: name,
         audience: None,
@@ -104,7 +104,7 @@ async fn person(client: &Client, name: &str, may: bool) -> String {
 }
 
 /// Each right that Targets, Runs and people take of the aggregator's, used once, with nobody who probes.
-pub(crate) async fn use_every_right(client: &Client, aggregator: &Aggregator) {
+pub(crate) async fn use_every_right(client: &Client, aggregator: &InstalledAggregator) {
     defined(client).await;
     put(
         client,
@@ -164,7 +164,7 @@ pub(crate) async fn bound(client: &Client, name: &str, role: &str, (verb, resour
 }
 
 /// Each of the roles that come with the installation lets do what its name says, and no more.
-async fn roles_for_people(client: &Client, aggregator: &Aggregator) {
+async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
     let window = json!({"for_s": 600, "note": "roles"});
     let reads = bound(client, "reads", "parallax-viewer", ("list", "incidents")).await;
     let asks = bound(client, "asks", "parallax-runner", ("create", "runs")).await;
@@ -268,11 +268,11 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
     let client = plane.admin().await.unwrap();
     // Everything here is at one machine, which nobody but its operator may have asked.
     let allow = "runs: {allow: [127.0.0.0/8]}\n";
-    let mesh = Mesh::of(&plane, &client, &overlay("custom-resources"), allow).await;
+    let mesh = SmallMesh::of(&plane, &client, &overlay("custom-resources"), allow).await;
     defined(&client).await;
     refuses(&client).await;
 
-    let web = Web::at(BALANCER).await;
+    let web = WebServer::at(BALANCER).await;
     let port = web.address.port();
     let url = format!("http://pay.example.test:{port}/");
     let targets = ours(&client, "Target", SPACE);

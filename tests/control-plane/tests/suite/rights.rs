@@ -8,13 +8,13 @@ use k8s_openapi::api::{
     rbac::v1::{ClusterRole, PolicyRule, Role},
 };
 use kube::Api;
-use parallax_control_plane::{Audited, ControlPlane, Holder, Manifest};
+use parallax_control_plane::{AuditedRequest, ControlPlane, Manifest, TokenHolder};
 use serde_json::json;
 
 use crate::{
     discovery::{define_cert_manager, define_gateways},
     objects::{create, node, pod},
-    parallax::{AGGREGATOR, AUDIENCE, Aggregator, overlay, until},
+    parallax::{AGGREGATOR, AUDIENCE, InstalledAggregator, overlay, until},
     plane,
     resources::use_every_right,
     turn,
@@ -62,14 +62,14 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
     )
     .await;
 
-    let aggregator = Aggregator::of(&plane, &installation, "").await;
+    let aggregator = InstalledAggregator::of(&plane, &installation, "").await;
     aggregator.settled().await;
     let authority = aggregator.authority(&admin).await;
     for (account, pod, vantage) in [
         ("parallax-prober", Some(&prober), "n1/pod"),
         ("laptop", None, "internet:laptop"),
     ] {
-        let holder = Holder {
+        let holder = TokenHolder {
             namespace: "parallax",
             account,
             audience: Some(AUDIENCE),
@@ -94,13 +94,13 @@ pub(crate) fn assert_minimal(
     installation: &Manifest,
     of_the_kind: impl Fn(&str) -> bool,
 ) {
-    let asked: Vec<Audited> = plane
+    let asked: Vec<AuditedRequest> = plane
         .audited()
         .unwrap()
         .into_iter()
         .filter(|request| request.user == AGGREGATOR)
         .collect();
-    let refused: Vec<&Audited> = asked.iter().filter(|request| !request.allowed).collect();
+    let refused: Vec<&AuditedRequest> = asked.iter().filter(|request| !request.allowed).collect();
     assert!(refused.is_empty(), "{refused:#?}");
 
     let cluster: ClusterRole = installation.object("ClusterRole", "parallax-aggregator").unwrap();

@@ -11,12 +11,12 @@ use tokio::{
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 
 /// Answers until dropped.
-pub(crate) struct Web {
+pub(crate) struct WebServer {
     pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
 }
 
-impl Web {
+impl WebServer {
     pub(crate) async fn at(address: Ipv4Addr) -> Self {
         let listener = TcpListener::bind((address, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -34,7 +34,7 @@ impl Web {
     }
 }
 
-impl Drop for Web {
+impl Drop for WebServer {
     fn drop(&mut self) {
         self.task.abort();
     }

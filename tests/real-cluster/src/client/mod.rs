@@ -74,12 +74,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
 /// Which part of the log is wanted.
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct LogRange {
     #[serde(default)]
     after: u64,
 }
 
-async fn page(State(log): State<Arc<Log>>, Query(Wanted { after }): Query<Wanted>) -> Json<Page> {
+async fn page(State(log): State<Arc<Log>>, Query(LogRange { after }): Query<LogRange>) -> Json<Page> {
     Json(log.page(after))
 }
 

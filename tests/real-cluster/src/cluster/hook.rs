@@ -20,7 +20,7 @@ pub struct Hook {
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hooked {
+pub enum HookResult {
     /// Done; what it printed.
     Done(String),
     /// Not supported here, or there is no hook.
@@ -42,10 +42,10 @@ impl Hook {
     ///
     /// # Errors
     /// Another exit code than 0 and 4, with everything that was printed, or no end within five minutes.
-    pub async fn call(&self, arguments: &[impl AsRef<str>]) -> anyhow::Result<Hooked> {
+    pub async fn call(&self, arguments: &[impl AsRef<str>]) -> anyhow::Result<HookResult> {
         let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         let Some(program) = &self.program else {
-            return Ok(Hooked::Unsupported);
+            return Ok(HookResult::Unsupported);
         };
         let said = || format!("{} {}", program.display(), arguments.join(" "));
         let running = Command::new(program)
@@ -61,10 +61,10 @@ impl Hook {
             .with_context(|| format!("{} has not ended after {PATIENCE:?}", said()))?
             .with_context(said)?;
         match output.status.code() {
-            Some(0) => Ok(Hooked::Done(
+            Some(0) => Ok(HookResult::Done(
                 String::from_utf8_lossy(&output.stdout).trim().to_owned(),
             )),
-            Some(UNSUPPORTED) => Ok(Hooked::Unsupported),
+            Some(UNSUPPORTED) => Ok(HookResult::Unsupported),
             _ => bail!(
                 "{}: {}: {}",
                 said(),
@@ -88,11 +88,11 @@ mod tests {
         fs::write(&program, "#!/bin/sh\necho \"$1 done\"\nexit $2\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let hook = Hook::new(Some(program), PathBuf::from("/dev/null"));
-        let done = Hooked::Done("load done".to_owned());
+        let done = HookResult::Done("load done".to_owned());
         assert_eq!(hook.call(&["load", "0"]).await.unwrap(), done);
-        assert_eq!(hook.call(&["load", "4"]).await.unwrap(), Hooked::Unsupported);
+        assert_eq!(hook.call(&["load", "4"]).await.unwrap(), HookResult::Unsupported);
         assert!(hook.call(&["load", "1"]).await.is_err());
         let none = Hook::new(None, PathBuf::from("/dev/null"));
-        assert_eq!(none.call(&["load", "0"]).await.unwrap(), Hooked::Unsupported);
+        assert_eq!(none.call(&["load", "0"]).await.unwrap(), HookResult::Unsupported);
     }
 }

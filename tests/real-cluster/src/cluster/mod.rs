@@ -17,11 +17,11 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-pub use hook::{Hook, Hooked};
+pub use hook::{Hook, HookResult};
 pub use kubectl::{Kubectl, Output};
 pub use pods::{PodView, Pods, Port};
 pub use proxy::Proxy;
-pub use reach::{Reach, Way};
+pub use reach::{PodAccess, PodRoute};
 pub use settings::{Dns, Hosts, Ingress, Settings};
 
 /// Which cluster, and what it brings along.
@@ -58,7 +58,7 @@ pub struct Cluster {
     /// What runs in the namespaces of interest, renewed once a second.
     pub pods: Rc<Pods>,
     /// The way into pods.
-    pub reach: Rc<Reach>,
+    pub reach: Rc<PodAccess>,
 }
 
 impl Cluster {
@@ -100,7 +100,7 @@ impl Cluster {
         Ok(Self {
             kubectl,
             hook: Hook::new(access.hook.clone(), access.kubeconfig.clone()),
-            reach: Rc::new(Reach::new(client.clone())),
+            reach: Rc::new(PodAccess::new(client.clone())),
             pods: Rc::new(Pods::new(client.clone())),
             balancer: balancer(&client, &settings.ingress).await?,
             client,

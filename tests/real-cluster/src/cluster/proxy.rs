@@ -16,14 +16,14 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Pods, Reach};
+use super::{PodAccess, Pods};
 
 /// The proxy; its connections end when it is dropped.
 pub struct Proxy {
     listener: TcpListener,
     address: SocketAddr,
     pods: Rc<Pods>,
-    reach: Rc<Reach>,
+    reach: Rc<PodAccess>,
 }
 
 impl Proxy {
@@ -31,7 +31,7 @@ impl Proxy {
     ///
     /// # Errors
     /// No port to be had.
-    pub async fn bind(pods: Rc<Pods>, reach: Rc<Reach>) -> anyhow::Result<Self> {
+    pub async fn bind(pods: Rc<Pods>, reach: Rc<PodAccess>) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .context("a port for the proxy")?;
@@ -65,7 +65,7 @@ impl Proxy {
     }
 }
 
-async fn serve(stream: TcpStream, pods: Rc<Pods>, reach: Rc<Reach>) {
+async fn serve(stream: TcpStream, pods: Rc<Pods>, reach: Rc<PodAccess>) {
     let service = service_fn(|request| {
         let (pods, reach) = (Rc::clone(&pods), Rc::clone(&reach));
         async move {
@@ -87,7 +87,7 @@ const RETURNED: [&str; 2] = ["content-type", "content-encoding"];
 async fn pass_on(
     request: Request<Incoming>,
     pods: &Pods,
-    reach: &Reach,
+    reach: &PodAccess,
 ) -> anyhow::Result<Response<Full<Bytes>>> {
     let uri = request.uri();
     ensure!(request.method() == Method::GET, "only GET is passed on");

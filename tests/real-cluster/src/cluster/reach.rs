@@ -27,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(4);
 
 /// How pods are reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum PodRoute {
     /// By their addresses.
     Direct,
     /// By ports forwarded through the API server.
@@ -39,30 +39,30 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// The way into pods.
-pub struct Reach {
+pub struct PodAccess {
     client: Client,
-    way: Cell<Way>,
+    way: Cell<PodRoute>,
 }
 
-impl Reach {
+impl PodAccess {
     pub(super) const fn new(client: Client) -> Self {
         Self {
             client,
-            way: Cell::new(Way::Direct),
+            way: Cell::new(PodRoute::Direct),
         }
     }
 
     /// How pods are reached.
     #[must_use]
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> PodRoute {
         self.way.get()
     }
 
     /// Finds out whether a pod's address can be reached from here, and otherwise has ports forwarded from now on.
-    pub async fn choose(&self, pod: &PodView, port: u16) -> Way {
+    pub async fn choose(&self, pod: &PodView, port: u16) -> PodRoute {
         let way = match direct(pod, port).await {
-            Ok(_) => Way::Direct,
-            Err(_) => Way::Forwarded,
+            Ok(_) => PodRoute::Direct,
+            Err(_) => PodRoute::Forwarded,
         };
         self.way.set(way);
         way
@@ -74,8 +74,8 @@ impl Reach {
     /// The pod has no address, or the port does not answer within two seconds.
     pub async fn connect(&self, pod: &PodView, port: u16) -> anyhow::Result<Box<dyn Stream>> {
         match self.way.get() {
-            Way::Direct => Ok(Box::new(direct(pod, port).await?)),
-            Way::Forwarded => {
+            PodRoute::Direct => Ok(Box::new(direct(pod, port).await?)),
+            PodRoute::Forwarded => {
                 let api = Api::<Pod>::namespaced(self.client.clone(), &pod.namespace);
                 let mut forwarded = timeout(CONNECT, api.portforward(&pod.name, &[port]))
                     .await

@@ -22,7 +22,7 @@ const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Images as tarballs.
 #[derive(Debug, Clone)]
-pub struct Built {
+pub struct ImageTarballs {
     /// One a program.
     pub archives: Vec<PathBuf>,
     /// The product's binary.
@@ -38,7 +38,7 @@ pub async fn build(
     product: Option<&Path>,
     root_pem: &str,
     suite: bool,
-) -> anyhow::Result<Built> {
+) -> anyhow::Result<ImageTarballs> {
     let product = match product {
         Some(path) => path.to_owned(),
         None => link_statically("parallax-cli", "parallax", folder).await?,
@@ -66,7 +66,7 @@ pub async fn build(
         };
         archives.push(written(folder, "suite.tar", &suite_archive)?);
     }
-    Ok(Built { archives, product })
+    Ok(ImageTarballs { archives, product })
 }
 
 fn written(folder: &Path, name: &str, archive: &Archive) -> anyhow::Result<PathBuf> {

@@ -18,7 +18,7 @@ pub struct Authority {
 
 /// A certificate with its key, both as PEM.
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub struct PemPair {
     /// The certificate.
     pub certificate: String,
     /// Its key.
@@ -46,7 +46,7 @@ impl Authority {
     ///
     /// # Errors
     /// A host that no certificate can name.
-    pub fn issue(&self, host: &str, kind: CertificateKind) -> anyhow::Result<Pair> {
+    pub fn issue(&self, host: &str, kind: CertificateKind) -> anyhow::Result<PemPair> {
         let named = if kind == CertificateKind::OtherName {
             "elsewhere.example.net"
         } else {
@@ -65,7 +65,7 @@ impl Authority {
             &self.known
         };
         let key = KeyPair::generate()?;
-        Ok(Pair {
+        Ok(PemPair {
             certificate: leaf.signed_by(&key, issuer)?.pem(),
             key: key.serialize_pem(),
         })

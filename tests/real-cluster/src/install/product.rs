@@ -10,7 +10,7 @@ use tokio::{process::Command, time::sleep};
 
 use super::MARK;
 use crate::{
-    cluster::{Cluster, Hooked},
+    cluster::{Cluster, HookResult},
     step::Installation,
 };
 
@@ -23,7 +23,7 @@ const VOLUME: &str = "parallax-real-cluster";
 
 /// How Parallax gets into the cluster.
 #[derive(Debug)]
-pub struct Product {
+pub struct ParallaxInstallation {
     /// The product's binary for this machine.
     pub binary: PathBuf,
     /// The image by its name.
@@ -33,25 +33,25 @@ pub struct Product {
     /// A folder for manifests.
     pub folder: PathBuf,
     /// What is applied now.
-    applied: RefCell<Option<Applied>>,
+    applied: RefCell<Option<AppliedInstallation>>,
 }
 
 /// An applied installation.
 #[derive(Debug, Clone, PartialEq)]
-struct Applied {
+struct AppliedInstallation {
     values: Value,
-    objects: Vec<Object>,
+    objects: Vec<ObjectName>,
 }
 
 /// An object by its kind and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Object {
+struct ObjectName {
     kind: String,
     namespace: Option<String>,
     name: String,
 }
 
-impl Product {
+impl ParallaxInstallation {
     /// Nothing is applied yet.
     #[must_use]
     pub const fn new(binary: PathBuf, image: String, upgrade: Option<String>, folder: PathBuf) -> Self {
@@ -92,7 +92,7 @@ impl Product {
         fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
         let path = path.to_str().context("a folder whose name is text")?;
         cluster.kubectl.run(&["apply", "-f", path]).await?;
-        let former = self.applied.replace(Some(Applied {
+        let former = self.applied.replace(Some(AppliedInstallation {
             values,
             objects: objects.clone(),
         }));
@@ -129,7 +129,7 @@ impl Product {
     /// Removes what is there of a former run or of this one, and applies an installation to a clean cluster.
     ///
     /// # Errors
-    /// As [`Self::apply`]; an installation that this suite did not make; [`Unavailable`] where a store has no volume.
+    /// As [`Self::apply`]; an installation that this suite did not make; [`MissingComponent`] where a store has no volume.
     pub async fn install(&self, cluster: &Cluster, kind: Installation) -> anyhow::Result<()> {
         self.remove(cluster).await?;
         if kind == Installation::Store {
@@ -206,15 +206,15 @@ impl Product {
 
 /// A part of the cluster that a step needs is not there.
 #[derive(Debug)]
-pub struct Unavailable(pub String);
+pub struct MissingComponent(pub String);
 
-impl std::fmt::Display for Unavailable {
+impl std::fmt::Display for MissingComponent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unavailable {}
+impl std::error::Error for MissingComponent {}
 
 /// A volume for the claim of the installation: that of the default `StorageClass`, or a folder that the hook makes.
 async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
@@ -229,8 +229,8 @@ async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
     {
         return Ok(());
     }
-    let Hooked::Done(path) = cluster.hook.call(&["volume", VOLUME]).await? else {
-        return Err(Unavailable(
+    let HookResult::Done(path) = cluster.hook.call(&["volume", VOLUME]).await? else {
+        return Err(MissingComponent(
             "a volume: there is no default StorageClass, and the hook makes none".to_owned(),
         )
         .into());
@@ -246,7 +246,7 @@ async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn delete(cluster: &Cluster, object: &Object) -> anyhow::Result<()> {
+async fn delete(cluster: &Cluster, object: &ObjectName) -> anyhow::Result<()> {
     let mut arguments = vec![
         "delete",
         &object.kind,
@@ -267,13 +267,13 @@ async fn delete(cluster: &Cluster, object: &Object) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn objects(text: &str) -> anyhow::Result<Vec<Object>> {
+fn objects(text: &str) -> anyhow::Result<Vec<ObjectName>> {
     let documents = serde_saphyr::from_multiple::<Value>(text).context("reading the manifests")?;
     let word = |value: &Value| value.as_str().map(ToOwned::to_owned);
     documents
         .iter()
         .map(|document| {
-            Ok(Object {
+            Ok(ObjectName {
                 kind: word(&document["kind"]).context("an object without a kind")?,
                 namespace: word(&document["metadata"]["namespace"]),
                 name: word(&document["metadata"]["name"]).context("an object without a name")?,

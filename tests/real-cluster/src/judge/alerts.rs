@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Span;
+use super::TimeSpan;
 use crate::observe::{Alert, AlertLook};
 
 /// An alert that fired.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Fired {
+pub struct FiredAlert {
     /// Its name.
     pub name: String,
     /// Its other labels.
     pub labels: BTreeMap<String, String>,
     /// When it fired.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimeSpan>,
 }
 
 /// Alerts that fired between two times and did not before. A look describes the time up to the next one.
 #[must_use]
-pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<Fired> {
-    let mut fired: BTreeMap<(&str, &BTreeMap<String, String>), Vec<Span>> = BTreeMap::new();
+pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<FiredAlert> {
+    let mut fired: BTreeMap<(&str, &BTreeMap<String, String>), Vec<TimeSpan>> = BTreeMap::new();
     let ends = looks.iter().skip(1).map(|look| look.at).chain([f64::MAX]);
     let before: Vec<&Alert> = looks
         .iter()
@@ -33,7 +33,7 @@ pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<Fired> {
         if end <= from || look.at >= until {
             continue;
         }
-        let span = Span {
+        let span = TimeSpan {
             from: look.at.max(from),
             until: end.min(until),
         };
@@ -53,7 +53,7 @@ pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<Fired> {
     fired
         .into_iter()
         .filter(|((name, labels), _)| !known(name, labels))
-        .map(|((name, labels), spans)| Fired {
+        .map(|((name, labels), spans)| FiredAlert {
             name: name.to_owned(),
             labels: labels.clone(),
             spans,
@@ -61,7 +61,7 @@ pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<Fired> {
         .collect()
 }
 
-impl Fired {
+impl FiredAlert {
     /// In a few words, without the labels that say nothing about what is wrong.
     #[must_use]
     pub fn words(&self) -> String {
@@ -82,8 +82,8 @@ impl Fired {
 }
 
 /// Gaps between spans of all of these alerts, from the first one to a time.
-pub(super) fn gaps(fired: &[&Fired], until: f64) -> Vec<Span> {
-    let mut spans: Vec<Span> = fired
+pub(super) fn gaps(fired: &[&FiredAlert], until: f64) -> Vec<TimeSpan> {
+    let mut spans: Vec<TimeSpan> = fired
         .iter()
         .flat_map(|fired| fired.spans.iter().copied())
         .collect();
@@ -95,7 +95,7 @@ pub(super) fn gaps(fired: &[&Fired], until: f64) -> Vec<Span> {
     let mut covered = first.until;
     for span in &spans {
         if span.from > covered && covered < until {
-            gaps.push(Span {
+            gaps.push(TimeSpan {
                 from: covered,
                 until: span.from.min(until),
             });
@@ -103,7 +103,7 @@ pub(super) fn gaps(fired: &[&Fired], until: f64) -> Vec<Span> {
         covered = covered.max(span.until);
     }
     if covered < until {
-        gaps.push(Span { from: covered, until });
+        gaps.push(TimeSpan { from: covered, until });
     }
     gaps
 }
@@ -139,27 +139,27 @@ mod tests {
         let names: Vec<&str> = fired.iter().map(|fired| fired.name.as_str()).collect();
         assert_eq!(names, ["new", "other"]);
         let spans = [
-            Span {
+            TimeSpan {
                 from: 11.0,
                 until: 20.0,
             },
-            Span {
+            TimeSpan {
                 from: 25.0,
                 until: 30.0,
             },
         ];
         assert_eq!(fired[0].spans, spans);
-        let new: Vec<&Fired> = fired.iter().collect();
+        let new: Vec<&FiredAlert> = fired.iter().collect();
         assert_eq!(
             gaps(&new[..1], 30.0),
-            [Span {
+            [TimeSpan {
                 from: 20.0,
                 until: 25.0
             }]
         );
         assert_eq!(
             gaps(&new[1..], 30.0),
-            [Span {
+            [TimeSpan {
                 from: 20.0,
                 until: 30.0
             }]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Outcome, Seen, Span, Story, Verdict, alerts::gaps};
+use super::{IncidentHistory, JudgementInput, Outcome, TimeSpan, Verdict, alerts::gaps};
 use crate::{
-    judge::Fired,
-    observe::{Incident, State},
-    step::{Expected, Saying},
+    judge::FiredAlert,
+    observe::{AggregatorState, Incident},
+    step::{ExpectedOutcome, IncidentPattern},
 };
 
 /// Alerts that a fault may raise.
@@ -16,12 +16,12 @@ const OF_FAULTS: [&str; 3] = [
     "ParallaxTargetUnreliable",
 ];
 
-pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
+pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdict {
     let mut verdict = seen.verdict();
     let cured = seen.marks.cured.unwrap_or(seen.marks.ended);
     let mut reasons = Vec::new();
     let named_at = named_at(&expected.named, seen);
-    let (named, extras): (Vec<Story>, Vec<Story>) = seen
+    let (named, extras): (Vec<IncidentHistory>, Vec<IncidentHistory>) = seen
         .stories
         .iter()
         .filter(|story| !is(&expected.may, &story.incident))
@@ -41,7 +41,7 @@ pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
                 expected,
                 seen,
                 &named,
-                Span {
+                TimeSpan {
                     from: at,
                     until: cured,
                 },
@@ -96,12 +96,12 @@ pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
     verdict
 }
 
-fn is(sayings: &[Saying], incident: &Incident) -> bool {
+fn is(sayings: &[IncidentPattern], incident: &Incident) -> bool {
     sayings.iter().any(|saying| saying.matches(incident))
 }
 
 /// Whether an incident was named right at some time, whatever it was called in the end.
-fn was(sayings: &[Saying], story: &Story, seen: &Seen) -> bool {
+fn was(sayings: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInput) -> bool {
     let looks = seen
         .timeline
         .looks
@@ -109,12 +109,12 @@ fn was(sayings: &[Saying], story: &Story, seen: &Seen) -> bool {
         .filter(|look| look.at >= seen.marks.fault);
     looks
         .filter_map(|look| look.state.as_ref().ok())
-        .flat_map(State::open)
+        .flat_map(AggregatorState::open)
         .any(|incident| incident.id == story.incident.id && is(sayings, incident))
 }
 
 /// When an aggregator first had an incident open that is what it should be.
-fn named_at(sayings: &[Saying], seen: &Seen) -> Option<f64> {
+fn named_at(sayings: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> {
     let ours = |incident: &Incident| seen.stories.iter().any(|story| story.incident.id == incident.id);
     let looks = seen
         .timeline
@@ -132,7 +132,13 @@ fn named_at(sayings: &[Saying], seen: &Seen) -> Option<f64> {
 }
 
 /// From the name to the cure: it stays open, under its id, and its alert fires all the time.
-fn while_it_lasts(expected: &Expected, seen: &Seen, named: &[Story], lasts: Span, reasons: &mut Vec<String>) {
+fn while_it_lasts(
+    expected: &ExpectedOutcome,
+    seen: &JudgementInput,
+    named: &[IncidentHistory],
+    lasts: TimeSpan,
+    reasons: &mut Vec<String>,
+) {
     let since = |at: f64| at - seen.marks.fault;
     let looks = seen.timeline.looks.iter();
     let closed = looks
@@ -159,11 +165,11 @@ fn while_it_lasts(expected: &Expected, seen: &Seen, named: &[Story], lasts: Span
     if !expected.alert_uninterrupted || seen.timeline.alerts.is_empty() {
         return;
     }
-    let of_named = |fired: &&Fired| {
+    let of_named = |fired: &&FiredAlert| {
         let id = fired.labels.get("incident");
         fired.name == "ParallaxIncident" && named.iter().any(|story| Some(&story.incident.id) == id)
     };
-    let fired: Vec<&Fired> = seen.fired.iter().filter(of_named).collect();
+    let fired: Vec<&FiredAlert> = seen.fired.iter().filter(of_named).collect();
     if fired.is_empty() {
         reasons.push("its alert never fires".to_owned());
     }
@@ -180,19 +186,19 @@ fn while_it_lasts(expected: &Expected, seen: &Seen, named: &[Story], lasts: Span
 
 /// Seconds from the cure to the end of the incident.
 fn closed(
-    expected: &Expected,
-    seen: &Seen,
-    named: &[Story],
+    expected: &ExpectedOutcome,
+    seen: &JudgementInput,
+    named: &[IncidentHistory],
     healed: f64,
     reasons: &mut Vec<String>,
 ) -> Option<f64> {
-    let left: Vec<&Story> = named.iter().filter(|story| story.left_open).collect();
+    let left: Vec<&IncidentHistory> = named.iter().filter(|story| story.left_open).collect();
     if let Some(story) = left.first() {
         let waited = seen.marks.ended - healed;
         reasons.push(format!("{waited:.0} s after the cure it is still open: {story}"));
         return None;
     }
-    let ended = named.iter().map(Story::ended).fold(f64::MIN, f64::max);
+    let ended = named.iter().map(IncidentHistory::ended).fold(f64::MIN, f64::max);
     let after = (ended - healed).max(0.0);
     if after > seconds(expected.closed_within) {
         reasons.push(format!(
@@ -204,7 +210,7 @@ fn closed(
 }
 
 /// `parallax status` never ends with 0 while users have failed for ten seconds.
-fn statuses(expected: &Expected, seen: &Seen, reasons: &mut Vec<String>) {
+fn statuses(expected: &ExpectedOutcome, seen: &JudgementInput, reasons: &mut Vec<String>) {
     let cured = seen.marks.cured.unwrap_or(seen.marks.ended);
     let fine: Vec<f64> = seen
         .timeline
@@ -226,8 +232,8 @@ fn statuses(expected: &Expected, seen: &Seen, reasons: &mut Vec<String>) {
     }
 }
 
-fn words(sayings: &[Saying]) -> String {
-    let one = |saying: &Saying| {
+fn words(sayings: &[IncidentPattern]) -> String {
+    let one = |saying: &IncidentPattern| {
         let parts = [&saying.cause, &saying.region, &saying.about];
         let parts: Vec<String> = parts
             .into_iter()

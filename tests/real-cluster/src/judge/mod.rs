@@ -10,19 +10,19 @@ mod users;
 
 use serde::Serialize;
 
-pub use alerts::{Fired, fired};
-pub use stories::{Span, Story, stories};
-pub use users::{Felt, Users};
+pub use alerts::{FiredAlert, fired};
+pub use stories::{IncidentHistory, TimeSpan, stories};
+pub use users::{UserFailures, UserRequests};
 
 use crate::{
     install::Destinations,
-    observe::{Hint, StatusLook, Timeline},
+    observe::{FindingOrHazard, StatusLook, Timeline},
     step::{Kind, Step},
 };
 
 /// When things happened, in seconds since the run began.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Marks {
+pub struct StepTimes {
     /// The first action of the event or fault.
     pub fault: f64,
     /// The last action of it.
@@ -61,24 +61,24 @@ pub struct Verdict {
     /// Seconds from the cure to the end of the incident.
     pub closed_after: Option<f64>,
     /// The incident that names the fault.
-    pub named: Vec<Story>,
+    pub named: Vec<IncidentHistory>,
     /// Every other incident.
-    pub extras: Vec<Story>,
+    pub extras: Vec<IncidentHistory>,
     /// Alerts that fired.
-    pub fired: Vec<Fired>,
+    pub fired: Vec<FiredAlert>,
     /// Ends of `parallax status`.
     pub statuses: Vec<StatusLook>,
     /// Findings and hazards that came up.
-    pub hints: Vec<Hint>,
+    pub hints: Vec<FindingOrHazard>,
     /// Red cells that users did not feel.
-    pub red: Vec<Red>,
+    pub red: Vec<UnfeltFailure>,
     /// Failures of users.
-    pub felt: Vec<Felt>,
+    pub felt: Vec<UserFailures>,
 }
 
 /// A red cell that users did not feel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Red {
+pub struct UnfeltFailure {
     /// The target.
     pub target: String,
     /// Who asked.
@@ -86,7 +86,7 @@ pub struct Red {
     /// Its newest failure.
     pub failure: String,
     /// When.
-    pub span: Span,
+    pub span: TimeSpan,
 }
 
 impl Verdict {
@@ -121,8 +121,8 @@ impl Verdict {
 
 /// Judges a step.
 #[must_use]
-pub fn judge(step: &Step, timeline: &Timeline, marks: Marks, destinations: &Destinations) -> Verdict {
-    let seen = Seen::of(timeline, marks, destinations);
+pub fn judge(step: &Step, timeline: &Timeline, marks: StepTimes, destinations: &Destinations) -> Verdict {
+    let seen = JudgementInput::of(timeline, marks, destinations);
     match step.kind {
         Kind::Ordinary => ordinary::judge(&step.expect, &seen),
         Kind::Fault => fault::judge(&step.expect, &seen),
@@ -130,20 +130,20 @@ pub fn judge(step: &Step, timeline: &Timeline, marks: Marks, destinations: &Dest
 }
 
 /// What both kinds of steps are judged by.
-struct Seen<'a> {
+struct JudgementInput<'a> {
     timeline: &'a Timeline,
-    marks: Marks,
-    users: Users<'a>,
+    marks: StepTimes,
+    users: UserRequests<'a>,
     destinations: &'a Destinations,
     /// Incidents that were open after the fault and not before.
-    stories: Vec<Story>,
-    fired: Vec<Fired>,
+    stories: Vec<IncidentHistory>,
+    fired: Vec<FiredAlert>,
 }
 
-impl<'a> Seen<'a> {
-    fn of(timeline: &'a Timeline, marks: Marks, destinations: &'a Destinations) -> Self {
+impl<'a> JudgementInput<'a> {
+    fn of(timeline: &'a Timeline, marks: StepTimes, destinations: &'a Destinations) -> Self {
         Self {
-            users: Users::new(&timeline.requests),
+            users: UserRequests::new(&timeline.requests),
             stories: stories(&timeline.looks, marks.fault, marks.ended),
             fired: fired(&timeline.alerts, marks.fault, marks.ended),
             timeline,
@@ -176,7 +176,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Findings and hazards that were not there before.
-    fn hints(&self) -> Vec<Hint> {
+    fn hints(&self) -> Vec<FindingOrHazard> {
         let states = |from: f64, until: f64| {
             let looks = self
                 .timeline
@@ -187,10 +187,10 @@ impl<'a> Seen<'a> {
                 .filter_map(|look| look.state.as_ref().ok())
                 .flat_map(|state| &state.hints)
         };
-        let before: Vec<&Hint> = states(self.marks.fault - 15.0, self.marks.fault).collect();
-        let mut new: Vec<Hint> = Vec::new();
+        let before: Vec<&FindingOrHazard> = states(self.marks.fault - 15.0, self.marks.fault).collect();
+        let mut new: Vec<FindingOrHazard> = Vec::new();
         for hint in states(self.marks.fault, self.marks.ended) {
-            let same = |known: &Hint| (&known.kind, &known.subject) == (&hint.kind, &hint.subject);
+            let same = |known: &FindingOrHazard| (&known.kind, &known.subject) == (&hint.kind, &hint.subject);
             if !before.iter().any(|known| same(known)) && !new.iter().any(same) {
                 new.push(hint.clone());
             }

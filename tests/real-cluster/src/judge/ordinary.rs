@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Outcome, Red, Seen, Span, Verdict, stories::Story};
+use super::{JudgementInput, Outcome, TimeSpan, UnfeltFailure, Verdict, stories::IncidentHistory};
 use crate::{
-    observe::{Cell, Look, Severity, State},
-    step::Expected,
+    observe::{AggregatorState, Cell, Severity, StateSample},
+    step::ExpectedOutcome,
 };
 
 /// Before and after a red cell, failures of users count as the same, in seconds.
@@ -24,7 +24,7 @@ const NOBODY_READY: &str = "parallax: no Pod of the aggregator is ready";
 /// Red cells that are seen further apart are two.
 const APART: f64 = 5.0;
 
-pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
+pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdict {
     let mut verdict = seen.verdict();
     let began = seen.marks.fault;
     let mut reasons = Vec::new();
@@ -113,7 +113,7 @@ pub(super) fn judge(expected: &Expected, seen: &Seen) -> Verdict {
 
 /// Ends of `parallax status`: 0, or 3 while no aggregator or no vantage could say anything, or briefly while a
 /// failure that affects no target is under investigation or a vantage is silent.
-fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
+fn statuses(seen: &JudgementInput, incident_allowed: bool, reasons: &mut Vec<String>) {
     let mut wrong: BTreeMap<Option<i32>, (f64, usize, &str)> = BTreeMap::new();
     let mut doubt: Option<f64> = None;
     let looks = seen.timeline.statuses.iter();
@@ -154,13 +154,13 @@ fn statuses(seen: &Seen, incident_allowed: bool, reasons: &mut Vec<String>) {
 }
 
 /// Whether users were not served around then: that a target fails is then the truth.
-fn users_fail(seen: &Seen, at: f64) -> bool {
+fn users_fail(seen: &JudgementInput, at: f64) -> bool {
     seen.users.failed(at - AROUND, at + AROUND).next().is_some()
 }
 
 /// Whether all that fails has never worked, so that it is no outage: `parallax status` ends with 1 when such a target is older
 /// than a minute.
-fn only_never_ok_targets_fail(seen: &Seen, from: f64, until: f64) -> bool {
+fn only_never_ok_targets_fail(seen: &JudgementInput, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| {
         let mut red = state.red().peekable();
         red.peek().is_some() && red.all(|cell| cell.never_ok)
@@ -168,7 +168,7 @@ fn only_never_ok_targets_fail(seen: &Seen, from: f64, until: f64) -> bool {
 }
 
 /// Whether nobody could have told: the API server or an aggregator did not answer, or no vantage reported.
-fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
+fn could_not_tell(seen: &JudgementInput, from: f64, until: f64) -> bool {
     let around = |at: f64| at > from - UNREADY && at < until + 1.0;
     let away = seen.timeline.api_server.iter().any(|(at, up)| around(*at) && !up);
     let mute = seen
@@ -182,24 +182,29 @@ fn could_not_tell(seen: &Seen, from: f64, until: f64) -> bool {
 
 /// Whether a target was not ok that has just appeared, or was about to get its first probe: whether a new one works is not
 /// known at once.
-fn has_new_target(seen: &Seen, from: f64, until: f64) -> bool {
+fn has_new_target(seen: &JudgementInput, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| state.cells.iter().any(|cell| cell.new))
 }
 
 /// Whether a failure was under investigation around then.
-fn investigates(seen: &Seen, from: f64, until: f64) -> bool {
+fn investigates(seen: &JudgementInput, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| !state.investigating.is_empty())
 }
 
 /// Whether an aggregator answered around then with a state of which `holds` is true.
-fn some_state(seen: &Seen, from: f64, until: f64, holds: impl Fn(&State) -> bool) -> bool {
-    let around = |look: &&Look| look.at > from - APART && look.at < until + APART;
+fn some_state(
+    seen: &JudgementInput,
+    from: f64,
+    until: f64,
+    holds: impl Fn(&AggregatorState) -> bool,
+) -> bool {
+    let around = |look: &&StateSample| look.at > from - APART && look.at < until + APART;
     let mut looks = seen.timeline.looks.iter().filter(around);
     looks.any(|look| look.state.as_ref().is_ok_and(&holds))
 }
 
 /// Whether some vantages have not reported yet to an aggregator that nobody had reported to shortly before.
-fn catches_up(seen: &Seen, at: f64, line: &str) -> bool {
+fn catches_up(seen: &JudgementInput, at: f64, line: &str) -> bool {
     let mut looks = seen.timeline.looks.iter();
     is_partial(line) && looks.any(|look| (at - CATCH_UP..at).contains(&look.at) && nobody_reports(look))
 }
@@ -215,14 +220,14 @@ fn is_partial(line: &str) -> bool {
 }
 
 /// Whether no vantage reports to the aggregator, or the aggregator does not answer.
-fn nobody_reports(look: &Look) -> bool {
+fn nobody_reports(look: &StateSample) -> bool {
     let state = look.state.as_ref();
     state.map_or(true, |state| state.reporting.is_empty())
 }
 
 /// Red cells that users did not feel, each stretch once.
-fn red(seen: &Seen) -> Vec<Red> {
-    let mut found: BTreeMap<(&str, &str), Vec<Red>> = BTreeMap::new();
+fn red(seen: &JudgementInput) -> Vec<UnfeltFailure> {
+    let mut found: BTreeMap<(&str, &str), Vec<UnfeltFailure>> = BTreeMap::new();
     let looks = seen.timeline.looks.iter();
     for look in looks.filter(|look| look.at >= seen.marks.fault && look.at <= seen.marks.ended) {
         let Ok(state) = &look.state else { continue };
@@ -233,11 +238,11 @@ fn red(seen: &Seen) -> Vec<Red> {
             let stretches = found.entry((&cell.target, &cell.vantage)).or_default();
             match stretches.last_mut() {
                 Some(red) if look.at - red.span.until < APART => red.span.until = look.at,
-                _ => stretches.push(Red {
+                _ => stretches.push(UnfeltFailure {
                     target: cell.target.clone(),
                     vantage: cell.vantage.clone(),
                     failure: cell.failure.clone(),
-                    span: Span {
+                    span: TimeSpan {
                         from: look.at,
                         until: look.at,
                     },
@@ -249,7 +254,7 @@ fn red(seen: &Seen) -> Vec<Red> {
 }
 
 /// Whether an incident that may be named was open, and is about what is red.
-fn explains(story: &Story, red: &Red) -> bool {
+fn explains(story: &IncidentHistory, red: &UnfeltFailure) -> bool {
     let mut open = story.open.iter();
     let while_open =
         open.any(|span| span.from - AROUND <= red.span.from && red.span.until <= span.until + AROUND);
@@ -257,7 +262,7 @@ fn explains(story: &Story, red: &Red) -> bool {
     while_open && (of_names || story.incident.targets.contains(&red.target))
 }
 
-fn felt(seen: &Seen, cell: &Cell, at: f64) -> bool {
+fn felt(seen: &JudgementInput, cell: &Cell, at: f64) -> bool {
     let node = cell.vantage.split('/').next();
     let to = seen.destinations.of_target(&cell.target);
     seen.users.any_failed(&to, node, at - AROUND, at + AROUND)

@@ -8,13 +8,13 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    observe::{Incident, Look},
-    step::Saying,
+    observe::{Incident, StateSample},
+    step::IncidentPattern,
 };
 
 /// A stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Span {
+pub struct TimeSpan {
     /// Its beginning.
     pub from: f64,
     /// Its end, as far as it was seen.
@@ -23,11 +23,11 @@ pub struct Span {
 
 /// One incident over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Story {
+pub struct IncidentHistory {
     /// The incident as it was said when it was last open.
     pub incident: Incident,
     /// Stretches in which an aggregator listed it as open or recovering.
-    pub open: Vec<Span>,
+    pub open: Vec<TimeSpan>,
     /// What was said of it, each different cause, region or sentence once, with the time.
     pub said: Vec<(f64, String)>,
     /// It was open still when it was last looked for.
@@ -39,10 +39,10 @@ const WORD: f64 = 3.5;
 
 /// Incidents that were open between two times, and not open before.
 #[must_use]
-pub fn stories(looks: &[Look], from: f64, until: f64) -> Vec<Story> {
+pub fn stories(looks: &[StateSample], from: f64, until: f64) -> Vec<IncidentHistory> {
     let mut last: BTreeMap<&str, (f64, BTreeSet<&str>)> = BTreeMap::new();
     let mut before: BTreeSet<&str> = BTreeSet::new();
-    let mut stories: BTreeMap<&str, Story> = BTreeMap::new();
+    let mut stories: BTreeMap<&str, IncidentHistory> = BTreeMap::new();
     for look in looks.iter().filter(|look| look.at < until) {
         let Ok(state) = &look.state else { continue };
         let open: BTreeSet<&str> = state.open().map(|incident| incident.id.as_str()).collect();
@@ -58,7 +58,7 @@ pub fn stories(looks: &[Look], from: f64, until: f64) -> Vec<Story> {
             .open()
             .filter(|incident| !before.contains(incident.id.as_str()))
         {
-            let story = stories.entry(&incident.id).or_insert_with(|| Story {
+            let story = stories.entry(&incident.id).or_insert_with(|| IncidentHistory {
                 incident: incident.clone(),
                 open: Vec::new(),
                 said: Vec::new(),
@@ -70,16 +70,16 @@ pub fn stories(looks: &[Look], from: f64, until: f64) -> Vec<Story> {
             story.left_open = now.contains(id);
         }
     }
-    let mut stories: Vec<Story> = stories.into_values().collect();
+    let mut stories: Vec<IncidentHistory> = stories.into_values().collect();
     stories.sort_by(|a, b| a.began().total_cmp(&b.began()));
     stories
 }
 
-impl Story {
+impl IncidentHistory {
     fn see(&mut self, at: f64, incident: &Incident) {
         match self.open.last_mut() {
             Some(span) if at - span.until < WORD => span.until = at,
-            _ => self.open.push(Span { from: at, until: at }),
+            _ => self.open.push(TimeSpan { from: at, until: at }),
         }
         let said = format!("{} {}: {}", incident.cause, incident.region, incident.sentence);
         if self.said.last().is_none_or(|(_, last)| *last != said) && self.said.len() < 20 {
@@ -109,7 +109,7 @@ impl Story {
     }
 }
 
-impl fmt::Display for Story {
+impl fmt::Display for IncidentHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Incident {
             id,
@@ -123,7 +123,7 @@ impl fmt::Display for Story {
     }
 }
 
-impl Saying {
+impl IncidentPattern {
     /// Whether an incident is what it describes.
     #[must_use]
     pub fn matches(&self, incident: &Incident) -> bool {
@@ -146,7 +146,7 @@ impl Saying {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::observe::State;
+    use crate::observe::AggregatorState;
 
     pub(in crate::judge) fn incident(id: &str, cause: &str, state: &str) -> Incident {
         Incident {
@@ -159,14 +159,14 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::judge) fn look(at: f64, pod: &str, incidents: &[Incident]) -> Look {
-        Look {
+    pub(in crate::judge) fn look(at: f64, pod: &str, incidents: &[Incident]) -> StateSample {
+        StateSample {
             at,
             pod: pod.to_owned(),
-            state: Ok(State {
+            state: Ok(AggregatorState {
                 incidents: incidents.to_vec(),
                 reporting: vec!["n1/pod".to_owned()],
-                ..State::default()
+                ..AggregatorState::default()
             }),
         }
     }
@@ -185,7 +185,7 @@ pub(super) mod tests {
         ];
         let stories = stories(&looks, 10.0, 100.0);
         assert_eq!(stories.len(), 1);
-        let spans = [Span {
+        let spans = [TimeSpan {
             from: 11.0,
             until: 14.0,
         }];
@@ -214,7 +214,7 @@ pub(super) mod tests {
     #[test]
     fn a_saying_matches_by_cause_region_and_words() {
         let pair = incident("one", "P7", "open");
-        let saying = |cause: &str, region: &str, about: &str| Saying {
+        let saying = |cause: &str, region: &str, about: &str| IncidentPattern {
             cause: vec![cause.to_owned()],
             region: vec![region.to_owned()],
             about: vec![about.to_owned()],
@@ -223,6 +223,6 @@ pub(super) mod tests {
         assert!(!saying("P1", "pair", "n2").matches(&pair));
         assert!(!saying("P7", "zone", "n2").matches(&pair));
         assert!(!saying("P7", "pair", "n9").matches(&pair));
-        assert!(Saying::default().matches(&pair));
+        assert!(IncidentPattern::default().matches(&pair));
     }
 }

@@ -6,19 +6,19 @@ use std::{
 };
 
 use super::{
-    Marks, Outcome, judge,
+    Outcome, StepTimes, judge,
     stories::tests::{incident, look},
     users::tests::request,
 };
 use crate::{
     cluster::Hosts,
     install::Destinations,
-    observe::{Alert, AlertLook, Cell, ExitCode, Hint, Incident, Severity, StatusLook, Timeline},
+    observe::{Alert, AlertLook, Cell, ExitCode, FindingOrHazard, Incident, Severity, StatusLook, Timeline},
     step::{Step, parse},
 };
 
 /// Something happens at 100 s, is cured at 160 s, and is watched until 220 s.
-const MARKS: Marks = Marks {
+const MARKS: StepTimes = StepTimes {
     fault: 100.0,
     acted: 101.0,
     cured: Some(160.0),
@@ -43,14 +43,14 @@ fn fault() -> Step {
 
 /// A timeline of one aggregator and one client: `open` says which incidents are open at a second, `fails` whether requests
 /// fail, `firing` for which incidents the alert fires, `code` how `parallax status` ends.
-struct Story<'a> {
+struct TimelineBuilder<'a> {
     open: &'a dyn Fn(f64) -> Vec<Incident>,
     fails: &'a dyn Fn(f64) -> bool,
     firing: &'a dyn Fn(f64) -> Vec<&'static str>,
     code: &'a dyn Fn(f64) -> i32,
 }
 
-impl<'a> Story<'a> {
+impl<'a> TimelineBuilder<'a> {
     /// Nothing happens but that `parallax status` ends so.
     fn quiet(code: &'a dyn Fn(f64) -> i32) -> Self {
         Self {
@@ -131,7 +131,7 @@ fn destinations() -> Destinations {
 
 #[test]
 fn an_ordinary_step_in_which_nothing_is_said_passes() {
-    let quiet = Story::quiet(&fine);
+    let quiet = TimelineBuilder::quiet(&fine);
     let verdict = judge(&ordinary(), &quiet.timeline(), MARKS, &destinations());
     assert_eq!((verdict.outcome, verdict.reasons), (Outcome::Passed, Vec::new()));
 }
@@ -147,7 +147,7 @@ fn an_incident_an_alert_and_an_exit_code_each_fail_an_ordinary_step() {
     };
     let firing = |at: f64| if at > 125.0 { vec!["0a"] } else { Vec::new() };
     let code = |at: f64| i32::from(at > 121.0);
-    let noisy = Story {
+    let noisy = TimelineBuilder {
         open: &open,
         fails: &never,
         firing: &firing,
@@ -176,7 +176,7 @@ fn what_an_ordinary_step_may_say_passes_with_its_alert_and_its_exit_code() {
     };
     let firing = |at: f64| if lasts(at) { vec!["0a"] } else { Vec::new() };
     let code = |at: f64| i32::from(lasts(at));
-    let said = Story {
+    let said = TimelineBuilder {
         open: &open,
         fails: &never,
         firing: &firing,
@@ -190,7 +190,7 @@ fn what_an_ordinary_step_may_say_passes_with_its_alert_and_its_exit_code() {
 
 #[test]
 fn users_that_are_not_served_make_an_ordinary_step_prove_nothing() {
-    let unserved = Story {
+    let unserved = TimelineBuilder {
         open: &nothing,
         fails: &lasts,
         firing: &no_alert,
@@ -206,7 +206,7 @@ fn users_that_are_not_served_make_an_ordinary_step_prove_nothing() {
 
 #[test]
 fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
-    let quiet = Story::quiet(&fine);
+    let quiet = TimelineBuilder::quiet(&fine);
     let mut timeline = quiet.timeline();
     for look in timeline
         .looks
@@ -228,15 +228,15 @@ fn a_red_cell_fails_unless_users_of_its_node_felt_the_same() {
 
 #[test]
 fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
-    let hint = |severity: Severity, hazard: bool| Hint {
+    let hint = |severity: Severity, hazard: bool| FindingOrHazard {
         kind: "flapping-answer".to_owned(),
         severity,
         subject: "shop".to_owned(),
         sentence: "it alternates".to_owned(),
         hazard,
     };
-    let quiet = Story::quiet(&fine);
-    let outcome = |hint: Hint, from: f64| {
+    let quiet = TimelineBuilder::quiet(&fine);
+    let outcome = |hint: FindingOrHazard, from: f64| {
         let mut timeline = quiet.timeline();
         for look in timeline.looks.iter_mut().filter(|look| look.at > from) {
             look.state.as_mut().unwrap().hints = vec![hint.clone()];
@@ -265,7 +265,7 @@ fn a_new_warning_among_findings_fails_and_a_notice_or_a_hazard_does_not() {
 #[test]
 fn status_3_is_right_only_while_nobody_could_tell() {
     let code = cannot_tell(110.0..115.0);
-    let quiet = Story::quiet(&code);
+    let quiet = TimelineBuilder::quiet(&code);
     let mut timeline = quiet.timeline();
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Failed);
@@ -283,7 +283,7 @@ fn status_3_is_right_only_while_nobody_could_tell() {
 #[test]
 fn status_1_is_right_while_users_are_not_served() {
     let code = |at: f64| i32::from((110.0..115.0).contains(&at));
-    let quiet = Story::quiet(&code);
+    let quiet = TimelineBuilder::quiet(&code);
     let mut timeline = quiet.timeline();
     let verdict = judge(&ordinary(), &timeline, MARKS, &destinations());
     assert_eq!(verdict.outcome, Outcome::Failed);
@@ -295,7 +295,7 @@ fn status_1_is_right_while_users_are_not_served() {
 #[test]
 fn status_3_is_right_while_a_new_target_fails() {
     let code = cannot_tell(110.0..115.0);
-    let quiet = Story::quiet(&code);
+    let quiet = TimelineBuilder::quiet(&code);
     for (new, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
         let mut timeline = quiet.timeline();
         let looks = timeline.looks.iter_mut();
@@ -313,7 +313,7 @@ fn status_3_is_right_while_a_new_target_fails() {
 #[test]
 fn status_1_is_right_while_only_targets_fail_that_have_never_worked() {
     let code = |at: f64| i32::from((110.0..115.0).contains(&at));
-    let quiet = Story::quiet(&code);
+    let quiet = TimelineBuilder::quiet(&code);
     for (others, outcome) in [(0, Outcome::Passed), (1, Outcome::Failed)] {
         let mut timeline = quiet.timeline();
         let looks = timeline.looks.iter_mut();
@@ -335,7 +335,7 @@ fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_inv
     for (seconds, outcome) in [(20.0, Outcome::Passed), (40.0, Outcome::Failed)] {
         let open = 110.0..110.0 + seconds;
         let code = cannot_tell(open.clone());
-        let mut timeline = Story::quiet(&code).timeline();
+        let mut timeline = TimelineBuilder::quiet(&code).timeline();
         for look in timeline.looks.iter_mut().filter(|look| open.contains(&look.at)) {
             let state = look.state.as_mut().unwrap();
             state.investigating.push("network: failing".to_owned());
@@ -349,7 +349,7 @@ fn status_3_is_right_for_half_a_minute_while_a_failure_of_no_target_is_under_inv
 fn status_3_is_right_for_half_a_minute_while_a_vantage_is_silent() {
     for (seconds, outcome) in [(20.0, Outcome::Passed), (40.0, Outcome::Failed)] {
         let code = cannot_tell(110.0..110.0 + seconds);
-        let mut timeline = Story::quiet(&code).timeline();
+        let mut timeline = TimelineBuilder::quiet(&code).timeline();
         for look in timeline.statuses.iter_mut().filter(|look| look.code.0 == Some(3)) {
             "2 of 3 vantages report  ✓ 24 ok  · 12 unknown".clone_into(&mut look.line);
         }
@@ -363,7 +363,7 @@ fn status_3_is_right_while_an_aggregator_catches_up() {
     for (warming, outcome) in [(true, Outcome::Passed), (false, Outcome::Failed)] {
         let starts = 110.0..150.0;
         let code = cannot_tell(starts.clone());
-        let mut timeline = Story::quiet(&code).timeline();
+        let mut timeline = TimelineBuilder::quiet(&code).timeline();
         for look in timeline.looks.iter_mut().filter(|look| starts.contains(&look.at)) {
             look.state.as_mut().unwrap().warming = warming;
         }
@@ -375,7 +375,7 @@ fn status_3_is_right_while_an_aggregator_catches_up() {
 #[test]
 fn status_3_is_right_until_every_vantage_reports_to_a_new_aggregator() {
     let code = cannot_tell(110.0..170.0);
-    let quiet = Story::quiet(&code);
+    let quiet = TimelineBuilder::quiet(&code);
     let judged = |line: &str, new: bool| {
         let mut timeline = quiet.timeline();
         for look in timeline.statuses.iter_mut().filter(|look| look.code.0 == Some(3)) {
@@ -421,7 +421,7 @@ fn says_no(at: f64) -> i32 {
 
 #[test]
 fn a_fault_that_is_named_called_and_closed_passes_and_what_is_said_beside_it_is_counted() {
-    let good = Story {
+    let good = TimelineBuilder {
         open: &named,
         fails: &lasts,
         firing: &called,
@@ -442,7 +442,7 @@ fn a_fault_that_is_named_called_and_closed_passes_and_what_is_said_beside_it_is_
 
 #[test]
 fn a_fault_that_users_do_not_feel_proves_nothing() {
-    let imagined = Story {
+    let imagined = TimelineBuilder {
         open: &named,
         fails: &never,
         firing: &called,
@@ -454,12 +454,12 @@ fn a_fault_that_users_do_not_feel_proves_nothing() {
 
 #[test]
 fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
-    let reasons = |story: Story| {
+    let reasons = |story: TimelineBuilder| {
         let verdict = judge(&fault(), &story.timeline(), MARKS, &destinations());
         assert_eq!(verdict.outcome, Outcome::Failed);
         verdict.reasons.join("\n")
     };
-    let good = || Story {
+    let good = || TimelineBuilder {
         open: &named,
         fails: &lasts,
         firing: &called,
@@ -473,7 +473,7 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
         }
     };
     assert!(
-        reasons(Story {
+        reasons(TimelineBuilder {
             open: &other,
             ..good()
         })
@@ -488,7 +488,7 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
         }
     };
     assert!(
-        reasons(Story {
+        reasons(TimelineBuilder {
             open: &late,
             ..good()
         })
@@ -502,7 +502,7 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
             named(at)
         }
     };
-    let said = reasons(Story { open: &gap, ..good() });
+    let said = reasons(TimelineBuilder { open: &gap, ..good() });
     assert!(
         said.contains("no incident says so any more, while users fail"),
         "{said}"
@@ -515,7 +515,7 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
             called(at)
         }
     };
-    let said = reasons(Story {
+    let said = reasons(TimelineBuilder {
         firing: &silent,
         ..good()
     });
@@ -524,14 +524,14 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
         "{said}"
     );
     assert!(
-        reasons(Story {
+        reasons(TimelineBuilder {
             firing: &no_alert,
             ..good()
         })
         .contains("its alert never fires")
     );
 
-    let said = reasons(Story {
+    let said = reasons(TimelineBuilder {
         code: &fine,
         ..good()
     });
@@ -555,7 +555,7 @@ fn a_fault_that_comes_back_under_another_id_fails_where_it_keeps_its_id() {
         at if at < 178.0 => vec!["0c"],
         _ => Vec::new(),
     };
-    let story = Story {
+    let story = TimelineBuilder {
         open: &renamed,
         fails: &lasts,
         firing: &firing,

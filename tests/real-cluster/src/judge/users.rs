@@ -15,13 +15,13 @@ const SOME: usize = 3;
 
 /// Requests of all control clients.
 #[derive(Debug)]
-pub struct Users<'a> {
+pub struct UserRequests<'a> {
     requests: &'a [Request],
 }
 
 /// Failures of one client at one destination.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Felt {
+pub struct UserFailures {
     /// The client's node.
     pub node: String,
     /// The destination.
@@ -38,7 +38,7 @@ pub struct Felt {
     pub error: String,
 }
 
-impl<'a> Users<'a> {
+impl<'a> UserRequests<'a> {
     /// Of these requests.
     #[must_use]
     pub const fn new(requests: &'a [Request]) -> Self {
@@ -121,19 +121,21 @@ impl<'a> Users<'a> {
 
     /// All failures between two times, by client and destination.
     #[must_use]
-    pub fn felt(&self, from: f64, until: f64) -> Vec<Felt> {
-        let mut felt: BTreeMap<(&str, &str), Felt> = BTreeMap::new();
+    pub fn felt(&self, from: f64, until: f64) -> Vec<UserFailures> {
+        let mut felt: BTreeMap<(&str, &str), UserFailures> = BTreeMap::new();
         for request in self.within(from, until) {
             let Some(error) = &request.error else { continue };
-            let entry = felt.entry((&request.node, &request.to)).or_insert_with(|| Felt {
-                node: request.node.clone(),
-                to: request.to.clone(),
-                from: request.at,
-                until: request.at,
-                failures: 0,
-                requests: 0,
-                error: String::new(),
-            });
+            let entry = felt
+                .entry((&request.node, &request.to))
+                .or_insert_with(|| UserFailures {
+                    node: request.node.clone(),
+                    to: request.to.clone(),
+                    from: request.at,
+                    until: request.at,
+                    failures: 0,
+                    requests: 0,
+                    error: String::new(),
+                });
             entry.until = entry.until.max(request.at);
             entry.from = entry.from.min(request.at);
             entry.failures += 1;
@@ -169,7 +171,7 @@ pub(super) mod tests {
         let requests: Vec<Request> = (0..30)
             .map(|second| request(f64::from(second), "host", (10..13).contains(&second)))
             .collect();
-        let users = Users::new(&requests);
+        let users = UserRequests::new(&requests);
         assert!(!users.fail_at("host", 11.0));
         assert!(users.fail_at("host", 12.0));
         assert!(!users.fail_at("service", 12.0));
@@ -189,10 +191,10 @@ pub(super) mod tests {
             request(10.0, "ledger", false),
             request(21.0, "host", false),
         ];
-        assert!(!Users::new(&requests).are_heard_since(20.0));
+        assert!(!UserRequests::new(&requests).are_heard_since(20.0));
         requests.push(request(20.5, "ledger", true));
-        assert!(Users::new(&requests).are_heard_since(20.0));
+        assert!(UserRequests::new(&requests).are_heard_since(20.0));
         // A client that is gone for good is not waited for.
-        assert!(Users::new(&requests[..1]).are_heard_since(200.0));
+        assert!(UserRequests::new(&requests[..1]).are_heard_since(200.0));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::{Clock, Look, State, Timeline, aggregators};
+use super::{AggregatorState, Clock, StateSample, Timeline, aggregators};
 use crate::cluster::{Cluster, PodView};
 
 /// Port of page and API.
@@ -15,7 +15,7 @@ pub(super) async fn take(cluster: &Cluster, clock: Clock, timeline: &RefCell<Tim
         .filter(|pod| pod.address.is_some())
     {
         let state = ask(cluster, &pod).await.map_err(|error| format!("{error:#}"));
-        timeline.borrow_mut().looks.push(Look {
+        timeline.borrow_mut().looks.push(StateSample {
             at: clock.now(),
             pod: pod.name,
             state,
@@ -23,9 +23,9 @@ pub(super) async fn take(cluster: &Cluster, clock: Clock, timeline: &RefCell<Tim
     }
 }
 
-async fn ask(cluster: &Cluster, pod: &PodView) -> anyhow::Result<State> {
+async fn ask(cluster: &Cluster, pod: &PodView) -> anyhow::Result<AggregatorState> {
     let headers = [("parallax-forwarded-by", "real-cluster")];
     let answer = cluster.reach.get(pod, PORT, "/v1/state", &headers).await?;
     anyhow::ensure!(answer.status.is_success(), "{}", answer.status);
-    Ok(State::read(&answer.body)?)
+    Ok(AggregatorState::read(&answer.body)?)
 }

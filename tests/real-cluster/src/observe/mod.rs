@@ -23,11 +23,11 @@ use tokio::{
 pub use clock::Clock;
 pub use page::Browser;
 pub use prometheus::Prometheus;
-pub use state::{Cell, Hint, Incident, Severity, State};
-pub use timeline::{Alert, AlertLook, ExitCode, Look, Request, StatusLook, Timeline, Usage};
+pub use state::{AggregatorState, Cell, FindingOrHazard, Incident, Severity};
+pub use timeline::{Alert, AlertLook, ExitCode, PodUsage, Request, StateSample, StatusLook, Timeline};
 
 use crate::cluster::{Cluster, PodView, Proxy};
-use requests::Logs;
+use requests::LogPositions;
 
 /// Labels of the aggregator's pods.
 pub const AGGREGATORS: &str = "app.kubernetes.io/name=parallax,app.kubernetes.io/component=aggregator";
@@ -46,7 +46,7 @@ pub struct Observer {
 
 /// What an observer needs.
 #[derive(Clone)]
-pub struct Sources {
+pub struct ObserverSources {
     /// The cluster.
     pub cluster: Rc<Cluster>,
     /// The Prometheus, if there is one.
@@ -58,11 +58,11 @@ pub struct Sources {
 impl Observer {
     /// Begins to look, and serves the proxy. Must be called within a `LocalSet`.
     #[must_use]
-    pub fn start(clock: Clock, sources: &Sources, proxy: Proxy) -> Self {
+    pub fn start(clock: Clock, sources: &ObserverSources, proxy: Proxy) -> Self {
         let timeline = Rc::new(RefCell::new(Timeline::default()));
         let mut tasks = JoinSet::new();
         tasks.spawn_local(proxy.serve());
-        let Sources {
+        let ObserverSources {
             cluster,
             prometheus,
             binary,
@@ -83,7 +83,8 @@ impl Observer {
             async move || looks::take(&cluster, clock, &timeline).await
         }));
         tasks.spawn_local(repeat(Duration::from_secs(2), {
-            let (cluster, timeline, mut logs) = (Rc::clone(cluster), Rc::clone(&timeline), Logs::default());
+            let (cluster, timeline, mut logs) =
+                (Rc::clone(cluster), Rc::clone(&timeline), LogPositions::default());
             async move || logs.fetch(&cluster, clock, &timeline).await
         }));
         tasks.spawn_local(repeat(Duration::from_secs(4), {

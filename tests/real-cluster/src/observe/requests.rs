@@ -14,11 +14,11 @@ const PORT: u16 = 8082;
 
 /// How far each log was read, by pod.
 #[derive(Debug, Default)]
-pub(super) struct Logs {
+pub(super) struct LogPositions {
     read: BTreeMap<String, (u64, u64)>,
 }
 
-impl Logs {
+impl LogPositions {
     /// Reads what is new. A client that cannot be reached is asked again later: its log holds more than an hour.
     pub(super) async fn fetch(&mut self, cluster: &Cluster, clock: Clock, timeline: &RefCell<Timeline>) {
         for pod in cluster.pods.of(CLIENTS, "app=shopper") {

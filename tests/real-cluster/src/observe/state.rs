@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// What an aggregator says.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct State {
+pub struct AggregatorState {
     /// Every incident it lists, closed ones too.
     pub incidents: Vec<Incident>,
     /// Every cell that is not ok.
@@ -22,7 +22,7 @@ pub struct State {
     /// Failing without a cause.
     pub investigating: Vec<String>,
     /// Findings and hazards.
-    pub hints: Vec<Hint>,
+    pub hints: Vec<FindingOrHazard>,
     /// Why the topology is not current.
     pub topology_error: Option<String>,
     /// `leads`, `stands_by` or `alone`.
@@ -75,7 +75,7 @@ pub struct Cell {
 
 /// A finding or a hazard.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Hint {
+pub struct FindingOrHazard {
     /// Its kind.
     pub kind: String,
     /// How bad.
@@ -108,7 +108,7 @@ impl Incident {
     }
 }
 
-impl State {
+impl AggregatorState {
     /// Reads an answer.
     ///
     /// # Errors
@@ -207,8 +207,8 @@ fn incident(read: &Value) -> Incident {
     }
 }
 
-fn hint(read: &Value, hazard: bool) -> Hint {
-    Hint {
+fn hint(read: &Value, hazard: bool) -> FindingOrHazard {
+    FindingOrHazard {
         kind: text(&read["kind"]),
         severity: Severity::deserialize(&read["severity"]).unwrap_or(Severity::Warning),
         subject: text(&read["subject"]),
@@ -259,7 +259,7 @@ mod tests {
             "investigating": [{"subject": {"type": "network"}, "sentence": "something fails"}],
             "findings": [{"kind": "stale-answer", "severity": "notice", "subject": "shop", "sentence": "old"}],
         });
-        let state = State::read(answer.to_string().as_bytes()).unwrap();
+        let state = AggregatorState::read(answer.to_string().as_bytes()).unwrap();
         assert_eq!((state.targets, state.ok, state.red().count()), (1, 1, 1));
         assert_eq!(state.cells[0].vantage, "n2/pod");
         assert_eq!(
@@ -274,6 +274,6 @@ mod tests {
         assert_eq!(incident.subject, "n2");
         assert_eq!(state.investigating, ["network: something fails"]);
         assert_eq!(state.hints[0].severity, Severity::Notice);
-        assert!(State::read(b"<html>").is_err());
+        assert!(AggregatorState::read(b"<html>").is_err());
     }
 }

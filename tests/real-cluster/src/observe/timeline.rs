@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::State;
+use super::AggregatorState;
 
 /// Everything that was seen.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     /// Answers of aggregators, each second.
-    pub looks: Vec<Look>,
+    pub looks: Vec<StateSample>,
     /// Ends of `parallax status`.
     pub statuses: Vec<StatusLook>,
     /// Alerts that were pending or firing, each second.
@@ -18,20 +18,20 @@ pub struct Timeline {
     /// Requests of the control clients.
     pub requests: Vec<Request>,
     /// Memory and CPU of Parallax' pods.
-    pub usage: Vec<Usage>,
+    pub usage: Vec<PodUsage>,
     /// Whether the API server answered.
     pub api_server: Vec<(f64, bool)>,
 }
 
 /// What one aggregator answered.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct StateSample {
     /// When.
     pub at: f64,
     /// Its pod.
     pub pod: String,
     /// Its answer, or why there is none.
-    pub state: Result<State, String>,
+    pub state: Result<AggregatorState, String>,
 }
 
 /// How `parallax status` ended.
@@ -89,7 +89,7 @@ pub struct Request {
 
 /// What a pod uses.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Usage {
+pub struct PodUsage {
     /// When.
     pub at: f64,
     /// The pod.
@@ -119,7 +119,7 @@ impl Timeline {
 
     /// The newest answer of each aggregator within the last seconds.
     #[must_use]
-    pub fn newest(&self, now: f64, seconds: f64) -> BTreeMap<&str, &State> {
+    pub fn newest(&self, now: f64, seconds: f64) -> BTreeMap<&str, &AggregatorState> {
         let mut newest = BTreeMap::new();
         for look in self.looks.iter().rev().take_while(|look| look.at > now - seconds) {
             if let Ok(state) = &look.state {

@@ -5,7 +5,7 @@ use std::{cell::RefCell, time::Duration};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Clock, Timeline, Usage};
+use super::{Clock, PodUsage, Timeline};
 use crate::cluster::Cluster;
 
 /// The longest that one kubelet takes.
@@ -25,14 +25,14 @@ pub(super) async fn measure(cluster: &Cluster, clock: Clock, timeline: &RefCell<
     }
 }
 
-fn read(summary: &Value, at: f64) -> Vec<Usage> {
+fn read(summary: &Value, at: f64) -> Vec<PodUsage> {
     let pods = summary["pods"].as_array().into_iter().flatten();
     pods.filter(|pod| {
         let namespace = pod["podRef"]["namespace"].as_str();
         namespace.is_some_and(|namespace| namespace.starts_with("parallax"))
     })
     .filter_map(|pod| {
-        Some(Usage {
+        Some(PodUsage {
             at,
             pod: pod["podRef"]["name"].as_str()?.to_owned(),
             memory: pod["memory"]["workingSetBytes"].as_u64()?,

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use super::section::section;
 use crate::{
     judge::Outcome,
-    run::{Record, Report},
+    run::{Report, StepRecord},
     step::Kind,
 };
 
@@ -35,8 +35,8 @@ fn write_page(text: &mut String, report: &Report) -> fmt::Result {
          Alerts are those of a Prometheus with the shipped rules.</p>",
         count(Outcome::Passed),
         report.records.len(),
-        Escaped(&report.version),
-        Escaped(&report.nodes.join(", ")),
+        HtmlEscaped(&report.version),
+        HtmlEscaped(&report.nodes.join(", ")),
         report.seconds / 60.0,
         began(report),
         count(Outcome::Failed),
@@ -44,7 +44,7 @@ fn write_page(text: &mut String, report: &Report) -> fmt::Result {
         count(Outcome::NotRun),
     )?;
     for (kind, title) in [(Kind::Ordinary, "Ordinary events"), (Kind::Fault, "Faults")] {
-        let records: Vec<&Record> = report
+        let records: Vec<&StepRecord> = report
             .records
             .iter()
             .filter(|record| record.kind == kind)
@@ -67,7 +67,7 @@ fn began(report: &Report) -> String {
     at.map_or(String::new(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
-fn table(text: &mut String, title: &str, records: &[&Record]) -> fmt::Result {
+fn table(text: &mut String, title: &str, records: &[&StepRecord]) -> fmt::Result {
     writeln!(
         text,
         "<h2>{title}</h2>\n<table>\n<tr><th></th><th>Step</th><th>Said</th><th>Named after</th><th>Beside it</th>\
@@ -87,8 +87,8 @@ fn table(text: &mut String, title: &str, records: &[&Record]) -> fmt::Result {
              <td>{}</td><td>{} of {}</td></tr>",
             class(verdict.outcome),
             sign(verdict.outcome),
-            Escaped(&record.title),
-            Escaped(&said.join(" · ")),
+            HtmlEscaped(&record.title),
+            HtmlEscaped(&said.join(" · ")),
             seconds(verdict.named_after),
             if record.kind == Kind::Fault {
                 verdict.extras.len().to_string()
@@ -96,17 +96,17 @@ fn table(text: &mut String, title: &str, records: &[&Record]) -> fmt::Result {
                 String::new()
             },
             seconds(verdict.closed_after),
-            Escaped(&fired.into_iter().collect::<Vec<_>>().join(", ")),
+            HtmlEscaped(&fired.into_iter().collect::<Vec<_>>().join(", ")),
             failures,
             record.requests,
-            id = Escaped(&record.id),
+            id = HtmlEscaped(&record.id),
         )?;
     }
     text.push_str("</table>\n");
     Ok(())
 }
 
-fn brief(story: &crate::judge::Story) -> String {
+fn brief(story: &crate::judge::IncidentHistory) -> String {
     format!("{} {}", story.incident.cause, story.incident.region)
 }
 
@@ -161,9 +161,9 @@ pub(super) const fn class(outcome: Outcome) -> &'static str {
 }
 
 /// Text from inside, which may contain anything.
-pub(super) struct Escaped<'a>(pub(super) &'a str);
+pub(super) struct HtmlEscaped<'a>(pub(super) &'a str);
 
-impl Display for Escaped<'_> {
+impl Display for HtmlEscaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
             match c {
@@ -193,9 +193,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        judge::{Marks, Span, Story, Verdict},
+        judge::{IncidentHistory, StepTimes, TimeSpan, Verdict},
         observe::{ExitCode, Incident, StatusLook},
-        run::{Explained, Picture, Took},
+        run::{ExplainedIncident, PageScreenshot, PodResources},
         step,
     };
 
@@ -205,8 +205,8 @@ mod tests {
             "title: two nodes <do> not reach each other\nkind: fault\ndo: []\ncure: [{install: {}}]\nwatch: 1\n\
              expect: {named: [{cause: [P7]}], felt: [service]}\n",
         );
-        let mut record = Record::of(&steps.unwrap()[0]);
-        let said = |id: &str, cause: &str| Story {
+        let mut record = StepRecord::of(&steps.unwrap()[0]);
+        let said = |id: &str, cause: &str| IncidentHistory {
             incident: Incident {
                 id: id.to_owned(),
                 cause: cause.to_owned(),
@@ -214,14 +214,14 @@ mod tests {
                 sentence: "probes & pods time out".to_owned(),
                 ..Incident::default()
             },
-            open: vec![Span {
+            open: vec![TimeSpan {
                 from: 110.0,
                 until: 170.0,
             }],
             said: vec![(110.0, "first".to_owned()), (120.0, "then".to_owned())],
             left_open: false,
         };
-        record.marks = Some(Marks {
+        record.marks = Some(StepTimes {
             fault: 100.0,
             acted: 100.0,
             cured: Some(160.0),
@@ -243,17 +243,17 @@ mod tests {
             }],
             ..Verdict::not_run(String::new())
         };
-        record.explained = vec![Explained {
+        record.explained = vec![ExplainedIncident {
             at: 111.0,
             id: "0a1b".to_owned(),
             explanation: serde_json::json!({"evidence": "4 of 4"}),
         }];
-        record.pictures = vec![Picture {
+        record.pictures = vec![PageScreenshot {
             at: 150.0,
             caption: "just before the cure".to_owned(),
             png: b"png".to_vec(),
         }];
-        record.took = vec![Took {
+        record.took = vec![PodResources {
             pod: "parallax-aggregator-1".to_owned(),
             memory_mib: 9.5,
             cpu_milli: 14.0,

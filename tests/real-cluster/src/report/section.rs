@@ -4,37 +4,37 @@ use std::fmt::{self, Write};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
-use super::html::{Escaped, class, sign};
+use super::html::{HtmlEscaped, class, sign};
 use crate::{
-    judge::{Marks, Span, Story},
-    run::Record,
+    judge::{IncidentHistory, StepTimes, TimeSpan},
+    run::StepRecord,
     step::Kind,
 };
 
-pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
+pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
     let verdict = &record.verdict;
     writeln!(
         text,
         "<section class=\"{}\" id=\"{id}\"><h3>{} {id}: {}</h3>",
         class(verdict.outcome),
         sign(verdict.outcome),
-        Escaped(&record.title),
-        id = Escaped(&record.id)
+        HtmlEscaped(&record.title),
+        id = HtmlEscaped(&record.id)
     )?;
     if !record.description.is_empty() {
-        writeln!(text, "<p>{}</p>", Escaped(&record.description))?;
+        writeln!(text, "<p>{}</p>", HtmlEscaped(&record.description))?;
     }
     if let Some(because) = &record.installed_because {
         writeln!(
             text,
             "<p>Parallax was installed anew before this step: {}</p>",
-            Escaped(because)
+            HtmlEscaped(because)
         )?;
     }
     if !verdict.reasons.is_empty() {
         text.push_str("<ul>");
         for reason in &verdict.reasons {
-            writeln!(text, "<li>{}</li>", Escaped(reason))?;
+            writeln!(text, "<li>{}</li>", HtmlEscaped(reason))?;
         }
         text.push_str("</ul>\n");
     }
@@ -42,7 +42,7 @@ pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
         text.push_str("</section>\n");
         return Ok(());
     };
-    let since = Since(marks.fault);
+    let since = EventTimes(marks.fault);
     let (right, wrong) = match record.kind {
         Kind::Fault => ("Named", "Beside it"),
         Kind::Ordinary => ("May be said", "Must not be said"),
@@ -58,7 +58,7 @@ pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
             text,
             "<details><summary>The page at {}: {}</summary><figure><img alt=\"the page\" src=\"data:image/png;base64,{}\"></figure></details>",
             since.at(picture.at),
-            Escaped(&picture.caption),
+            HtmlEscaped(&picture.caption),
             STANDARD.encode(&picture.png)
         )?;
     }
@@ -67,14 +67,14 @@ pub(super) fn section(text: &mut String, record: &Record) -> fmt::Result {
 }
 
 /// Every action with its time.
-fn done(text: &mut String, record: &Record, marks: Marks, since: &Since) -> fmt::Result {
+fn done(text: &mut String, record: &StepRecord, marks: StepTimes, since: &EventTimes) -> fmt::Result {
     text.push_str("<table>\n");
     for (at, what) in &record.done {
         writeln!(
             text,
             "<tr><td>{}</td><td>{}</td></tr>",
             since.at(*at),
-            Escaped(what)
+            HtmlEscaped(what)
         )?;
     }
     if let Some(cured) = marks.cured {
@@ -88,7 +88,7 @@ fn done(text: &mut String, record: &Record, marks: Marks, since: &Since) -> fmt:
 }
 
 /// Everything that was seen but incidents.
-fn seen(text: &mut String, record: &Record, since: &Since) -> fmt::Result {
+fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Result {
     let verdict = &record.verdict;
     list(
         text,
@@ -126,7 +126,7 @@ fn seen(text: &mut String, record: &Record, since: &Since) -> fmt::Result {
         text,
         "Users felt",
         verdict.felt.iter().map(|felt| {
-            let span = Span {
+            let span = TimeSpan {
                 from: felt.from,
                 until: felt.until,
             };
@@ -156,15 +156,15 @@ fn seen(text: &mut String, record: &Record, since: &Since) -> fmt::Result {
         writeln!(
             text,
             "<details><summary>Evidence of {} at {}</summary><pre>{}</pre></details>",
-            Escaped(&explained.id),
+            HtmlEscaped(&explained.id),
             since.at(explained.at),
-            Escaped(&pretty)
+            HtmlEscaped(&pretty)
         )?;
     }
     Ok(())
 }
 
-fn stories(text: &mut String, title: &str, stories: &[Story], since: &Since) -> fmt::Result {
+fn stories(text: &mut String, title: &str, stories: &[IncidentHistory], since: &EventTimes) -> fmt::Result {
     if stories.is_empty() {
         return Ok(());
     }
@@ -174,14 +174,14 @@ fn stories(text: &mut String, title: &str, stories: &[Story], since: &Since) -> 
         writeln!(
             text,
             "<blockquote>{}<br><small>open {}{}; targets {}</small></blockquote>",
-            Escaped(&story.to_string()),
+            HtmlEscaped(&story.to_string()),
             spans.join(", "),
             if story.left_open {
                 ", and still at the end"
             } else {
                 ""
             },
-            Escaped(&story.incident.targets.join(", "))
+            HtmlEscaped(&story.incident.targets.join(", "))
         )?;
         if story.said.len() > 1 {
             list(
@@ -198,7 +198,7 @@ fn stories(text: &mut String, title: &str, stories: &[Story], since: &Since) -> 
 }
 
 /// Stretches of one exit code.
-fn statuses(record: &Record, since: &Since) -> Vec<String> {
+fn statuses(record: &StepRecord, since: &EventTimes) -> Vec<String> {
     let mut stretches: Vec<(Option<i32>, f64, f64, &str)> = Vec::new();
     for look in &record.verdict.statuses {
         match stretches.last_mut() {
@@ -210,7 +210,7 @@ fn statuses(record: &Record, since: &Since) -> Vec<String> {
         .into_iter()
         .map(|(code, from, until, line)| {
             let code = code.map_or("a signal".to_owned(), |code| code.to_string());
-            format!("{}: {code} ({line})", since.span(Span { from, until }))
+            format!("{}: {code} ({line})", since.span(TimeSpan { from, until }))
         })
         .collect()
 }
@@ -220,23 +220,23 @@ fn list(text: &mut String, title: &str, items: impl Iterator<Item = String>) -> 
     if items.peek().is_none() {
         return Ok(());
     }
-    writeln!(text, "<p>{}</p><ul>", Escaped(title))?;
+    writeln!(text, "<p>{}</p><ul>", HtmlEscaped(title))?;
     for item in items {
-        writeln!(text, "<li>{}</li>", Escaped(&item))?;
+        writeln!(text, "<li>{}</li>", HtmlEscaped(&item))?;
     }
     text.push_str("</ul>\n");
     Ok(())
 }
 
 /// Times count from the event.
-struct Since(f64);
+struct EventTimes(f64);
 
-impl Since {
+impl EventTimes {
     fn at(&self, time: f64) -> String {
         format!("{:+.0} s", time - self.0)
     }
 
-    fn span(&self, span: Span) -> String {
+    fn span(&self, span: TimeSpan) -> String {
         format!("{:+.0} to {:+.0} s", span.from - self.0, span.until - self.0)
     }
 }

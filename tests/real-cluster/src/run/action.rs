@@ -5,17 +5,17 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context, ensure};
 use tokio::time::sleep;
 
-use super::{Suite, live_names::LiveNames};
+use super::{SuiteRun, live_names::LiveNames};
 use crate::{
-    cluster::{Hooked, PodView},
-    install::{Unavailable, certify},
-    step::{Action, Behave, Certificate, Kill, Step, WhichPods, resolve},
+    cluster::{HookResult, PodView},
+    install::{MissingComponent, certify},
+    step::{Action, ApplicationBehaviour, Certificate, ContainerKill, Step, WhichPods, resolve},
 };
 
 /// Port of the test application for changes of behaviour.
 const CONTROL: u16 = 8081;
 
-impl Suite {
+impl SuiteRun {
     /// Does all of it, one after the other.
     pub(super) async fn act(
         &self,
@@ -85,10 +85,10 @@ impl Suite {
 
     /// Calls the hook, and remembers what it breaks.
     async fn hook(&self, arguments: Vec<String>) -> anyhow::Result<()> {
-        let unsupported = || Unavailable(format!("the hook: {}", arguments.join(" ")));
+        let unsupported = || MissingComponent(format!("the hook: {}", arguments.join(" ")));
         match self.cluster.hook.call(&arguments).await? {
-            Hooked::Unsupported => Err(unsupported().into()),
-            Hooked::Done(_) => {
+            HookResult::Unsupported => Err(unsupported().into()),
+            HookResult::Done(_) => {
                 let mut broken = self.broken.borrow_mut();
                 match arguments.split_first() {
                     Some((verb, what)) if verb == "break" => broken.push(what.to_vec()),
@@ -114,7 +114,7 @@ impl Suite {
         }
     }
 
-    async fn behave(&self, behave: &Behave) -> anyhow::Result<()> {
+    async fn behave(&self, behave: &ApplicationBehaviour) -> anyhow::Result<()> {
         let pods = self.application_pods();
         ensure!(!pods.is_empty(), "the application has no pod");
         let those = match behave.pods {
@@ -128,7 +128,7 @@ impl Suite {
         Ok(())
     }
 
-    async fn kill(&self, kill: &Kill, names: &LiveNames<'_>) -> anyhow::Result<()> {
+    async fn kill(&self, kill: &ContainerKill, names: &LiveNames<'_>) -> anyhow::Result<()> {
         let wanted = resolve(&kill.pod, names)?;
         let pods = self.cluster.pods.all();
         let pod: &PodView = pods

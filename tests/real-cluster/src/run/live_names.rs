@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Suite;
+use super::SuiteRun;
 use crate::{
     cluster::PodView,
     install::{APPLICATION, NAMESPACE},
@@ -12,7 +12,7 @@ use crate::{
 
 /// Names of one step: nodes stay the same ones while it runs, pods are those of now.
 pub(super) struct LiveNames<'a> {
-    pub(super) suite: &'a Suite,
+    pub(super) suite: &'a SuiteRun,
     pub(super) fixed: &'a BTreeMap<String, String>,
 }
 
@@ -37,7 +37,7 @@ impl Names for LiveNames<'_> {
     }
 }
 
-impl Suite {
+impl SuiteRun {
     /// The aggregator that leads or is alone.
     pub(super) fn leader(&self) -> Option<PodView> {
         let pods: Vec<PodView> = aggregators(&self.cluster)

@@ -20,11 +20,11 @@ use anyhow::Context;
 use tokio::{signal, task::LocalSet};
 
 pub use options::Options;
-pub use record::{Explained, Picture, Record, Report, Took};
+pub use record::{ExplainedIncident, PageScreenshot, PodResources, Report, StepRecord};
 
 use crate::{
     cluster::Cluster,
-    install::{Application, Authority, Destinations, Product},
+    install::{Application, Authority, Destinations, ParallaxInstallation},
     judge::Outcome,
     observe::{Browser, Clock, Observer, Prometheus},
     say,
@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// Everything that a run has.
-pub struct Suite {
+pub struct SuiteRun {
     cluster: Rc<Cluster>,
-    product: Product,
+    product: ParallaxInstallation,
     application: Application,
     authority: Authority,
     destinations: Destinations,
@@ -51,7 +51,7 @@ pub struct Suite {
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunResult {
     /// Every step that ran passed.
     Passed,
     /// A step failed.
@@ -66,18 +66,18 @@ pub enum Ended {
 ///
 /// # Errors
 /// A step file that cannot be read, a cluster that cannot be used, or an installation that fails.
-pub async fn run(options: &Options) -> anyhow::Result<Ended> {
+pub async fn run(options: &Options) -> anyhow::Result<RunResult> {
     let steps = options.select(step::list(&options.steps)?)?;
     // An error is only that somebody else has chosen the same one before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     LocalSet::new().run_until(run_all(options, steps)).await
 }
 
-async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<Ended> {
+async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<RunResult> {
     let clock = Clock::start();
     let folder = tempfile_in(&options.folder)?;
     let records = RefCell::new(Vec::new());
-    let setup = setup::Setup::new(options, clock, &folder).await?;
+    let setup = setup::RunSetup::new(options, clock, &folder).await?;
     let mut interrupted = false;
     let running = async {
         let suite = setup.install().await?;
@@ -121,7 +121,7 @@ async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<Ended> {
     say(&report.summary());
     match failed {
         Some(error) => Err(error),
-        None if interrupted => Ok(Ended::Interrupted),
+        None if interrupted => Ok(RunResult::Interrupted),
         None => Ok(report.ended()),
     }
 }
@@ -133,12 +133,12 @@ fn tempfile_in(folder: &std::path::Path) -> anyhow::Result<std::path::PathBuf> {
         .with_context(|| format!("finding {}", folder.display()))
 }
 
-impl Suite {
+impl SuiteRun {
     async fn each(
         &self,
         options: &Options,
         steps: &[Step],
-        records: &RefCell<Vec<Record>>,
+        records: &RefCell<Vec<StepRecord>>,
     ) -> anyhow::Result<()> {
         let total = steps.len() * usize::try_from(options.repeat).unwrap_or(1);
         let mut number = 0;
@@ -157,18 +157,18 @@ impl Suite {
 }
 
 impl Report {
-    fn ended(&self) -> Ended {
+    fn ended(&self) -> RunResult {
         let any = |outcome| {
             self.records
                 .iter()
                 .any(|record| record.verdict.outcome == outcome)
         };
         if any(Outcome::Failed) {
-            Ended::Failed
+            RunResult::Failed
         } else if any(Outcome::Unsound) {
-            Ended::Unsound
+            RunResult::Unsound
         } else {
-            Ended::Passed
+            RunResult::Passed
         }
     }
 }

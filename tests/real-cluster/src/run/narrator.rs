@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::{Explained, Picture, Record, Suite};
+use super::{ExplainedIncident, PageScreenshot, StepRecord, SuiteRun};
 use crate::{observe::Timeline, say};
 
 /// Time between two looks at what was seen.
@@ -16,15 +16,15 @@ const PICTURES: usize = 4;
 const EXPLANATIONS: usize = 12;
 
 /// Tells what is new since the event.
-pub(super) struct Narrator<'a> {
-    suite: &'a Suite,
+pub(super) struct ProgressReporter<'a> {
+    suite: &'a SuiteRun,
     fault: f64,
     told: BTreeSet<String>,
 }
 
-impl<'a> Narrator<'a> {
+impl<'a> ProgressReporter<'a> {
     /// What is said already is no news.
-    pub(super) fn new(suite: &'a Suite, fault: f64) -> Self {
+    pub(super) fn new(suite: &'a SuiteRun, fault: f64) -> Self {
         let mut narrator = Self {
             suite,
             fault,
@@ -38,7 +38,7 @@ impl<'a> Narrator<'a> {
     pub(super) async fn watch(
         &mut self,
         seconds: u64,
-        record: &mut Record,
+        record: &mut StepRecord,
         mut until: impl FnMut(&Timeline) -> bool,
     ) {
         let begin = Instant::now();
@@ -52,7 +52,7 @@ impl<'a> Narrator<'a> {
     }
 
     /// Tells what is new.
-    pub(super) async fn tell(&mut self, record: &mut Record) {
+    pub(super) async fn tell(&mut self, record: &mut StepRecord) {
         for news in self.news() {
             if !self.told.insert(news.key) {
                 continue;
@@ -69,7 +69,7 @@ impl<'a> Narrator<'a> {
     }
 
     /// Takes a picture of the page, unless there are enough of them.
-    pub(super) async fn picture(&self, record: &mut Record, caption: &str) {
+    pub(super) async fn picture(&self, record: &mut StepRecord, caption: &str) {
         let Some(browser) = &self.suite.browser else {
             return;
         };
@@ -79,7 +79,7 @@ impl<'a> Narrator<'a> {
         let at = self.suite.observer.clock.now();
         let name = format!("{}-{}", record.id, record.pictures.len());
         if let Some(png) = browser.picture(&self.suite.cluster, &name).await {
-            record.pictures.push(Picture {
+            record.pictures.push(PageScreenshot {
                 at,
                 caption: caption.to_owned(),
                 png,
@@ -87,7 +87,7 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    fn news(&self) -> Vec<News> {
+    fn news(&self) -> Vec<StateChanges> {
         let timeline = self.suite.observer.timeline.borrow();
         let now = self.suite.observer.clock.now();
         let mut news = Vec::new();
@@ -102,7 +102,7 @@ impl<'a> Narrator<'a> {
                 } else {
                     format!("{} is closed", incident.id)
                 };
-                news.push(News {
+                news.push(StateChanges {
                     key: format!("{} {open} {}", incident.id, incident.occurrences),
                     text,
                     incident: open.then(|| incident.id.clone()),
@@ -116,7 +116,7 @@ impl<'a> Narrator<'a> {
                 .filter_map(|label| alert.labels.get(label).map(String::as_str))
                 .collect();
             let text = format!("{} fires ({})", alert.name, about.join(", "));
-            news.push(News {
+            news.push(StateChanges {
                 key: text.clone(),
                 text,
                 incident: None,
@@ -128,7 +128,7 @@ impl<'a> Narrator<'a> {
                 .0
                 .map_or("a signal".to_owned(), |code| code.to_string());
             if code != "0" {
-                news.push(News {
+                news.push(StateChanges {
                     key: format!("status {code}"),
                     text: format!("parallax status ends with {code}: {}", status.line),
                     incident: None,
@@ -139,21 +139,21 @@ impl<'a> Narrator<'a> {
     }
 }
 
-struct News {
+struct StateChanges {
     key: String,
     text: String,
     incident: Option<String>,
 }
 
-impl Suite {
+impl SuiteRun {
     /// An incident as the aggregator that leads explains it.
-    async fn explain(&self, id: &str) -> Option<Explained> {
+    async fn explain(&self, id: &str) -> Option<ExplainedIncident> {
         let at = self.observer.clock.now();
         let leader = self.leader()?;
         let path = format!("/v1/incidents/{id}");
         let answer = self.cluster.reach.get(&leader, 8080, &path, &[]).await.ok()?;
         let explanation: Value = serde_json::from_slice(&answer.body).ok()?;
-        Some(Explained {
+        Some(ExplainedIncident {
             at,
             id: id.to_owned(),
             explanation,

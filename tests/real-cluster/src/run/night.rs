@@ -3,20 +3,20 @@
 
 use std::cell::RefCell;
 
-use super::{Options, Record, Suite};
+use super::{Options, StepRecord, SuiteRun};
 use crate::{
     judge::Outcome,
     say,
     step::{Installation, Kind, Step},
 };
 
-impl Suite {
+impl SuiteRun {
     pub(super) async fn night(
         &self,
         hours: f64,
         options: &Options,
         steps: &[Step],
-        records: &RefCell<Vec<Record>>,
+        records: &RefCell<Vec<StepRecord>>,
     ) -> anyhow::Result<()> {
         let mut ordinary: Vec<&Step> = steps
             .iter()
@@ -24,7 +24,7 @@ impl Suite {
             .collect();
         let seconds = hours * 3600.0;
         let begin = self.observer.clock.now();
-        let mut order = Order(options.seed);
+        let mut order = SeededOrder(options.seed);
         while self.observer.clock.now() - begin < seconds {
             anyhow::ensure!(
                 !ordinary.is_empty(),
@@ -48,9 +48,9 @@ impl Suite {
 }
 
 /// A sequence of numbers that depends on its seed only (`SplitMix64`).
-struct Order(u64);
+struct SeededOrder(u64);
 
-impl Order {
+impl SeededOrder {
     fn next(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn one_seed_makes_one_order_and_another_one_another() {
         let take = |seed: u64| {
-            let mut order = Order(seed);
+            let mut order = SeededOrder(seed);
             (0..20).map(|_| order.next(7)).collect::<Vec<_>>()
         };
         assert_eq!(take(1), take(1));

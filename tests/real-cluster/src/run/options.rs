@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use super::{Record, Report};
+use super::{Report, StepRecord};
 use crate::{report, step::Step};
 
 /// What to run, on which cluster, and where the reports go.
@@ -87,7 +87,7 @@ impl Options {
     }
 
     /// Writes what there is so far, for machines: a run takes hours.
-    pub(super) fn write_partial(&self, records: &[Record]) -> anyhow::Result<()> {
+    pub(super) fn write_partial(&self, records: &[StepRecord]) -> anyhow::Result<()> {
         match &self.json {
             Some(path) => write(path, &serde_json::to_string_pretty(records)?),
             None => Ok(()),

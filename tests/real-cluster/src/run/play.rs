@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 
-use super::{Record, Suite, narrator::Narrator, quiet::Settled, record::took, wait::Unmet};
+use super::{
+    StepRecord, SuiteRun, narrator::ProgressReporter, quiet::QuietState, record::took, wait::UnmetCondition,
+};
 use crate::{
-    install::Unavailable,
-    judge::{Marks, Outcome, Users, Verdict, judge},
+    install::MissingComponent,
+    judge::{Outcome, StepTimes, UserRequests, Verdict, judge},
     say,
-    step::{Kind, Need, Step},
+    step::{Kind, Step, StepRequirement},
 };
 
 /// Beyond the time within which a fault must be named, it is waited for so much longer: late is worth knowing, too.
@@ -23,13 +25,13 @@ const HANGING: u64 = 30;
 /// What came before a step is kept for so long, for what was open then.
 const BEFORE: f64 = 60.0;
 
-impl Suite {
+impl SuiteRun {
     /// Runs a step. That it cannot be run, or goes otherwise than it says, is a verdict.
     ///
     /// # Errors
     /// The suite itself cannot go on.
-    pub(super) async fn run(&self, step: &Step) -> anyhow::Result<Record> {
-        let mut record = Record::of(step);
+    pub(super) async fn run(&self, step: &Step) -> anyhow::Result<StepRecord> {
+        let mut record = StepRecord::of(step);
         let begin = self.observer.clock.now();
         if let Some(missing) = self.missing(step) {
             record.verdict = Verdict::not_run(missing);
@@ -38,7 +40,7 @@ impl Suite {
         self.observer.timeline.borrow_mut().forget_before(begin - BEFORE);
         let mut fixed = BTreeMap::new();
         if let Err(error) = self.play(step, &mut fixed, &mut record).await {
-            record.verdict = match error.downcast_ref::<Unavailable>() {
+            record.verdict = match error.downcast_ref::<MissingComponent>() {
                 Some(missing) => Verdict::not_run(missing.to_string()),
                 None => Verdict::unsound(format!("{error:#}")),
             };
@@ -59,7 +61,7 @@ impl Suite {
         record.seconds = now - begin;
         let timeline = self.observer.timeline.borrow();
         let from = record.marks.map_or(begin, |marks| marks.fault);
-        record.requests = Users::new(&timeline.requests).count(from, now);
+        record.requests = UserRequests::new(&timeline.requests).count(from, now);
         let usage: Vec<_> = timeline
             .usage
             .iter()
@@ -71,10 +73,11 @@ impl Suite {
     }
 
     fn missing(&self, step: &Step) -> Option<String> {
-        if (step.uses_hook() || step.needs.contains(&Need::Hook)) && !self.cluster.hook.is_there() {
+        if (step.uses_hook() || step.needs.contains(&StepRequirement::Hook)) && !self.cluster.hook.is_there()
+        {
             return Some("a hook; set PARALLAX_REAL_CLUSTER_HOOK".to_owned());
         }
-        if step.needs.contains(&Need::TrustedRoot) && !self.trusted {
+        if step.needs.contains(&StepRequirement::TrustedRoot) && !self.trusted {
             return Some(
                 "an image that trusts the suite's root; unset PARALLAX_REAL_CLUSTER_IMAGE".to_owned(),
             );
@@ -86,7 +89,7 @@ impl Suite {
         &self,
         step: &Step,
         fixed: &mut BTreeMap<String, String>,
-        record: &mut Record,
+        record: &mut StepRecord,
     ) -> anyhow::Result<()> {
         let clock = self.observer.clock;
         match self
@@ -94,8 +97,8 @@ impl Suite {
             .await
             .context("installing Parallax")?
         {
-            Settled::Quiet(because) => record.installed_because = because,
-            Settled::Noisy(noise) => {
+            QuietState::Quiet(because) => record.installed_because = because,
+            QuietState::Noisy(noise) => {
                 // A new installation on a healthy cluster that does not get quiet is a fault of its own.
                 self.installed.set(None);
                 record.verdict = Verdict::unsound(format!("not quiet before the event: {noise}"));
@@ -114,14 +117,14 @@ impl Suite {
                 anyhow::bail!("not quiet after what prepares the step: {noise}");
             }
         }
-        let mut marks = Marks {
+        let mut marks = StepTimes {
             fault: clock.now(),
             acted: clock.now(),
             cured: None,
             healed: None,
             ended: clock.now(),
         };
-        let mut narrator = Narrator::new(self, marks.fault);
+        let mut narrator = ProgressReporter::new(self, marks.fault);
         let acted = self.act(step, &step.actions, fixed, &mut record.done).await;
         marks.acted = clock.now();
         let acted = match acted {
@@ -143,7 +146,7 @@ impl Suite {
         let ended = marks.ended;
         narrator
             .watch(HANGING, record, |timeline| {
-                Users::new(&timeline.requests).are_heard_since(ended)
+                UserRequests::new(&timeline.requests).are_heard_since(ended)
             })
             .await;
         record.marks = Some(marks);
@@ -154,8 +157,8 @@ impl Suite {
         match acted {
             Ok(()) => Ok(()),
             // What was seen until then is worth keeping.
-            Err(error) if error.downcast_ref::<Unavailable>().is_none() => {
-                let failed = error.downcast_ref::<Unmet>().is_some();
+            Err(error) if error.downcast_ref::<MissingComponent>().is_none() => {
+                let failed = error.downcast_ref::<UnmetCondition>().is_some();
                 record.verdict.outcome = if failed { Outcome::Failed } else { Outcome::Unsound };
                 record.verdict.reasons.insert(0, format!("{error:#}"));
                 Ok(())
@@ -169,9 +172,9 @@ impl Suite {
         &self,
         step: &Step,
         fixed: &BTreeMap<String, String>,
-        narrator: &mut Narrator<'_>,
-        record: &mut Record,
-        marks: &mut Marks,
+        narrator: &mut ProgressReporter<'_>,
+        record: &mut StepRecord,
+        marks: &mut StepTimes,
     ) -> anyhow::Result<()> {
         let clock = self.observer.clock;
         let patience = step.expect.within + LATE;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::Suite;
+use super::SuiteRun;
 use crate::{observe::aggregators, say, step::Installation};
 
 /// How long remains of a former step are waited for before Parallax is installed anew; an aggregator that started in it warms
@@ -15,15 +15,15 @@ const NEW: Duration = Duration::from_mins(5);
 /// How long it must have been quiet.
 const STILL: Duration = Duration::from_secs(10);
 
-impl Suite {
+impl SuiteRun {
     /// Has an installation ready and quiet. Says why it had to be made anew.
     ///
     /// # Errors
     /// The installation fails.
-    pub(super) async fn settle(&self, kind: Installation) -> anyhow::Result<Settled> {
+    pub(super) async fn settle(&self, kind: Installation) -> anyhow::Result<QuietState> {
         let because = if self.installed.get() == Some(kind) {
             match self.quiet_within(REMAINS).await {
-                None => return Ok(Settled::Quiet(None)),
+                None => return Ok(QuietState::Quiet(None)),
                 Some(noise) => Some(noise),
             }
         } else {
@@ -36,8 +36,8 @@ impl Suite {
         self.product.install(&self.cluster, kind).await?;
         self.installed.set(Some(kind));
         Ok(match self.quiet_within(NEW).await {
-            None => Settled::Quiet(because),
-            Some(noise) => Settled::Noisy(noise),
+            None => QuietState::Quiet(because),
+            Some(noise) => QuietState::Noisy(noise),
         })
     }
 
@@ -95,7 +95,7 @@ impl Suite {
 
 /// Whether an installation is as quiet as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Settled {
+pub(super) enum QuietState {
     /// It is; why it was made anew, if it was.
     Quiet(Option<String>),
     /// It is not, although nothing is wrong.

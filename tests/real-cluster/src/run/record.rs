@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    judge::{Marks, Outcome, Verdict},
-    observe::Usage,
+    judge::{Outcome, StepTimes, Verdict},
+    observe::PodUsage,
     step::{Installation, Kind, Step},
 };
 
@@ -23,12 +23,12 @@ pub struct Report {
     /// How long it took.
     pub seconds: f64,
     /// All steps, in their order.
-    pub records: Vec<Record>,
+    pub records: Vec<StepRecord>,
 }
 
 /// One step.
 #[derive(Debug, Clone, Serialize)]
-pub struct Record {
+pub struct StepRecord {
     /// Its id.
     pub id: String,
     /// Its title.
@@ -42,18 +42,18 @@ pub struct Record {
     /// Why Parallax was installed anew before it.
     pub installed_because: Option<String>,
     /// When things happened; nothing where the event never came.
-    pub marks: Option<Marks>,
+    pub marks: Option<StepTimes>,
     /// What was done, with the time.
     pub done: Vec<(f64, String)>,
     /// How it is judged.
     pub verdict: Verdict,
     /// Each incident as it was explained when it was new.
-    pub explained: Vec<Explained>,
+    pub explained: Vec<ExplainedIncident>,
     /// Pictures of the page.
     #[serde(skip)]
-    pub pictures: Vec<Picture>,
+    pub pictures: Vec<PageScreenshot>,
     /// What Parallax' pods took.
-    pub took: Vec<Took>,
+    pub took: Vec<PodResources>,
     /// Requests of users during the step.
     pub requests: usize,
     /// Seconds from its beginning to its end, with everything before and after the event.
@@ -62,7 +62,7 @@ pub struct Record {
 
 /// An incident as it was explained.
 #[derive(Debug, Clone, Serialize)]
-pub struct Explained {
+pub struct ExplainedIncident {
     /// When.
     pub at: f64,
     /// The incident.
@@ -73,7 +73,7 @@ pub struct Explained {
 
 /// A picture of the page.
 #[derive(Debug, Clone)]
-pub struct Picture {
+pub struct PageScreenshot {
     /// When.
     pub at: f64,
     /// What it shows.
@@ -84,7 +84,7 @@ pub struct Picture {
 
 /// Memory and CPU of one pod during a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Took {
+pub struct PodResources {
     /// The pod.
     pub pod: String,
     /// The most memory, in MiB.
@@ -93,7 +93,7 @@ pub struct Took {
     pub cpu_milli: f64,
 }
 
-impl Record {
+impl StepRecord {
     /// Of a step that has just begun.
     #[must_use]
     pub fn of(step: &Step) -> Self {
@@ -190,8 +190,8 @@ impl Report {
 
 /// Sums up what pods used.
 #[must_use]
-pub(super) fn took(usage: &[Usage]) -> Vec<Took> {
-    let mut by_pod: BTreeMap<&str, Vec<&Usage>> = BTreeMap::new();
+pub(super) fn took(usage: &[PodUsage]) -> Vec<PodResources> {
+    let mut by_pod: BTreeMap<&str, Vec<&PodUsage>> = BTreeMap::new();
     for used in usage {
         by_pod.entry(&used.pod).or_default().push(used);
     }
@@ -200,7 +200,7 @@ pub(super) fn took(usage: &[Usage]) -> Vec<Took> {
         .map(|(pod, used)| {
             let most = used.iter().map(|used| used.memory).max().unwrap_or_default();
             let all: u64 = used.iter().map(|used| used.cpu).sum();
-            Took {
+            PodResources {
                 pod: pod.to_owned(),
                 memory_mib: float(most) / float(1 << 20),
                 cpu_milli: float(all) / float(used.len() as u64) / 1e6,
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn memory_is_the_most_and_cpu_the_mean_of_each_pod() {
-        let used = |pod: &str, memory: u64, cpu: u64| Usage {
+        let used = |pod: &str, memory: u64, cpu: u64| PodUsage {
             at: 0.0,
             pod: pod.to_owned(),
             memory,

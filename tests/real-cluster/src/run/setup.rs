@@ -8,24 +8,24 @@ use std::{
 
 use anyhow::Context;
 
-use super::{Options, Suite};
+use super::{Options, SuiteRun};
 use crate::{
-    cluster::{Access, Cluster, Hooked, Proxy},
+    cluster::{Access, Cluster, HookResult, Proxy},
     image,
-    install::{Application, Authority, CLIENTS, Product},
-    observe::{Browser, Clock, Observer, Prometheus, Sources},
+    install::{Application, Authority, CLIENTS, ParallaxInstallation},
+    observe::{Browser, Clock, Observer, ObserverSources, Prometheus},
     say,
 };
 
 /// What a run needs before anything is installed, and to remove it again.
-pub(super) struct Setup<'a> {
+pub(super) struct RunSetup<'a> {
     pub(super) cluster: Rc<Cluster>,
     options: &'a Options,
     clock: Clock,
     folder: PathBuf,
 }
 
-impl<'a> Setup<'a> {
+impl<'a> RunSetup<'a> {
     pub(super) async fn new(options: &'a Options, clock: Clock, folder: &Path) -> anyhow::Result<Self> {
         let access = Access {
             kubeconfig: options.kubeconfig.canonicalize().with_context(|| {
@@ -58,7 +58,7 @@ impl<'a> Setup<'a> {
     }
 
     /// Brings images and objects into the cluster, and begins to look.
-    pub(super) async fn install(&self) -> anyhow::Result<Suite> {
+    pub(super) async fn install(&self) -> anyhow::Result<SuiteRun> {
         let authority = Authority::new()?;
         let (product, suite) = self.images(&authority).await?;
         let cluster = &self.cluster;
@@ -74,8 +74,8 @@ impl<'a> Setup<'a> {
         say(&format!(
             "pods are reached {}",
             match way {
-                crate::cluster::Way::Direct => "by their addresses",
-                crate::cluster::Way::Forwarded => "by forwarded ports",
+                crate::cluster::PodRoute::Direct => "by their addresses",
+                crate::cluster::PodRoute::Forwarded => "by forwarded ports",
             }
         ));
         let proxy = Proxy::bind(Rc::clone(&cluster.pods), Rc::clone(&cluster.reach)).await?;
@@ -88,13 +88,13 @@ impl<'a> Setup<'a> {
         if browser.is_none() {
             say("no pictures: there is no chromium");
         }
-        let sources = Sources {
+        let sources = ObserverSources {
             cluster: Rc::clone(cluster),
             prometheus: Some(Rc::clone(&prometheus)),
             binary: product.binary.clone(),
         };
         let observer = Observer::start(self.clock, &sources, proxy);
-        Ok(Suite {
+        Ok(SuiteRun {
             cluster: Rc::clone(cluster),
             trusted: self.options.image.is_none(),
             product,
@@ -110,11 +110,11 @@ impl<'a> Setup<'a> {
     }
 
     /// The product and the name of the suite's image, on the nodes or in a registry.
-    async fn images(&self, authority: &Authority) -> anyhow::Result<(Product, String)> {
+    async fn images(&self, authority: &Authority) -> anyhow::Result<(ParallaxInstallation, String)> {
         let options = self.options;
         if let (Some(image), Some(suite)) = (&options.image, &options.suite_image) {
             let binary = image::command_line(options.binary.as_deref())?;
-            let product = Product::new(binary, image.clone(), None, self.folder.clone());
+            let product = ParallaxInstallation::new(binary, image.clone(), None, self.folder.clone());
             return Ok((product, suite.clone()));
         }
         anyhow::ensure!(
@@ -134,7 +134,7 @@ impl<'a> Setup<'a> {
         let mut arguments = vec!["load".to_owned()];
         arguments.extend(built.archives.iter().map(|path| path.display().to_string()));
         anyhow::ensure!(
-            matches!(self.cluster.hook.call(&arguments).await?, Hooked::Done(_)),
+            matches!(self.cluster.hook.call(&arguments).await?, HookResult::Done(_)),
             "the hook cannot load images: name PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE instead"
         );
         let image = options.image.clone().unwrap_or_else(|| image::PRODUCT.to_owned());
@@ -144,7 +144,7 @@ impl<'a> Setup<'a> {
             .clone()
             .unwrap_or_else(|| image::SUITE.to_owned());
         Ok((
-            Product::new(built.product, image, upgrade, self.folder.clone()),
+            ParallaxInstallation::new(built.product, image, upgrade, self.folder.clone()),
             suite,
         ))
     }
@@ -161,7 +161,7 @@ impl<'a> Setup<'a> {
         say("removing everything");
         Application::remove(&self.cluster).await?;
         let binary = image::command_line(self.options.binary.as_deref())?;
-        let product = Product::new(binary, image::PRODUCT.to_owned(), None, self.folder.clone());
+        let product = ParallaxInstallation::new(binary, image::PRODUCT.to_owned(), None, self.folder.clone());
         product.remove(&self.cluster).await
     }
 }

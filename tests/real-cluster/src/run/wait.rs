@@ -9,13 +9,13 @@ use k8s_openapi::api::{
 use kube::Api;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Suite, live_names::LiveNames};
+use super::{SuiteRun, live_names::LiveNames};
 use crate::{
     cluster::ready,
-    install::{NAMESPACE, Unavailable},
-    judge::Users,
+    install::{MissingComponent, NAMESPACE},
+    judge::UserRequests,
     observe::aggregators,
-    step::{Condition, Step, Wait, resolve},
+    step::{BoundedCondition, Condition, Step, resolve},
 };
 
 /// Time between two looks.
@@ -25,18 +25,23 @@ const ANSWER: Duration = Duration::from_secs(4);
 
 /// Parallax has not done what it should.
 #[derive(Debug)]
-pub(super) struct Unmet(String);
+pub(super) struct UnmetCondition(String);
 
-impl std::fmt::Display for Unmet {
+impl std::fmt::Display for UnmetCondition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Unmet {}
+impl std::error::Error for UnmetCondition {}
 
-impl Suite {
-    pub(super) async fn wait(&self, step: &Step, wait: &Wait, names: &LiveNames<'_>) -> anyhow::Result<()> {
+impl SuiteRun {
+    pub(super) async fn wait(
+        &self,
+        step: &Step,
+        wait: &BoundedCondition,
+        names: &LiveNames<'_>,
+    ) -> anyhow::Result<()> {
         if let Condition::Rollout(rollout) = &wait.r#for {
             let patience = format!("--timeout={}s", wait.within);
             let (namespace, of) = (resolve(&rollout.namespace, names)?, resolve(&rollout.of, names)?);
@@ -45,7 +50,7 @@ impl Suite {
             return Ok(());
         }
         if matches!(wait.r#for, Condition::Firing) && self.prometheus.is_none() {
-            return Err(Unavailable("a Prometheus".to_owned()).into());
+            return Err(MissingComponent("a Prometheus".to_owned()).into());
         }
         let begin = Instant::now();
         loop {
@@ -57,7 +62,7 @@ impl Suite {
             if begin.elapsed() > Duration::from_secs(wait.within) {
                 let words = format!("not so after {} s", wait.within);
                 return Err(match holds {
-                    _ if wait.by_parallax => Unmet(words).into(),
+                    _ if wait.by_parallax => UnmetCondition(words).into(),
                     Ok(Err(error)) => error.context(words),
                     _ => anyhow::anyhow!(words),
                 });
@@ -125,7 +130,7 @@ impl Suite {
             }
             Condition::UsersFail(to) => {
                 let timeline = self.observer.timeline.borrow();
-                Users::new(&timeline.requests).fail_at(to, self.observer.clock.now() - 2.0)
+                UserRequests::new(&timeline.requests).fail_at(to, self.observer.clock.now() - 2.0)
             }
             Condition::UsersServed => self.users_complain().is_none(),
         })

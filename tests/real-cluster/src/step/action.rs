@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Wait;
+use super::BoundedCondition;
 use crate::app::Behaviour;
 
 /// One thing that a step does.
@@ -19,25 +19,25 @@ pub enum Action {
     /// Calls the hook. What a `break` breaks is restored at the step's end, whatever happens.
     Hook(Vec<String>),
     /// Changes what pods of the test application do to their clients.
-    Behave(Behave),
+    Behave(ApplicationBehaviour),
     /// Writes a Secret of type `kubernetes.io/tls`.
     Certificate(Certificate),
     /// Ends the first container of a pod with SIGKILL, by the hook.
-    Kill(Kill),
+    Kill(ContainerKill),
     /// Applies the installation with other values.
-    Install(Install),
+    Install(InstallAction),
     /// Waits until something is so.
-    Wait(Wait),
+    Wait(BoundedCondition),
     /// Lasts for a time that is part of the event.
-    Hold(Hold),
+    Hold(HoldTime),
     /// Does the same several times.
-    Repeat(Repeat),
+    Repeat(RepeatedActions),
 }
 
 /// Which pods of the test application behave how.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Behave {
+pub struct ApplicationBehaviour {
     /// All of them, or the first one by node and name.
     pub pods: WhichPods,
     /// What they do.
@@ -85,7 +85,7 @@ pub enum CertificateKind {
 /// Which container ends.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Kill {
+pub struct ContainerKill {
     /// Namespace of the pod.
     pub namespace: String,
     /// Name of the pod.
@@ -95,7 +95,7 @@ pub struct Kill {
 /// The installation with other values.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Install {
+pub struct InstallAction {
     /// Values beside those of the step's installation, as `parallax manifests --values` takes them.
     pub values: Value,
     /// The image under its other tag.
@@ -105,7 +105,7 @@ pub struct Install {
 /// A time that is part of the event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Hold {
+pub struct HoldTime {
     /// How long.
     pub seconds: u64,
     /// What it is.
@@ -115,7 +115,7 @@ pub struct Hold {
 /// Actions that are done several times.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Repeat {
+pub struct RepeatedActions {
     /// How often.
     pub times: u32,
     /// What is done.

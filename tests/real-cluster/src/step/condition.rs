@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// A condition with a limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Wait {
+pub struct BoundedCondition {
     /// What must become so.
     pub r#for: Condition,
     /// Within how many seconds.
@@ -27,9 +27,9 @@ pub enum Condition {
     /// A roll-out is complete.
     Rollout(Rollout),
     /// Exactly so many pods are there, all of them ready.
-    Pods(Pods),
+    Pods(PodSelector),
     /// A Job is complete.
-    Complete(Workload),
+    Complete(WorkloadName),
     /// A namespace is gone.
     NamespaceGone(String),
     /// The API server answers.
@@ -67,7 +67,7 @@ pub struct Rollout {
 /// An object by name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Workload {
+pub struct WorkloadName {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -77,7 +77,7 @@ pub struct Workload {
 /// Pods by label.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Pods {
+pub struct PodSelector {
     /// Their namespace.
     pub namespace: String,
     /// Their labels, as `app=shop`.

@@ -7,9 +7,9 @@ use super::{Names, resolve};
 /// What Parallax must say, and what it may say.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Expected {
+pub struct ExpectedOutcome {
     /// The fault: one of these must be said.
-    pub named: Vec<Saying>,
+    pub named: Vec<IncidentPattern>,
     /// Within how many seconds of the fault.
     pub within: u64,
     /// Destinations that fail while the fault lasts, by the control client. They prove that the fault is there.
@@ -17,7 +17,7 @@ pub struct Expected {
     /// Destinations at which an ordinary event lets users fail, as by a DNS cache.
     pub may_feel: Vec<String>,
     /// Incidents that may be open beside, and are counted for nothing.
-    pub may: Vec<Saying>,
+    pub may: Vec<IncidentPattern>,
     /// Alerts that may fire in an ordinary step, or beside the incident's in a fault.
     pub alerts: Vec<String>,
     /// Kinds of findings and hazards of severity warning or above that may be there.
@@ -32,7 +32,7 @@ pub struct Expected {
     pub most_extras: Option<usize>,
 }
 
-impl Default for Expected {
+impl Default for ExpectedOutcome {
     fn default() -> Self {
         Self {
             named: Vec::new(),
@@ -50,13 +50,13 @@ impl Default for Expected {
     }
 }
 
-impl Expected {
+impl ExpectedOutcome {
     /// The same with every name replaced.
     ///
     /// # Errors
     /// A name that is unknown.
     pub fn resolved(&self, names: &impl Names) -> anyhow::Result<Self> {
-        let all = |sayings: &[Saying]| -> anyhow::Result<Vec<Saying>> {
+        let all = |sayings: &[IncidentPattern]| -> anyhow::Result<Vec<IncidentPattern>> {
             sayings.iter().map(|saying| saying.resolved(names)).collect()
         };
         Ok(Self {
@@ -67,7 +67,7 @@ impl Expected {
     }
 }
 
-impl Saying {
+impl IncidentPattern {
     fn resolved(&self, names: &impl Names) -> anyhow::Result<Self> {
         let about: anyhow::Result<Vec<String>> = self.about.iter().map(|word| resolve(word, names)).collect();
         Ok(Self {
@@ -80,7 +80,7 @@ impl Saying {
 /// A description of an incident: everything that is given must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct Saying {
+pub struct IncidentPattern {
     /// The likeliest cause is one of these.
     pub cause: Vec<String>,
     /// The region is one of these.
@@ -89,7 +89,7 @@ pub struct Saying {
     pub about: Vec<String>,
 }
 
-impl Saying {
+impl IncidentPattern {
     /// Whether one of its words stands in the name of a target.
     #[must_use]
     pub fn names(&self, target: &str) -> bool {

@@ -28,7 +28,7 @@ impl std::error::Error for StepError {}
 
 /// The part of a file that is read before its names are replaced.
 #[derive(Debug, Deserialize)]
-struct Variants {
+struct StepVariants {
     #[serde(default)]
     variants: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -69,7 +69,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Step>, StepError> {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let Variants { variants } = read(path, text)?;
+    let StepVariants { variants } = read(path, text)?;
     if variants.is_empty() {
         return Ok(vec![step(path, text, id)?]);
     }

@@ -13,9 +13,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-pub use action::{Action, Behave, Certificate, CertificateKind, Hold, Install, Kill, Repeat, WhichPods};
-pub use condition::{Condition, Pods, Rollout, Wait, Workload};
-pub use expected::{Expected, Saying};
+pub use action::{
+    Action, ApplicationBehaviour, Certificate, CertificateKind, ContainerKill, HoldTime, InstallAction,
+    RepeatedActions, WhichPods,
+};
+pub use condition::{BoundedCondition, Condition, PodSelector, Rollout, WorkloadName};
+pub use expected::{ExpectedOutcome, IncidentPattern};
 pub use load::{StepError, list, parse};
 pub use names::{Names, resolve};
 
@@ -38,7 +41,7 @@ pub struct Step {
     pub installation: Installation,
     /// What the step cannot do without.
     #[serde(default)]
-    pub needs: Vec<Need>,
+    pub needs: Vec<StepRequirement>,
     /// Before the cluster must be quiet.
     #[serde(default)]
     pub prepare: Vec<Action>,
@@ -58,7 +61,7 @@ pub struct Step {
     pub clean: Vec<Action>,
     /// What must be said, and what may be.
     #[serde(default)]
-    pub expect: Expected,
+    pub expect: ExpectedOutcome,
     /// Several steps in one file: `${KEY}` in the file stands for the variant's value.
     #[serde(default)]
     pub variants: BTreeMap<String, BTreeMap<String, String>>,
@@ -90,7 +93,7 @@ pub enum Installation {
 /// What a step cannot do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Need {
+pub enum StepRequirement {
     /// The product's image trusts the suite's root certificate, which one from a registry does not.
     TrustedRoot,
     /// Something beside kubectl: `PARALLAX_REAL_CLUSTER_HOOK`.

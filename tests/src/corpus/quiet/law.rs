@@ -1,10 +1,10 @@
 //! The true law of a healthy mesh, its tilts, and how likely a stretch is under each.
 
 use super::{
-    COUNTED, LATEST, Quiet,
-    mesh::{Mesh, Shot},
+    COUNTED, LATEST, QuietOptions,
+    mesh::{MeshProbe, QuietMesh},
 };
-use crate::corpus::{region::Way, rng::Rng};
+use crate::corpus::{region::ProbeApproach, rng::Rng};
 
 /// Probability that a probe of a stalled client fails.
 const STALLED: f64 = 0.7;
@@ -36,10 +36,10 @@ enum Region {
 }
 
 impl Region {
-    fn holds(self, shot: &Shot, mesh: &Mesh) -> bool {
-        let vip = shot.way == Way::Vip;
+    fn holds(self, shot: &MeshProbe, mesh: &QuietMesh) -> bool {
+        let vip = shot.way == ProbeApproach::Vip;
         match self {
-            Self::Target => shot.way != Way::Mesh,
+            Self::Target => shot.way != ProbeApproach::Mesh,
             Self::Vip => vip,
             Self::Endpoint(endpoint) => shot.endpoint == Some(endpoint),
             Self::Node(node) => shot.node == node,
@@ -55,7 +55,7 @@ impl Region {
     }
 
     /// One list for each kind: a kind is as likely as any other, however many members it has.
-    fn kinds(mesh: &Mesh) -> Vec<Vec<Self>> {
+    fn kinds(mesh: &QuietMesh) -> Vec<Vec<Self>> {
         let nodes = || 0..mesh.nodes;
         let pairs = nodes()
             .flat_map(|c| nodes().filter(move |n| *n != c).map(move |n| Self::Pair(c, n)))
@@ -79,7 +79,7 @@ impl Region {
 
 /// One way of drawing a stretch other than the true one.
 #[derive(Debug, Clone, Copy)]
-struct Tilt {
+struct TiltedLaw {
     /// What fails together; nothing where stalls surge.
     region: Option<Region>,
     /// Index into [`RATES`].
@@ -91,23 +91,23 @@ struct Tilt {
 
 /// The true law with its tilts.
 #[derive(Debug)]
-pub(super) struct Law<'a> {
-    quiet: &'a Quiet,
-    mesh: &'a Mesh,
+pub(super) struct QuietLaw<'a> {
+    quiet: &'a QuietOptions,
+    mesh: &'a QuietMesh,
     kinds: Vec<Vec<Region>>,
 }
 
 /// A stretch.
 #[derive(Debug)]
-pub(super) struct Drawn {
+pub(super) struct DrawnStretch {
     pub(super) tilted: bool,
-    pub(super) rounds: Vec<Vec<Shot>>,
+    pub(super) rounds: Vec<Vec<MeshProbe>>,
     /// Whether each client was stalled, by round.
     stalls: Vec<Vec<bool>>,
 }
 
-impl<'a> Law<'a> {
-    pub(super) fn new(quiet: &'a Quiet, mesh: &'a Mesh) -> Self {
+impl<'a> QuietLaw<'a> {
+    pub(super) fn new(quiet: &'a QuietOptions, mesh: &'a QuietMesh) -> Self {
         Self {
             quiet,
             mesh,
@@ -129,17 +129,17 @@ impl<'a> Law<'a> {
         }
     }
 
-    pub(super) fn draw(&self, rng: &mut Rng) -> Drawn {
+    pub(super) fn draw(&self, rng: &mut Rng) -> DrawnStretch {
         let tilt = (!rng.chance(self.quiet.plain)).then(|| {
             let kind = rng.below(self.tilts());
-            Tilt {
+            TiltedLaw {
                 region: self.kinds.get(kind).map(|members| *rng.pick(members)),
                 rate: rng.below(RATES.len()),
                 start: rng.below(LATEST + 1),
                 length: *rng.pick(&LENGTHS),
             }
         });
-        let mut drawn = Drawn {
+        let mut drawn = DrawnStretch {
             tilted: tilt.is_some(),
             rounds: Vec::new(),
             stalls: Vec::new(),
@@ -171,7 +171,7 @@ impl<'a> Law<'a> {
 
     /// Probability of the stretch under the true law over that under the law it was drawn from: the mixture of all tilts
     /// and the true law.
-    pub(super) fn weight(&self, drawn: &Drawn) -> f64 {
+    pub(super) fn weight(&self, drawn: &DrawnStretch) -> f64 {
         if self.quiet.plain >= 1.0 {
             return 1.0;
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::super::{
     kinds,
-    region::Way,
+    region::ProbeApproach,
     rng::Rng,
     simulate::{INTERVAL_US, TIMEOUT_US},
 };
@@ -21,9 +21,9 @@ const TARGET: &str = "http://shop.example.test/";
 
 /// One probe of one client: to an endpoint through the front, to an endpoint directly, or to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shot {
+pub(super) struct MeshProbe {
     pub(super) client: usize,
-    pub(super) way: Way,
+    pub(super) way: ProbeApproach,
     /// The endpoint that was chosen, also where nobody is told.
     pub(super) endpoint: Option<usize>,
     /// The node it arrives at.
@@ -35,7 +35,7 @@ pub(super) struct Shot {
 
 /// Nodes and endpoints with everything that a report needs of them.
 #[derive(Debug)]
-pub(super) struct Mesh {
+pub(super) struct QuietMesh {
     pub(super) nodes: usize,
     /// The node of each endpoint.
     pub(super) endpoints: Vec<usize>,
@@ -49,7 +49,7 @@ pub(super) struct Mesh {
     target: TargetId,
 }
 
-impl Mesh {
+impl QuietMesh {
     /// `endpoints` endpoints, spread evenly over the nodes.
     ///
     /// # Panics
@@ -109,10 +109,10 @@ impl Mesh {
     }
 
     /// One through the front, one direct, two to peers, for each client; nothing has failed yet.
-    pub(super) fn shots(&self, round: usize, rng: &mut Rng) -> Vec<Shot> {
+    pub(super) fn shots(&self, round: usize, rng: &mut Rng) -> Vec<MeshProbe> {
         let mut shots = Vec::with_capacity(self.nodes * 4);
         for client in 0..self.nodes {
-            let shot = |way, endpoint: Option<usize>, node| Shot {
+            let shot = |way, endpoint: Option<usize>, node| MeshProbe {
                 client,
                 way,
                 endpoint,
@@ -121,33 +121,33 @@ impl Mesh {
                 stalled: false,
             };
             let chosen = rng.below(self.endpoints.len());
-            shots.push(shot(Way::Vip, Some(chosen), self.endpoints[chosen]));
+            shots.push(shot(ProbeApproach::Vip, Some(chosen), self.endpoints[chosen]));
             let turn = (client + round) % self.endpoints.len();
-            shots.push(shot(Way::Direct, Some(turn), self.endpoints[turn]));
+            shots.push(shot(ProbeApproach::Direct, Some(turn), self.endpoints[turn]));
             let others = (self.nodes - 1).max(1);
             for d in 0..2_usize.min(self.nodes - 1) {
                 let peer = (client + 1 + (2 * round + d) % others) % self.nodes;
-                shots.push(shot(Way::Mesh, None, peer));
+                shots.push(shot(ProbeApproach::Mesh, None, peer));
             }
         }
         shots
     }
 
     /// A shot as its prober would report it.
-    pub(super) fn recorded(&self, round: usize, seq: usize, shot: &Shot, rng: &mut Rng) -> Recorded {
+    pub(super) fn recorded(&self, round: usize, seq: usize, shot: &MeshProbe, rng: &mut Rng) -> Recorded {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let at = number(round) * INTERVAL_US + 100_000 + number(shot.client) * 300_000;
         let outcome = if !shot.failed {
             Outcome::Ok { status: Some(200) }
         } else if shot.stalled {
-            kinds::Failure::Timeout.outcome(shot.way)
+            kinds::DrawnFailure::Timeout.outcome(shot.way)
         } else {
             rng.weighted(kinds::background(shot.way)).outcome(shot.way)
         };
-        let direct = shot.way == Way::Direct;
+        let direct = shot.way == ProbeApproach::Direct;
         // Through the front, only an answer says who gave it.
-        let tells = direct || (shot.way == Way::Vip && !shot.failed);
-        let mesh = shot.way == Way::Mesh;
+        let tells = direct || (shot.way == ProbeApproach::Vip && !shot.failed);
+        let mesh = shot.way == ProbeApproach::Mesh;
         Recorded {
             vantage: self.vantages[shot.client].clone(),
             incarnation: self.incarnation.clone(),
@@ -165,11 +165,11 @@ impl Mesh {
                     self.target.clone()
                 },
                 channel: match shot.way {
-                    Way::Mesh => Channel::Mesh,
-                    Way::Direct => Channel::Direct,
+                    ProbeApproach::Mesh => Channel::Mesh,
+                    ProbeApproach::Direct => Channel::Direct,
                     _ => Channel::Vip,
                 },
-                front: (shot.way == Way::Vip).then_some(self.front),
+                front: (shot.way == ProbeApproach::Vip).then_some(self.front),
                 entry: shot
                     .endpoint
                     .filter(|_| tells)

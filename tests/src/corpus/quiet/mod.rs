@@ -29,8 +29,8 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros};
 
 use self::{
-    law::{Drawn, Law},
-    mesh::Mesh,
+    law::{DrawnStretch, QuietLaw},
+    mesh::QuietMesh,
 };
 use super::{rng::Rng, simulate};
 
@@ -55,7 +55,7 @@ const UNJUDGED_OPENINGS: f64 = 2.0;
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Quiet {
+pub struct QuietOptions {
     /// Nodes, each with a prober.
     pub nodes: usize,
     /// Endpoints, on different nodes.
@@ -80,7 +80,7 @@ pub struct Quiet {
     pub among: usize,
 }
 
-impl Default for Quiet {
+impl Default for QuietOptions {
     fn default() -> Self {
         Self {
             nodes: 12,
@@ -100,7 +100,7 @@ impl Default for Quiet {
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Found {
+pub struct QuietResult {
     /// Stretches drawn.
     pub stretches: usize,
     /// Stretches too unlikely to be judged, taken for false alarms.
@@ -116,18 +116,18 @@ pub struct Found {
     /// Counted rounds of the true law.
     pub plain_rounds: u64,
     /// Expected openings per round about a target or its front.
-    pub own: Rate,
+    pub own: RoundRate,
     /// Expected openings per round about what all targets of a mesh share.
-    pub shared: Rate,
+    pub shared: RoundRate,
     /// Mean weight; 1 but for chance, or the weights are wrong.
     pub mean_weight: f64,
     /// The openings, the likeliest stretch first.
-    pub openings: Vec<Opening>,
+    pub openings: Vec<FalseOpening>,
 }
 
 /// How often something is to be expected, per round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Rate {
+pub struct RoundRate {
     /// The estimate.
     pub mean: f64,
     /// Its standard error.
@@ -136,7 +136,7 @@ pub struct Rate {
 
 /// An incident that opened in a counted round although nothing was wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opening {
+pub struct FalseOpening {
     /// The stretch, which its number draws again.
     pub stretch: usize,
     /// What was named.
@@ -147,7 +147,7 @@ pub struct Opening {
     pub weight: f64,
 }
 
-impl Rate {
+impl RoundRate {
     fn of(terms: &[f64]) -> Self {
         let n = float(terms.len().max(1) as u64);
         let mean = terms.iter().sum::<f64>() / n;
@@ -159,7 +159,7 @@ impl Rate {
     }
 }
 
-impl Found {
+impl QuietResult {
     /// Expected false alarms of so many targets over so many rounds, and the upper end of their 95 % interval.
     #[must_use]
     pub fn expected(&self, targets: f64, rounds: f64) -> (f64, f64) {
@@ -170,7 +170,7 @@ impl Found {
 
     /// What one opening adds to the expected number of so many targets over so many rounds.
     #[must_use]
-    pub fn share_of(&self, opening: &Opening, targets: f64, rounds: f64) -> f64 {
+    pub fn share_of(&self, opening: &FalseOpening, targets: f64, rounds: f64) -> f64 {
         let times = if opening.shared { 1.0 } else { targets };
         opening.weight * times * rounds / float(self.stretches.max(1) as u64 * COUNTED as u64)
     }
@@ -183,10 +183,10 @@ pub fn rounds_in(days: f64) -> f64 {
 }
 
 /// Draws and judges the stretches; `progress` hears how many are done.
-pub fn run(quiet: &Quiet, mut progress: impl FnMut(usize)) -> Found {
-    let mesh = Mesh::new(quiet.nodes, quiet.endpoints, quiet.among);
-    let law = Law::new(quiet, &mesh);
-    let mut found = Found::default();
+pub fn run(quiet: &QuietOptions, mut progress: impl FnMut(usize)) -> QuietResult {
+    let mesh = QuietMesh::new(quiet.nodes, quiet.endpoints, quiet.among);
+    let law = QuietLaw::new(quiet, &mesh);
+    let mut found = QuietResult::default();
     let mut terms = [Vec::new(), Vec::new()];
     let mut weights = 0.0;
     for number in quiet.first..quiet.first + quiet.stretches {
@@ -215,7 +215,7 @@ pub fn run(quiet: &Quiet, mut progress: impl FnMut(usize)) -> Found {
         weights += weight;
         found
             .openings
-            .extend(opened.into_iter().map(|(region, shared)| Opening {
+            .extend(opened.into_iter().map(|(region, shared)| FalseOpening {
                 stretch: number,
                 region,
                 shared,
@@ -224,7 +224,7 @@ pub fn run(quiet: &Quiet, mut progress: impl FnMut(usize)) -> Found {
         found.stretches += 1;
         progress(found.stretches);
     }
-    [found.own, found.shared] = terms.map(|terms| Rate::of(&terms));
+    [found.own, found.shared] = terms.map(|terms| RoundRate::of(&terms));
     found.mean_weight = weights / float(found.stretches.max(1) as u64);
     found.openings.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     found
@@ -239,7 +239,13 @@ const fn float(n: u64) -> f64 {
 }
 
 /// What the engine names in the counted rounds of a stretch, one for each opening, and whether all targets share it.
-fn judge(mesh: &Mesh, drawn: &Drawn, before: usize, rng: &mut Rng, found: &mut Found) -> Vec<(String, bool)> {
+fn judge(
+    mesh: &QuietMesh,
+    drawn: &DrawnStretch,
+    before: usize,
+    rng: &mut Rng,
+    found: &mut QuietResult,
+) -> Vec<(String, bool)> {
     let settings = Settings {
         interval: Micros(simulate::INTERVAL_US.unsigned_abs()),
         timeout: Micros(simulate::TIMEOUT_US),

@@ -1,12 +1,12 @@
 use super::*;
 
-fn small() -> Quiet {
-    Quiet {
+fn small() -> QuietOptions {
+    QuietOptions {
         nodes: 5,
         endpoints: 2,
         before: 6,
         judged_above: 0.0,
-        ..Quiet::default()
+        ..QuietOptions::default()
     }
 }
 
@@ -14,13 +14,13 @@ fn small() -> Quiet {
 #[test]
 fn weighted_stretches_have_the_failures_of_the_true_law() {
     for stalls in [0.0, 0.02] {
-        let quiet = Quiet {
+        let quiet = QuietOptions {
             background: 0.03,
             stalls,
             ..small()
         };
-        let mesh = Mesh::new(quiet.nodes, quiet.endpoints, quiet.among);
-        let law = Law::new(&quiet, &mesh);
+        let mesh = QuietMesh::new(quiet.nodes, quiet.endpoints, quiet.among);
+        let law = QuietLaw::new(&quiet, &mesh);
         let (mut weights, mut failures, mut probes, mut clusters, mut plain) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let n = 12_000_u64;
         for number in 0..n {
@@ -69,12 +69,12 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
 /// Where false alarms are frequent enough to be counted as they are, the estimate agrees with the count.
 #[test]
 fn the_estimate_agrees_with_counting_where_counting_is_possible() {
-    let loud = Quiet {
+    let loud = QuietOptions {
         background: 0.2,
         stretches: 150,
         ..small()
     };
-    let counted = run(&Quiet { plain: 1.0, ..loud }, |_| {});
+    let counted = run(&QuietOptions { plain: 1.0, ..loud }, |_| {});
     let estimated = run(&loud, |_| {});
     assert!(counted.opened_plain >= 5, "too few to compare: {counted:?}");
     let error = counted.own.error.hypot(estimated.own.error);
@@ -94,7 +94,7 @@ fn the_estimate_agrees_with_counting_where_counting_is_possible() {
 #[test]
 fn alarms_of_a_healthy_mesh_are_found_where_they_are_rare() {
     let found = run(
-        &Quiet {
+        &QuietOptions {
             background: 0.002,
             stretches: 50,
             ..small()
@@ -108,7 +108,7 @@ fn alarms_of_a_healthy_mesh_are_found_where_they_are_rare() {
 
 #[test]
 fn the_same_seed_gives_the_same_answer() {
-    let quiet = Quiet {
+    let quiet = QuietOptions {
         stretches: 6,
         ..small()
     };
@@ -118,7 +118,7 @@ fn the_same_seed_gives_the_same_answer() {
 /// What is not judged is counted as the worst it could be.
 #[test]
 fn leaving_out_unlikely_stretches_never_lowers_the_estimate() {
-    let all = Quiet {
+    let all = QuietOptions {
         background: 0.002,
         stretches: 50,
         ..small()
@@ -126,7 +126,7 @@ fn leaving_out_unlikely_stretches_never_lowers_the_estimate() {
     let (judged, hastened) = (
         run(&all, |_| {}),
         run(
-            &Quiet {
+            &QuietOptions {
                 judged_above: 1e-9,
                 ..all
             },

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use parallax_diagnosis::topology::{EndpointSpec, Hints};
+use parallax_diagnosis::topology::{EndpointSpec, TopologyHints};
 use parallax_model::{NodeName, PodName};
 
 use crate::watch::kube::{
@@ -120,8 +120,8 @@ fn of(endpoint: &Endpoint) -> impl Iterator<Item = EndpointSpec> + '_ {
     })
 }
 
-fn hints(hints: &EndpointHints) -> Hints {
-    Hints {
+fn hints(hints: &EndpointHints) -> TopologyHints {
+    TopologyHints {
         for_zones: hints
             .for_zones
             .iter()

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
 };
 
-use parallax_diagnosis::topology::{NodeFacts, NodeSpec, ProberSpec, Readiness};
+use parallax_diagnosis::topology::{NodeFacts, NodeReadiness, NodeSpec, ProberSpec};
 use parallax_model::{Network, NodeName, ObjectName, Vantage, ZoneName};
 
 use super::notes::Notes;
@@ -109,7 +109,7 @@ fn reason(node: &Node) -> &'static str {
         "a virtual node takes no DaemonSet"
     } else if label("kubernetes.io/os").is_some_and(|os| os != "linux") {
         "the prober is for Linux"
-    } else if readiness(node) == Readiness::NotReady {
+    } else if readiness(node) == NodeReadiness::NotReady {
         "the node is not ready, and no prober runs on it"
     } else {
         "no prober runs on it"
@@ -118,12 +118,12 @@ fn reason(node: &Node) -> &'static str {
 
 /// The condition `Ready`: `Unknown` is what the node controller writes once it has heard nothing of the kubelet for its
 /// grace period.
-fn readiness(node: &Node) -> Readiness {
+fn readiness(node: &Node) -> NodeReadiness {
     let ready = |condition: &&NodeCondition| condition.kind == "Ready";
     match node.status.conditions.iter().find(ready) {
-        Some(condition) if condition.status == "True" => Readiness::Ready,
-        Some(_) => Readiness::NotReady,
-        None => Readiness::Unknown,
+        Some(condition) if condition.status == "True" => NodeReadiness::Ready,
+        Some(_) => NodeReadiness::NotReady,
+        None => NodeReadiness::Unknown,
     }
 }
 

@@ -1,16 +1,16 @@
 //! The last guard: whatever a topology is refused for is left out and noted, so that one odd object never costs the rest.
 
-use parallax_diagnosis::topology::{Problem, TopologySpec};
+use parallax_diagnosis::topology::{TopologyProblem, TopologySpec};
 
 use super::notes::{Notes, quoted};
 
 /// Leaves out what problems point to; whether there was anything to leave out.
 pub(in crate::watch::kube) fn prune(
     spec: &mut TopologySpec,
-    problems: &[Problem],
+    problems: &[TopologyProblem],
     notes: &mut Notes,
 ) -> bool {
-    let mut places: Vec<(Place, &Problem)> = problems
+    let mut places: Vec<(Place, &TopologyProblem)> = problems
         .iter()
         .filter_map(|problem| Some((place(&problem.path)?, problem)))
         .collect();

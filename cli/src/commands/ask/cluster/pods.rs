@@ -19,7 +19,7 @@ const SERVICE: &str = "parallax";
 const ROLE: &str = "parallax-reach";
 
 /// How the aggregator's Pods are found and reached.
-pub(super) struct Way {
+pub(super) struct PodAccess {
     pods: Api<Pod>,
     server: String,
     namespace: String,
@@ -27,7 +27,7 @@ pub(super) struct Way {
     port: IntOrString,
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for PodAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Way")
             .field("namespace", &self.namespace)
@@ -36,26 +36,26 @@ impl fmt::Debug for Way {
 }
 
 /// One connection into a Pod.
-pub(super) struct Stream {
+pub(super) struct PodStream {
     pub(super) bytes: DuplexStream,
     /// What the kubelet says where nothing listens there, or the Pod is gone.
     error: BoxFuture<'static, Option<String>>,
 }
 
-impl Stream {
+impl PodStream {
     /// What the kubelet has said, if anything.
     pub(super) fn said(self) -> Option<String> {
         self.error.now_or_never().flatten()
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for PodStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Stream")
     }
 }
 
-impl Way {
+impl PodAccess {
     /// Looks the Service up.
     pub(super) async fn find(client: Client, server: String, namespace: &str) -> Result<Self, Failure> {
         let services = Api::<Service>::namespaced(client.clone(), namespace);
@@ -93,7 +93,7 @@ impl Way {
     }
 
     /// A connection into a Pod that serves.
-    pub(super) async fn connect(&self) -> Result<Stream, Failure> {
+    pub(super) async fn connect(&self) -> Result<PodStream, Failure> {
         let mut trouble = None;
         for (name, port) in self.serving().await? {
             let opened = timeout(PATIENCE, self.pods.portforward(&name, &[port])).await;
@@ -102,7 +102,7 @@ impl Way {
                 Ok(Ok(mut forwarder)) => {
                     if let Some(bytes) = forwarder.take_stream(port) {
                         let error = forwarder.take_error(port).map(futures_util::FutureExt::boxed);
-                        return Ok(Stream {
+                        return Ok(PodStream {
                             bytes,
                             error: error.unwrap_or_else(|| std::future::ready(None).boxed()),
                         });

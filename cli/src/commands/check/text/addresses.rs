@@ -2,27 +2,27 @@
 
 use std::fmt::Write as _;
 
-use parallax_diagnosis::text::Style;
+use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Outcome, TtlEvidence};
 
 use super::{
     super::{
         escape::shown,
         judge::Verdict,
-        round::Reached,
-        tally::{PARTS, Tally},
-        walk::Leg,
+        round::AddressResult,
+        tally::{AddressTally, PARTS},
+        walk::RedirectLeg,
         words::explain_own,
     },
     line, sign,
 };
 
 /// One row an address, one column a phase that any of them has.
-pub(super) fn table(reached: &[Reached], style: Style, text: &mut String) {
+pub(super) fn table(reached: &[AddressResult], style: ColorMode, text: &mut String) {
     if reached.is_empty() {
         return;
     }
-    let times = |one: &Reached| one.legs.first().map(|leg| leg.result.times).unwrap_or_default();
+    let times = |one: &AddressResult| one.legs.first().map(|leg| leg.result.times).unwrap_or_default();
     let parts: Vec<_> = PARTS
         .iter()
         .filter(|part| reached.iter().any(|one| (part.of)(&times(one)).is_some()))
@@ -44,7 +44,7 @@ pub(super) fn table(reached: &[Reached], style: Style, text: &mut String) {
     }
 }
 
-fn ending(one: &Reached, style: Style) -> String {
+fn ending(one: &AddressResult, style: ColorMode) -> String {
     match &one.outcome {
         Outcome::Ok { status } => {
             let status = status.map_or_else(|| "ok".to_owned(), |status| status.to_string());
@@ -64,7 +64,7 @@ fn ending(one: &Reached, style: Style) -> String {
     }
 }
 
-pub(super) fn tallies(tallies: &[Tally], text: &mut String) {
+pub(super) fn tallies(tallies: &[AddressTally], text: &mut String) {
     for tally in tallies {
         let mut counts = format!("{} ok", tally.ok);
         for (count, word) in [(tally.failed, "failed"), (tally.unknown, "could not be asked")] {
@@ -95,7 +95,7 @@ pub(super) fn tallies(tallies: &[Tally], text: &mut String) {
 }
 
 /// Who answers for the address, as far as there is evidence.
-pub(super) fn next_door(one: &Reached) -> Option<String> {
+pub(super) fn next_door(one: &AddressResult) -> Option<String> {
     Some(match (one.ttl.as_ref()?, one.local) {
         (_, true) => "by this machine itself".to_owned(),
         (Ok(evidence), false) => distance(evidence),
@@ -128,7 +128,7 @@ fn distance(evidence: &TtlEvidence) -> String {
 }
 
 /// The way of one address over its redirects.
-pub(super) fn redirects(one: &Reached, text: &mut String) {
+pub(super) fn redirects(one: &AddressResult, text: &mut String) {
     if one.legs.len() < 2 && one.legs.last().is_none_or(|leg| leg.url == one.at) {
         return;
     }
@@ -141,7 +141,7 @@ pub(super) fn redirects(one: &Reached, text: &mut String) {
     }
 }
 
-fn of_leg(leg: &Leg) -> String {
+fn of_leg(leg: &RedirectLeg) -> String {
     let status = match (&leg.result.answer, &leg.result.outcome) {
         (Some(answer), _) => answer.status.to_string(),
         (None, Outcome::Failed { kind, .. }) => kind.words().to_owned(),

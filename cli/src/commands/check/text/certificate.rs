@@ -3,12 +3,12 @@
 use parallax_prober::TlsFacts;
 
 use super::{
-    super::{escape::shown, facts::names, round::Reached, when},
+    super::{escape::shown, facts::names, round::AddressResult, when},
     line,
 };
 
 /// The certificates that were shown, each with the addresses that showed it.
-pub(super) fn certificates(reached: &[Reached]) -> Vec<(&TlsFacts, Vec<String>)> {
+pub(super) fn certificates(reached: &[AddressResult]) -> Vec<(&TlsFacts, Vec<String>)> {
     let mut all: Vec<(&TlsFacts, Vec<String>)> = Vec::new();
     for one in reached {
         let Some(tls) = one

@@ -6,7 +6,7 @@ mod names;
 
 use std::fmt::Write as _;
 
-use parallax_diagnosis::text::Style;
+use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Micros, Outcome};
 
 use self::{
@@ -16,16 +16,16 @@ use self::{
 };
 use super::{
     escape::shown,
-    judge::{Finding, Level, Verdict},
-    report::{Report, Seen},
-    round::Round,
-    subject::What,
+    judge::{Finding, FindingLevel, Verdict},
+    report::{CheckResult, Report},
+    round::CheckRound,
+    subject::CheckAction,
     tally,
 };
 
 const MEBIBYTE: u64 = 1024 * 1024;
 
-fn sign(style: Style, verdict: Verdict) -> String {
+fn sign(style: ColorMode, verdict: Verdict) -> String {
     match verdict {
         Verdict::Works => style.paint("32", "✓"),
         Verdict::Warned => style.paint("33", "✓"),
@@ -34,17 +34,17 @@ fn sign(style: Style, verdict: Verdict) -> String {
     }
 }
 
-fn mark(style: Style, level: Level) -> String {
+fn mark(style: ColorMode, level: FindingLevel) -> String {
     match level {
-        Level::Note => style.paint("90", "i"),
-        Level::Warning => style.paint("33", "!"),
-        Level::Unknown => style.paint("90", "?"),
-        Level::Failure => style.paint("1;31", "✗"),
+        FindingLevel::Note => style.paint("90", "i"),
+        FindingLevel::Warning => style.paint("33", "!"),
+        FindingLevel::Unknown => style.paint("90", "?"),
+        FindingLevel::Failure => style.paint("1;31", "✗"),
     }
 }
 
 /// A headline, what was seen, what was found.
-pub(super) fn report(report: &Report<'_>, style: Style) -> String {
+pub(super) fn report(report: &Report<'_>, style: ColorMode) -> String {
     let mut text = format!(
         "{} {}{}\n",
         sign(style, report.judgement.verdict),
@@ -55,8 +55,8 @@ pub(super) fn report(report: &Report<'_>, style: Style) -> String {
         line(&mut text, "", said);
     }
     match &report.seen {
-        Seen::Addresses(rounds) => seen(rounds, report, style, &mut text),
-        Seen::Fetches {
+        CheckResult::Addresses(rounds) => seen(rounds, report, style, &mut text),
+        CheckResult::Fetches {
             manners,
             fetched,
             caa,
@@ -88,8 +88,8 @@ pub(super) fn report(report: &Report<'_>, style: Style) -> String {
 /// Whether the headline has said all of the gravest finding, addresses included.
 fn told_by_headline(report: &Report<'_>, found: &Finding) -> bool {
     let all = match &report.seen {
-        Seen::Addresses(rounds) => rounds.last().map_or(0, |round| round.reached.len()),
-        Seen::Fetches { .. } => 0,
+        CheckResult::Addresses(rounds) => rounds.last().map_or(0, |round| round.reached.len()),
+        CheckResult::Fetches { .. } => 0,
     };
     report.planned == 1
         && report.judgement.verdict >= Verdict::Unknown
@@ -125,8 +125,8 @@ fn headline(report: &Report<'_>) -> String {
 
 fn works(report: &Report<'_>) -> String {
     let rounds = match &report.seen {
-        Seen::Addresses(rounds) => rounds,
-        Seen::Fetches { fetched, .. } => {
+        CheckResult::Addresses(rounds) => rounds,
+        CheckResult::Fetches { fetched, .. } => {
             let took = fetched.last().map_or_else(Micros::default, |one| one.took);
             return format!("is fetched in {took}");
         }
@@ -161,14 +161,18 @@ fn works(report: &Report<'_>) -> String {
             };
             format!("answers {status}{after} in {total}")
         }
-        (_, What::Stream(probe)) if probe.tls => format!("shakes hands over TLS in {total}"),
+        (_, CheckAction::Stream(probe)) if probe.tls => format!("shakes hands over TLS in {total}"),
         _ => format!("accepts connections, in {total}"),
     }
 }
 
-fn seen(rounds: &[Round], report: &Report<'_>, style: Style, text: &mut String) {
+fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut String) {
     let Some(last) = rounds.last() else { return };
-    lookup(&last.lookup, matches!(report.subject.what, What::Name(_)), text);
+    lookup(
+        &last.lookup,
+        matches!(report.subject.what, CheckAction::Name(_)),
+        text,
+    );
     if rounds.len() > 1 {
         tallies(&tally::of(rounds), text);
     } else {
@@ -226,7 +230,7 @@ pub(super) fn line(text: &mut String, word: &str, said: &str) {
     let _ = writeln!(text, "  {word:<11} {said}");
 }
 
-fn finding(found: &Finding, looks: u32, style: Style, text: &mut String) {
+fn finding(found: &Finding, looks: u32, style: ColorMode, text: &mut String) {
     let at: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
     let at = if at.is_empty() {
         String::new()

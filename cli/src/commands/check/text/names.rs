@@ -3,28 +3,30 @@
 use std::net::IpAddr;
 
 use parallax_model::Micros;
-use parallax_prober::{Resolution, Validation};
+use parallax_prober::{Resolution, ValidationResult};
 
 use super::{
     super::{
         escape::shown,
         findings::failure_words,
         json::dial,
-        names::{Answer, Lookup, Source},
+        names::{AnswerSource, NameAnswer, NameLookup},
     },
     line,
 };
 
 /// Who said what of the name. What needs nobody to say it is shown only where the name is all that was asked for.
-pub(super) fn lookup(lookup: &Lookup, wholly: bool, text: &mut String) {
+pub(super) fn lookup(lookup: &NameLookup, wholly: bool, text: &mut String) {
     for (n, answer) in lookup.answers.iter().enumerate() {
         let word = if n == 0 { "name" } else { "" };
         let found = match &answer.source {
-            Source::Literal | Source::Forced if !wholly => continue,
-            Source::Literal | Source::Forced => format!("{}, without asking anybody", addresses(answer)),
-            Source::Hosts => format!("{}, by the hosts file of this machine", addresses(answer)),
-            Source::NameService => format!("{}, by this machine's name service", addresses(answer)),
-            Source::ResolvConf | Source::Resolver(_) => answer
+            AnswerSource::Literal | AnswerSource::Forced if !wholly => continue,
+            AnswerSource::Literal | AnswerSource::Forced => {
+                format!("{}, without asking anybody", addresses(answer))
+            }
+            AnswerSource::Hosts => format!("{}, by the hosts file of this machine", addresses(answer)),
+            AnswerSource::NameService => format!("{}, by this machine's name service", addresses(answer)),
+            AnswerSource::ResolvConf | AnswerSource::Resolver(_) => answer
                 .dns
                 .as_ref()
                 .map_or_else(String::new, |dns| resolution(dns, Some(answer.took))),
@@ -36,7 +38,7 @@ pub(super) fn lookup(lookup: &Lookup, wholly: bool, text: &mut String) {
     }
 }
 
-fn addresses(answer: &Answer) -> String {
+fn addresses(answer: &NameAnswer) -> String {
     answer
         .addresses
         .iter()
@@ -87,7 +89,7 @@ fn searched(dns: &Resolution) -> Option<String> {
 }
 
 /// What another client's rules led to.
-pub(super) fn fetch(fetched: &Validation, text: &mut String) {
+pub(super) fn fetch(fetched: &ValidationResult, text: &mut String) {
     if let Some(dns) = &fetched.resolution {
         let all = &dns.tried;
         if !all.is_empty() {

@@ -7,12 +7,12 @@ use parallax_aggregator::{Complaint, ConfigError, Document};
 use super::raw::RawToleration;
 
 /// Collects what is wrong.
-pub(super) struct Check<'a> {
+pub(super) struct ValueProblems<'a> {
     document: &'a Document,
     found: Vec<Complaint>,
 }
 
-impl<'a> Check<'a> {
+impl<'a> ValueProblems<'a> {
     pub(super) const fn new(document: &'a Document) -> Self {
         Self {
             document,

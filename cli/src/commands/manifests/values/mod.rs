@@ -10,8 +10,8 @@ use parallax_aggregator::{ConfigError, Document, link_address};
 use parallax_dashboards::alerts::rules::NEVER_WORKED_MINUTES;
 use url::Url;
 
-use check::Check;
-pub(super) use notify::Notify;
+use check::ValueProblems;
+pub(super) use notify::NotifyValues;
 pub(super) use raw::CertManager;
 use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
@@ -26,10 +26,10 @@ pub(super) struct Values {
     pub(super) audience: String,
     pub(super) interval_ms: u64,
     pub(super) timeout_ms: u64,
-    pub(super) prober: Workload,
-    pub(super) aggregator: Workload,
+    pub(super) prober: WorkloadValues,
+    pub(super) aggregator: WorkloadValues,
     pub(super) replicas: i32,
-    pub(super) volume: Option<Claim>,
+    pub(super) volume: Option<VolumeClaim>,
     pub(super) echo_port: u16,
     pub(super) host_echo_port: u16,
     pub(super) host_vantage: bool,
@@ -41,7 +41,7 @@ pub(super) struct Values {
     /// Namespaces whose pods may ask for page, API and metrics.
     pub(super) page_from: Vec<String>,
     pub(super) api_server_ports: Vec<u16>,
-    pub(super) pod_monitor: Option<Monitor>,
+    pub(super) pod_monitor: Option<MonitorValues>,
     /// Whether Targets and Runs are defined and followed.
     pub(super) custom_resources: bool,
     /// Whether cert-manager's objects are followed where it is installed.
@@ -49,10 +49,10 @@ pub(super) struct Values {
     /// Where its pod is looked for; it is not without.
     pub(super) cert_manager_namespace: Option<String>,
     /// Who is told of incidents.
-    pub(super) notify: Notify,
-    pub(super) links: Links,
+    pub(super) notify: NotifyValues,
+    pub(super) links: LinkValues,
     /// The controller of Preflights, where it is wanted.
-    pub(super) preflight: Option<Preflight>,
+    pub(super) preflight: Option<PreflightValues>,
 }
 
 /// A key of a `ConfigMap` in the namespace of the pods that mount it, with certificates in PEM form.
@@ -64,15 +64,15 @@ pub(super) struct ExtraRoots {
 
 /// Where people find what belongs to the installation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Links {
+pub(super) struct LinkValues {
     pub(super) grafana: Option<Url>,
     pub(super) page: Option<Url>,
 }
 
 /// Who makes the preflights that objects ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Preflight {
-    pub(super) workload: Workload,
+pub(super) struct PreflightValues {
+    pub(super) workload: WorkloadValues,
     /// Where it has any right; everywhere where none is named.
     pub(super) namespaces: Vec<String>,
     pub(super) cert_manager_namespace: String,
@@ -80,21 +80,21 @@ pub(super) struct Preflight {
 
 /// What a workload takes and where it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Workload {
-    pub(super) resources: Resources,
-    pub(super) place: Where,
+pub(super) struct WorkloadValues {
+    pub(super) resources: ResourceValues,
+    pub(super) place: PlacementValues,
 }
 
 /// Quantities by resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Resources {
+pub(super) struct ResourceValues {
     pub(super) requests: BTreeMap<String, String>,
     pub(super) limits: BTreeMap<String, String>,
 }
 
 /// Which nodes take a pod, and what it puts up with there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Where {
+pub(super) struct PlacementValues {
     pub(super) node_selector: BTreeMap<String, String>,
     pub(super) tolerations: Vec<Toleration>,
     pub(super) priority_class_name: Option<String>,
@@ -113,14 +113,14 @@ pub(super) struct Toleration {
 
 /// A volume to ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct VolumeClaim {
     pub(super) size: String,
     pub(super) storage_class: Option<String>,
 }
 
 /// How Prometheus is to find the pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Monitor {
+pub(super) struct MonitorValues {
     pub(super) interval_seconds: u64,
     /// Whether the alerts come along.
     pub(super) rules: bool,
@@ -131,15 +131,15 @@ pub(super) struct Monitor {
 
 impl Default for Values {
     fn default() -> Self {
-        let workload = |cpu: &str, memory: &str, most: &str| Workload {
-            resources: Resources {
+        let workload = |cpu: &str, memory: &str, most: &str| WorkloadValues {
+            resources: ResourceValues {
                 requests: amounts([("cpu", cpu), ("memory", memory)]),
                 // Of memory only: a process whose CPU is throttled measures its own throttling.
                 limits: amounts([("memory", most)]),
             },
-            place: Where {
+            place: PlacementValues {
                 node_selector: amounts([("kubernetes.io/os", "linux")]),
-                ..Where::default()
+                ..PlacementValues::default()
             },
         };
         let mut prober = workload("10m", "24Mi", "128Mi");
@@ -175,24 +175,24 @@ impl Default for Values {
             custom_resources: false,
             cert_manager: CertManager::default(),
             cert_manager_namespace: None,
-            notify: Notify::default(),
-            links: Links::default(),
+            notify: NotifyValues::default(),
+            links: LinkValues::default(),
             preflight: None,
         }
     }
 }
 
-impl Default for Preflight {
+impl Default for PreflightValues {
     fn default() -> Self {
         Self {
-            workload: Workload {
-                resources: Resources {
+            workload: WorkloadValues {
+                resources: ResourceValues {
                     requests: amounts([("cpu", "10m"), ("memory", "32Mi")]),
                     limits: amounts([("memory", "128Mi")]),
                 },
-                place: Where {
+                place: PlacementValues {
                     node_selector: amounts([("kubernetes.io/os", "linux")]),
-                    ..Where::default()
+                    ..PlacementValues::default()
                 },
             },
             namespaces: Vec::new(),
@@ -213,7 +213,7 @@ impl Values {
     pub(super) fn load(path: &Path) -> Result<Self, ConfigError> {
         let document = Document::open(path, "the values")?;
         let raw: RawValues = document.read()?;
-        let mut check = Check::new(&document);
+        let mut check = ValueProblems::new(&document);
         let values = Self::default().overlaid(raw, &mut check);
         check.end().map(|()| values)
     }
@@ -228,7 +228,7 @@ impl Values {
         format!("{}-host", self.namespace)
     }
 
-    fn overlaid(mut self, raw: RawValues, check: &mut Check<'_>) -> Self {
+    fn overlaid(mut self, raw: RawValues, check: &mut ValueProblems<'_>) -> Self {
         if let Some(image) = raw.image {
             check.image("image", &image);
             self.image = image;
@@ -319,16 +319,16 @@ impl Values {
             }
             self.cert_manager_namespace = Some(namespace);
         }
-        self.links = Links {
+        self.links = LinkValues {
             grafana: link("links.grafana", raw.links.grafana, check),
             page: link("links.page", raw.links.page, check),
         };
         self.preflight = raw.preflight.map(|raw| preflight(raw, check));
-        self.notify = Notify::of(raw.notify, check);
+        self.notify = NotifyValues::of(raw.notify, check);
         self
     }
 
-    fn overlay_aggregator(&mut self, raw: raw::RawAggregator, check: &mut Check<'_>) {
+    fn overlay_aggregator(&mut self, raw: raw::RawAggregator, check: &mut ValueProblems<'_>) {
         if let Some(replicas) = raw.replicas {
             if !(1..=2).contains(&replicas) {
                 check.wrong(
@@ -349,7 +349,7 @@ impl Values {
             if let Some(class) = &raw.storage_class {
                 check.name("aggregator.volume.storageClass", class);
             }
-            Claim {
+            VolumeClaim {
                 size: raw.size,
                 storage_class: raw.storage_class,
             }
@@ -364,8 +364,8 @@ impl Values {
     }
 }
 
-fn preflight(raw: RawPreflight, check: &mut Check<'_>) -> Preflight {
-    let known = Preflight::default();
+fn preflight(raw: RawPreflight, check: &mut ValueProblems<'_>) -> PreflightValues {
+    let known = PreflightValues::default();
     for (i, namespace) in raw.namespaces.iter().enumerate() {
         check.namespace(&format!("preflight.namespaces[{i}]"), namespace);
     }
@@ -378,14 +378,19 @@ fn preflight(raw: RawPreflight, check: &mut Check<'_>) -> Preflight {
         tolerations: raw.tolerations,
         priority_class_name: raw.priority_class_name,
     };
-    Preflight {
+    PreflightValues {
         workload: workload(known.workload, place, "preflight", check),
         namespaces: raw.namespaces,
         cert_manager_namespace: raw.cert_manager_namespace.unwrap_or(known.cert_manager_namespace),
     }
 }
 
-fn workload(mut known: Workload, raw: RawPlace, at: &str, check: &mut Check<'_>) -> Workload {
+fn workload(
+    mut known: WorkloadValues,
+    raw: RawPlace,
+    at: &str,
+    check: &mut ValueProblems<'_>,
+) -> WorkloadValues {
     if let Some(raw) = raw.resources {
         known.resources = resources(known.resources, raw, &format!("{at}.resources"), check);
     }
@@ -418,7 +423,12 @@ fn workload(mut known: Workload, raw: RawPlace, at: &str, check: &mut Check<'_>)
 }
 
 /// What is given replaces the default of that resource; the others stay.
-fn resources(mut known: Resources, raw: RawResources, at: &str, check: &mut Check<'_>) -> Resources {
+fn resources(
+    mut known: ResourceValues,
+    raw: RawResources,
+    at: &str,
+    check: &mut ValueProblems<'_>,
+) -> ResourceValues {
     for (name, kept, given) in [
         ("requests", &mut known.requests, raw.requests),
         ("limits", &mut known.limits, raw.limits),
@@ -431,7 +441,7 @@ fn resources(mut known: Resources, raw: RawResources, at: &str, check: &mut Chec
     known
 }
 
-fn monitor(raw: RawMonitor, check: &mut Check<'_>) -> Monitor {
+fn monitor(raw: RawMonitor, check: &mut ValueProblems<'_>) -> MonitorValues {
     let interval_seconds = raw.interval_seconds.unwrap_or(30);
     check.within(
         "podMonitor.intervalSeconds",
@@ -449,7 +459,7 @@ fn monitor(raw: RawMonitor, check: &mut Check<'_>) -> Monitor {
         "minutes",
     );
     check.labels("podMonitor.labels", &raw.labels);
-    Monitor {
+    MonitorValues {
         never_worked_minutes,
         interval_seconds,
         rules: raw.rules.unwrap_or(false),
@@ -457,6 +467,6 @@ fn monitor(raw: RawMonitor, check: &mut Check<'_>) -> Monitor {
     }
 }
 
-fn link(at: &str, text: Option<String>, check: &mut Check<'_>) -> Option<Url> {
+fn link(at: &str, text: Option<String>, check: &mut ValueProblems<'_>) -> Option<Url> {
     link_address(&text?).map_err(|why| check.wrong(at, why)).ok()
 }

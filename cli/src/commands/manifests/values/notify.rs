@@ -5,28 +5,28 @@ use std::collections::BTreeSet;
 use parallax_aggregator::receiver_address;
 use url::Url;
 
-use super::{check::Check, raw::RawNotify};
+use super::{check::ValueProblems, raw::RawNotify};
 
 /// Who is told of incidents; nobody by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::commands::manifests) struct Notify {
+pub(in crate::commands::manifests) struct NotifyValues {
     pub(in crate::commands::manifests) events: bool,
-    pub(in crate::commands::manifests) webhooks: Vec<Webhook>,
+    pub(in crate::commands::manifests) webhooks: Vec<WebhookValues>,
     pub(in crate::commands::manifests) alertmanagers: Vec<(String, Url)>,
 }
 
 /// An address, and the Secret of the namespace whose key `secret` signs what is sent there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::commands::manifests) struct Webhook {
+pub(in crate::commands::manifests) struct WebhookValues {
     pub(in crate::commands::manifests) name: String,
     pub(in crate::commands::manifests) url: Url,
     pub(in crate::commands::manifests) secret: String,
 }
 
-impl Notify {
-    pub(super) fn of(raw: RawNotify, check: &mut Check<'_>) -> Self {
+impl NotifyValues {
+    pub(super) fn of(raw: RawNotify, check: &mut ValueProblems<'_>) -> Self {
         let mut known = BTreeSet::from(["events".to_owned()]);
-        let mut named = |name: &str, at: &str, check: &mut Check<'_>| {
+        let mut named = |name: &str, at: &str, check: &mut ValueProblems<'_>| {
             let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
             if !(1..=40).contains(&name.len()) || !name.bytes().all(plain) || !known.insert(name.to_owned()) {
                 check.wrong(
@@ -40,7 +40,7 @@ impl Notify {
             let at = format!("notify.webhooks[{i}]");
             named(&raw.name, &at, check);
             check.name(&format!("{at}.secret"), &raw.secret);
-            webhooks.extend(url(&raw.url, true, &at, check).map(|url| Webhook {
+            webhooks.extend(url(&raw.url, true, &at, check).map(|url| WebhookValues {
                 name: raw.name,
                 url,
                 secret: raw.secret,
@@ -72,7 +72,7 @@ impl Notify {
     }
 }
 
-fn url(text: &str, query: bool, at: &str, check: &mut Check<'_>) -> Option<Url> {
+fn url(text: &str, query: bool, at: &str, check: &mut ValueProblems<'_>) -> Option<Url> {
     let at = format!("{at}.url");
     if text.contains('\'') {
         check.wrong(

@@ -15,16 +15,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        Case, Place,
-        args::Setting,
+        JudgedHost, PreflightContext,
+        args::PreflightSettings,
         cases,
-        cluster::Cluster,
+        cluster::ClusterClient,
         leftovers,
-        trouble::{Trouble, Why},
+        trouble::{NoVerdict, NoVerdictReason},
     },
     request, status,
 };
-use crate::commands::ask::{Client, Way};
+use crate::commands::ask::{ApiClient, ConnectionArgs};
 
 /// Attempts that come to nothing before it is left at that.
 const MOST_ATTEMPTS: u32 = 6;
@@ -37,7 +37,7 @@ const LATER: Duration = Duration::from_mins(1);
 
 /// What became of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum AttemptResult {
     /// Its status says how.
     Over,
     /// It came to nothing, and may come to something after this.
@@ -47,17 +47,22 @@ pub(super) enum Ended {
 }
 
 /// What all attempts share.
-pub(super) struct Attempts {
+pub(super) struct AttemptContext {
     pub(super) objects: Objects,
-    pub(super) cluster: Cluster,
-    pub(super) way: Way,
-    pub(super) setting: Setting,
+    pub(super) cluster: ClusterClient,
+    pub(super) way: ConnectionArgs,
+    pub(super) setting: PreflightSettings,
     pub(super) backoff: Duration,
 }
 
-impl Attempts {
+impl AttemptContext {
     /// Makes one, and says in its status what came of it.
-    pub(super) async fn make(&self, key: &Key, mut object: DynamicObject, stop: CancellationToken) -> Ended {
+    pub(super) async fn make(
+        &self,
+        key: &Key,
+        mut object: DynamicObject,
+        stop: CancellationToken,
+    ) -> AttemptResult {
         let (namespace, name) = key;
         tracing::info!(namespace, name, "begun");
         let begun = status::under_way(&object);
@@ -66,11 +71,14 @@ impl Attempts {
         }
         object.data["status"] = serde_json::to_value(&begun).unwrap_or_default();
         let (status, ended) = match self.verdicts(key, &object, &stop).await {
-            Ok((seat, cases, strict)) => (status::answered(&object, &seat, &cases, strict), Ended::Over),
+            Ok((seat, cases, strict)) => (
+                status::answered(&object, &seat, &cases, strict),
+                AttemptResult::Over,
+            ),
             // Told to stop: whoever comes next begins anew.
-            Err(trouble) if trouble.why == Why::Interrupted => {
+            Err(trouble) if trouble.why == NoVerdictReason::Interrupted => {
                 tracing::info!(namespace, name, "stopped; {}", trouble.failure);
-                return Ended::Stopped;
+                return AttemptResult::Stopped;
             }
             Err(trouble) => {
                 let before = status::attempts(&object);
@@ -86,7 +94,7 @@ impl Attempts {
                 let seconds = again.map(|pause| pause.as_secs());
                 (
                     status::failed(&object, &trouble, seconds),
-                    again.map_or(Ended::Over, Ended::Again),
+                    again.map_or(AttemptResult::Over, AttemptResult::Again),
                 )
             }
         };
@@ -109,7 +117,7 @@ impl Attempts {
         (namespace, name): &Key,
         object: &DynamicObject,
         stop: &CancellationToken,
-    ) -> Result<(Seat, Vec<Case>, bool), Trouble> {
+    ) -> Result<(Seat, Vec<JudgedHost>, bool), NoVerdict> {
         let owner = Owner {
             name: name.clone(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
@@ -118,7 +126,7 @@ impl Attempts {
         leftovers::of_preflight(&self.cluster, namespace, &owner.uid).await?;
         let (asked, body) = request::read(&object.data["spec"], namespace, &self.setting)?;
         let client = self.aggregator().await?;
-        let place = Place {
+        let place = PreflightContext {
             client: &client,
             cluster: Some(&self.cluster),
             owner: Some(&owner),
@@ -131,14 +139,14 @@ impl Attempts {
     }
 
     /// The aggregator, with the token that is good now; a way through the API server is opened for each attempt.
-    async fn aggregator(&self) -> Result<Client, Trouble> {
+    async fn aggregator(&self) -> Result<ApiClient, NoVerdict> {
         let (way, namespace) = (self.way.clone(), self.setting.parallax_namespace.clone());
         // It has a runtime of its own.
-        let opened = tokio::task::spawn_blocking(move || Client::by(&way, namespace.as_deref())).await;
+        let opened = tokio::task::spawn_blocking(move || ApiClient::by(&way, namespace.as_deref())).await;
         match opened {
             Ok(Ok(client)) => Ok(client),
-            Ok(Err(failure)) => Err(Why::AggregatorUnreachable.but(failure)),
-            Err(ended) => Err(Why::AggregatorUnreachable
+            Ok(Err(failure)) => Err(NoVerdictReason::AggregatorUnreachable.but(failure)),
+            Err(ended) => Err(NoVerdictReason::AggregatorUnreachable
                 .could_not(format!("the way to the aggregator could not be opened: {ended}"))),
         }
     }
@@ -150,7 +158,7 @@ impl Attempts {
         object: &DynamicObject,
         status: &PreflightStatus,
         stop: &CancellationToken,
-    ) -> Option<Ended> {
+    ) -> Option<AttemptResult> {
         let uid = object.metadata.uid.as_deref().unwrap_or_default();
         let Ok(status) = serde_json::to_value(status) else {
             // It never could be.
@@ -161,9 +169,9 @@ impl Attempts {
                 return None;
             }
             if stop.run_until_cancelled(sleep(AGAIN)).await.is_none() {
-                return Some(Ended::Stopped);
+                return Some(AttemptResult::Stopped);
             }
         }
-        Some(Ended::Again(LATER))
+        Some(AttemptResult::Again(LATER))
     }
 }

@@ -10,11 +10,11 @@ use kube::{ResourceExt as _, api::DynamicObject};
 use parallax_aggregator::crd::objects::Key;
 use tokio_util::sync::CancellationToken;
 
-use super::attempt::Ended;
+use super::attempt::AttemptResult;
 
 /// Something to do.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum WorkItem {
     /// Make it; the token says when to give up.
     Begin(Key, Box<DynamicObject>, CancellationToken),
     /// It is over for longer than it asked to stay.
@@ -24,18 +24,18 @@ pub(super) enum Step {
 /// One that is being made.
 #[derive(Debug)]
 struct UnderWay {
-    of: Version,
+    of: ObjectVersion,
     stop: CancellationToken,
 }
 
 /// Which object, and as it was written when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Version {
+struct ObjectVersion {
     uid: String,
     generation: i64,
 }
 
-impl Version {
+impl ObjectVersion {
     fn of(object: &DynamicObject) -> Self {
         Self {
             uid: object.metadata.uid.clone().unwrap_or_default(),
@@ -46,19 +46,19 @@ impl Version {
 
 /// All that is remembered between two looks. What was written of an object may not be back yet, so it is remembered too.
 #[derive(Debug)]
-pub(super) struct Docket {
+pub(super) struct WorkQueue {
     most: usize,
     stop: CancellationToken,
     under_way: BTreeMap<Key, UnderWay>,
     /// Tried again at this time.
-    waits: BTreeMap<Key, (Version, Timestamp)>,
+    waits: BTreeMap<Key, (ObjectVersion, Timestamp)>,
     /// Answered.
-    over: BTreeMap<Key, Version>,
+    over: BTreeMap<Key, ObjectVersion>,
     /// Told to go, by uid.
     removed: BTreeSet<String>,
 }
 
-impl Docket {
+impl WorkQueue {
     /// At most so many at once, and none once it is stopped.
     pub(super) fn new(most: usize, stop: &CancellationToken) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Docket {
         &mut self,
         all: impl IntoIterator<Item = (&'a Key, &'a DynamicObject)>,
         now: Timestamp,
-    ) -> (Vec<Step>, Option<Duration>) {
+    ) -> (Vec<WorkItem>, Option<Duration>) {
         let mut all: Vec<(&Key, &DynamicObject)> = all.into_iter().collect();
         self.forget(&all);
         if self.stop.is_cancelled() {
@@ -88,7 +88,7 @@ impl Docket {
         let mut next: Option<Timestamp> = None;
         let mut at = |time: Timestamp| next = Some(next.map_or(time, |next| next.min(time)));
         for (key, object) in all {
-            let version = Version::of(object);
+            let version = ObjectVersion::of(object);
             if let Some(under_way) = self.under_way.get(key) {
                 if under_way.of != version || object.metadata.deletion_timestamp.is_some() {
                     under_way.stop.cancel();
@@ -103,7 +103,7 @@ impl Docket {
                 if let Some(later) = due.filter(|due| *due > now) {
                     at(later);
                 } else if due.is_some() && self.removed.insert(version.uid) {
-                    steps.push(Step::Remove(key.clone()));
+                    steps.push(WorkItem::Remove(key.clone()));
                 }
                 continue;
             }
@@ -122,7 +122,7 @@ impl Docket {
                             stop: stop.clone(),
                         },
                     );
-                    steps.push(Step::Begin(key.clone(), Box::new(object.clone()), stop));
+                    steps.push(WorkItem::Begin(key.clone(), Box::new(object.clone()), stop));
                 }
                 _ => {}
             }
@@ -135,18 +135,18 @@ impl Docket {
     }
 
     /// Takes what became of one.
-    pub(super) fn ended(&mut self, key: &Key, ended: Ended, now: Timestamp) {
+    pub(super) fn ended(&mut self, key: &Key, ended: AttemptResult, now: Timestamp) {
         let Some(under_way) = self.under_way.remove(key) else {
             return;
         };
         match ended {
-            Ended::Over => drop(self.over.insert(key.clone(), under_way.of)),
-            Ended::Again(pause) => {
+            AttemptResult::Over => drop(self.over.insert(key.clone(), under_way.of)),
+            AttemptResult::Again(pause) => {
                 let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
                 let until = now.checked_add(pause).unwrap_or(Timestamp::MAX);
                 self.waits.insert(key.clone(), (under_way.of, until));
             }
-            Ended::Stopped => {}
+            AttemptResult::Stopped => {}
         }
     }
 

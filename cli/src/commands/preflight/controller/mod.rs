@@ -26,12 +26,12 @@ use parallax_aggregator::crd::objects::{Key, Known, Objects};
 use tokio::time::sleep;
 
 use self::{
-    attempt::{Attempts, Ended},
-    docket::{Docket, Step},
+    attempt::{AttemptContext, AttemptResult},
+    docket::{WorkItem, WorkQueue},
 };
-use super::{args::Setting, cluster::Cluster};
+use super::{args::PreflightSettings, cluster::ClusterClient};
 use crate::{
-    commands::{ask::Way, stop_on_signal},
+    commands::{ask::ConnectionArgs, stop_on_signal},
     exit::Failure,
 };
 
@@ -51,18 +51,18 @@ pub(in crate::commands) struct Args {
     #[arg(long, hide = true, value_name = "MILLISECONDS", default_value_t = 5_000)]
     backoff_ms: u32,
     #[command(flatten)]
-    setting: Setting,
+    setting: PreflightSettings,
 }
 
 /// What was under way and is over.
-enum Done {
-    Attempt(Key, Ended),
+enum FinishedWork {
+    Attempt(Key, AttemptResult),
     Removed,
 }
 
-pub(super) async fn run(args: &Args, way: &Way) -> Result<(), Failure> {
+pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure> {
     let stop = stop_on_signal()?;
-    let cluster = Cluster::find(way).await?;
+    let cluster = ClusterClient::find(way).await?;
     let objects = |namespace| Objects::of(cluster.client().clone(), "Preflight", ACCOUNT, namespace);
     let followed: Vec<Objects> = if args.namespaces.is_empty() {
         vec![objects(None)]
@@ -77,15 +77,15 @@ pub(super) async fn run(args: &Args, way: &Way) -> Result<(), Failure> {
             .enumerate()
             .map(|(place, objects)| objects.follow().map(move |event| (place, event)).boxed_local()),
     );
-    let attempts = Rc::new(Attempts {
+    let attempts = Rc::new(AttemptContext {
         objects: objects(None),
         cluster: cluster.clone(),
         way: way.clone(),
         setting: args.setting.clone(),
         backoff: Duration::from_millis(args.backoff_ms.into()),
     });
-    let mut docket = Docket::new(usize::from(args.parallel), &stop);
-    let mut work: FuturesUnordered<LocalBoxFuture<'_, Done>> = FuturesUnordered::new();
+    let mut docket = WorkQueue::new(usize::from(args.parallel), &stop);
+    let mut work: FuturesUnordered<LocalBoxFuture<'_, FinishedWork>> = FuturesUnordered::new();
     let mut failing = false;
     tracing::info!(
         namespaces = if args.namespaces.is_empty() {
@@ -100,19 +100,19 @@ pub(super) async fn run(args: &Args, way: &Way) -> Result<(), Failure> {
         let (steps, wake) = docket.turn(all, Timestamp::now());
         for step in steps {
             work.push(match step {
-                Step::Begin(key, object, stop) => {
+                WorkItem::Begin(key, object, stop) => {
                     let attempts = Rc::clone(&attempts);
                     async move {
                         let ended = attempts.make(&key, *object, stop).await;
-                        Done::Attempt(key, ended)
+                        FinishedWork::Attempt(key, ended)
                     }
                     .boxed_local()
                 }
-                Step::Remove(key) => {
+                WorkItem::Remove(key) => {
                     let attempts = Rc::clone(&attempts);
                     async move {
                         attempts.objects.remove(&key).await;
-                        Done::Removed
+                        FinishedWork::Removed
                     }
                     .boxed_local()
                 }
@@ -124,7 +124,7 @@ pub(super) async fn run(args: &Args, way: &Way) -> Result<(), Failure> {
         tokio::select! {
             () = stop.cancelled(), if !stop.is_cancelled() => {}
             Some(done) = work.next() => {
-                if let Done::Attempt(key, ended) = done {
+                if let FinishedWork::Attempt(key, ended) = done {
                     docket.ended(&key, ended, Timestamp::now());
                 }
             }

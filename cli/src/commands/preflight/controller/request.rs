@@ -4,25 +4,24 @@ use parallax_aggregator::crd::preflights::PreflightBody;
 use serde_json::Value;
 
 use super::super::{
-    args::{Authority, Request, Setting},
-    trouble::{Trouble, Why},
+    args::{KnownAuthority, PreflightSettings, Request},
+    trouble::{NoVerdict, NoVerdictReason},
 };
 
 /// Reads a spec. The API server keeps the rules of the definition; what it let through before is said here.
 pub(super) fn read(
     spec: &Value,
     namespace: &str,
-    setting: &Setting,
-) -> Result<(Request, PreflightBody), Trouble> {
-    let body: PreflightBody =
-        serde_json::from_value(spec.clone()).map_err(|error| Why::Invalid.usage(format!("spec: {error}")))?;
+    setting: &PreflightSettings,
+) -> Result<(Request, PreflightBody), NoVerdict> {
+    let body: PreflightBody = serde_json::from_value(spec.clone())
+        .map_err(|error| NoVerdictReason::Invalid.usage(format!("spec: {error}")))?;
     let profile = match body.profile.as_deref() {
-        None | Some("boulder") => Authority::Boulder,
-        Some("pebble") => Authority::Pebble,
+        None | Some("boulder") => KnownAuthority::Boulder,
+        Some("pebble") => KnownAuthority::Pebble,
         Some(other) => {
-            return Err(
-                Why::Invalid.usage(format!("spec.profile: expected boulder or pebble, found {other}"))
-            );
+            return Err(NoVerdictReason::Invalid
+                .usage(format!("spec.profile: expected boulder or pebble, found {other}")));
         }
     };
     let (issuer, cluster_issuer) = match &body.issuer_ref {
@@ -31,7 +30,7 @@ pub(super) fn read(
             None | Some("Issuer") => (Some(reference.name.clone()), None),
             Some("ClusterIssuer") => (None, Some(reference.name.clone())),
             Some(other) => {
-                return Err(Why::Invalid.usage(format!(
+                return Err(NoVerdictReason::Invalid.usage(format!(
                     "spec.issuerRef.kind: expected Issuer or ClusterIssuer, found {other}"
                 )));
             }
@@ -150,7 +149,7 @@ mod tests {
             (Value::Null, "spec: "),
         ] {
             let trouble = read(&spec, "shop", &setting).unwrap_err();
-            assert_eq!(trouble.why, Why::Invalid);
+            assert_eq!(trouble.why, NoVerdictReason::Invalid);
             assert!(
                 trouble.failure.to_string().contains(field),
                 "{spec}: {}",

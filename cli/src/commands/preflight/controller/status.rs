@@ -10,7 +10,7 @@ use parallax_aggregator::{
     preflight::{Judged, Seat},
 };
 
-use super::super::{Case, trouble::Trouble};
+use super::super::{JudgedHost, trouble::NoVerdict};
 
 /// Characters of what is said of cert-manager's pod.
 const LONGEST: usize = 600;
@@ -27,12 +27,17 @@ pub(super) fn under_way(object: &DynamicObject) -> PreflightStatus {
 }
 
 /// It came to two verdicts.
-pub(super) fn answered(object: &DynamicObject, seat: &Seat, cases: &[Case], strict: bool) -> PreflightStatus {
+pub(super) fn answered(
+    object: &DynamicObject,
+    seat: &Seat,
+    cases: &[JudgedHost],
+    strict: bool,
+) -> PreflightStatus {
     let judged: Vec<&Judged> = cases.iter().map(|case| &case.judged).collect();
     let ready = preflights::ready(&judged, strict);
     let [own, ca] = preflights::verdicts(&judged, strict);
     let stalled = if ready.0 == "True" { "False" } else { "True" };
-    let mut shown: Vec<&Case> = cases.iter().collect();
+    let mut shown: Vec<&JudgedHost> = cases.iter().collect();
     // Stable: names stay in their order otherwise.
     shown.sort_by_key(|case| preflights::ready(&[&case.judged], strict).0 == "True");
     let more = u32::try_from(shown.len().saturating_sub(MOST_HOSTS)).unwrap_or(u32::MAX);
@@ -66,7 +71,7 @@ pub(super) fn answered(object: &DynamicObject, seat: &Seat, cases: &[Case], stri
 }
 
 /// It came to no verdict, and is tried again after so many seconds, or never.
-pub(super) fn failed(object: &DynamicObject, trouble: &Trouble, again: Option<u64>) -> PreflightStatus {
+pub(super) fn failed(object: &DynamicObject, trouble: &NoVerdict, again: Option<u64>) -> PreflightStatus {
     let said = &trouble.failure;
     let message = again.map_or_else(
         || said.to_string(),

@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 use self::{
     refused::{applies_the_documented_objects, refuses},
     stand_in::{LABEL, StandIn},
-    started::Started,
+    started::StartedController,
 };
 use crate::{
-    discovery::{BALANCER, Mesh, define_gateways},
+    discovery::{BALANCER, SmallMesh, define_gateways},
     objects::{create, node, pod},
     parallax::{overlay, until},
     plane,
@@ -150,12 +150,12 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     define_gateways(&client).await;
     // Everything here is at one machine, at a port that no host is published at.
     let more = "runs: {targets: any, allow: [127.0.0.0/8]}\n";
-    let mesh = Mesh::of(&plane, &client, &installation, more).await;
+    let mesh = SmallMesh::of(&plane, &client, &installation, more).await;
     with_cert_manager(&plane, &client).await;
     refuses(&client).await;
     applies_the_documented_objects(&client).await;
     let stand_in = StandIn::start(client.clone(), BALANCER).await;
-    let started = Started::with(&plane, &client, &mesh, stand_in.entry.port()).await;
+    let started = StartedController::with(&plane, &client, &mesh, stand_in.entry.port()).await;
 
     // The command's own objects are accepted, answer, and go.
     let words = [
@@ -257,7 +257,7 @@ async fn wait_with_kubectl(plane: &ControlPlane) {
 }
 
 /// As it is installed it comes to the aggregator through the API server, up to the node: there is no kubelet.
-async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: &Started<'_>) {
+async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: &StartedController<'_>) {
     node(client, "n3", "127.0.0.1", json!({}), json!([])).await;
     let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
     let template = deployment.spec.unwrap().template;
@@ -285,7 +285,7 @@ async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: 
 }
 
 /// The controller dies in the middle, and the object is deleted before the next one begins.
-async fn collected(plane: &ControlPlane, client: &Client, started: &Started<'_>) {
+async fn collected(plane: &ControlPlane, client: &Client, started: &StartedController<'_>) {
     let mut controller = started.start();
     let spec = json!({"hosts": ["stuck.example.test"], "class": "public", "profile": "pebble"});
     let made = async || {

@@ -4,7 +4,7 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams},
     core::GroupVersionKind,
 };
-use parallax_control_plane::Holder;
+use parallax_control_plane::TokenHolder;
 use serde_json::json;
 
 use super::{SPACE, preflights};
@@ -28,7 +28,7 @@ async fn with_namespaces_named_it_may_nothing_elsewhere() {
     }
     let installation = installed("preflight: {namespaces: [shop]}\n");
     installation.apply(&client).await.unwrap();
-    let account = Holder {
+    let account = TokenHolder {
         namespace: "parallax",
         account: "parallax-preflight",
         audience: None,

@@ -48,14 +48,14 @@ impl StandIn {
 }
 
 /// By token.
-type Served = Arc<Mutex<BTreeMap<String, String>>>;
+type ServedTokens = Arc<Mutex<BTreeMap<String, String>>>;
 
 fn routes(client: &Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "HTTPRoute");
     Api::namespaced_with(client.clone(), SPACE, &ApiResource::from_gvk(&kind))
 }
 
-async fn act(client: Client, served: Served) {
+async fn act(client: Client, served: ServedTokens) {
     let pods = Api::<Pod>::namespaced(client.clone(), SPACE);
     let ingresses = Api::<Ingress>::namespaced(client.clone(), SPACE);
     let routes = routes(&client);
@@ -91,7 +91,7 @@ async fn act(client: Client, served: Served) {
     }
 }
 
-async fn serve(listener: TcpListener, served: Served) {
+async fn serve(listener: TcpListener, served: ServedTokens) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
@@ -102,7 +102,7 @@ async fn serve(listener: TcpListener, served: Served) {
 }
 
 /// One answer. A client that goes away is none of its business.
-async fn answer(mut client: TcpStream, served: Served) {
+async fn answer(mut client: TcpStream, served: ServedTokens) {
     let (mut asked, mut part) = (Vec::<u8>::new(), [0; 1024]);
     while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
         match client.read(&mut part).await {

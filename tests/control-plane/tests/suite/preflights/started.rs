@@ -3,20 +3,20 @@
 use std::{fs, process::Output};
 
 use kube::Client;
-use parallax_control_plane::{ControlPlane, Holder, Process};
+use parallax_control_plane::{ControlPlane, RunningProgram, TokenHolder};
 
-use crate::{discovery::Mesh, parallax::binary};
+use crate::{discovery::SmallMesh, parallax::binary};
 
 /// With the rights of the installed account. The aggregator is asked directly: there is no kubelet to forward a port.
-pub(super) struct Started<'a> {
+pub(super) struct StartedController<'a> {
     plane: &'a ControlPlane,
     arguments: Vec<String>,
     kubeconfig: String,
 }
 
-impl<'a> Started<'a> {
-    pub(super) async fn with(plane: &'a ControlPlane, client: &Client, mesh: &Mesh, entry: u16) -> Self {
-        let account = Holder {
+impl<'a> StartedController<'a> {
+    pub(super) async fn with(plane: &'a ControlPlane, client: &Client, mesh: &SmallMesh, entry: u16) -> Self {
+        let account = TokenHolder {
             namespace: "parallax",
             account: "parallax-preflight",
             audience: None,
@@ -41,21 +41,21 @@ impl<'a> Started<'a> {
         }
     }
 
-    pub(super) fn start(&self) -> Process {
+    pub(super) fn start(&self) -> RunningProgram {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         self.controller(&arguments)
     }
 
     /// With the arguments of the installation, so that it goes through the API server.
-    pub(super) fn as_installed(&self) -> Process {
+    pub(super) fn as_installed(&self) -> RunningProgram {
         self.controller(&["--parallax-namespace", "parallax"])
     }
 
-    fn controller(&self, arguments: &[&str]) -> Process {
+    fn controller(&self, arguments: &[&str]) -> RunningProgram {
         let own = ["preflight", "controller", "--backoff-ms", "500"];
         let environment = [("KUBECONFIG", self.kubeconfig.as_str())];
         let arguments = own.iter().chain(arguments);
-        Process::start(
+        RunningProgram::start(
             self.plane.folder(),
             "preflight",
             &binary(),
