@@ -81,28 +81,9 @@ fn main() -> ExitCode {
     let cli = parsed();
     log_to_stderr(match &cli.command {
         Command::Preflight(args) if args.serves() => SERVING,
-        // A person looks at these; only what is wrong belongs between the lines they read.
-        Command::Up(_)
-        | Command::Check(_)
-        | Command::Manifests(_)
-        | Command::Vantage(_)
-        | Command::Status(_)
-        | Command::Targets(_)
-        | Command::Incidents(_)
-        | Command::Explain(_)
-        | Command::Run(_)
-        | Command::Preflight(_)
-        | Command::Forecasts(_)
-        | Command::Solver(_)
-        | Command::Ack(_)
-        | Command::Silence(_)
-        | Command::Verify(_)
-        | Command::Maintenance(_)
-        | Command::Baseline(_)
-        | Command::Notify(_)
-        | Command::Completion(_)
-        | Command::Replay(_) => QUIETLY,
         Command::Prober(_) | Command::Aggregator(_) => SERVING,
+        // A person reads the output of every other command: only warnings belong between its lines.
+        _ => QUIETLY,
     });
     // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
     if rustls::crypto::ring::default_provider()

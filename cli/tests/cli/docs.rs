@@ -4,9 +4,12 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use crate::commands::{parallax, repository, text};
 
-/// README and everything in docs/, by name.
+/// README, CONTRIBUTING, SECURITY and everything in docs/, by name.
 fn documents() -> BTreeMap<PathBuf, String> {
-    let mut paths = vec![repository("README.md")];
+    let mut paths = vec!["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .into_iter()
+        .map(repository)
+        .collect::<Vec<_>>();
     let folder = fs::read_dir(repository("docs")).unwrap();
     paths.extend(
         folder

@@ -12,7 +12,7 @@ use crate::{
 const HEAD: &str = "# What can be wrong, and what is said about it
 
 Every cause that the diagnosis can name, every finding and hazard, and what no probe of the mesh can show. Written from
-the catalogue itself: `PARALLAX_BLESS=1 cargo test -p parallax-diagnosis --lib causes` renews it.
+the catalogue itself: `PARALLAX_BLESS=1 cargo test -p parallax-diagnosis --lib the_page_of_causes` renews it.
 
 `F…` are the causes of the failure catalogue, `I…` the incidents that started the project, `P…` causes of our own. A letter behind an
 id names a variant or a part of it.
