@@ -9,7 +9,7 @@ use parallax_model::{EventTime, Vantage};
 use crate::{
     evidence::baseline::UsualAnswer,
     findings::{ExposureState, Severity},
-    verdict::{EvidenceRow, Incident, IncidentState, Remedy},
+    verdict::{EvidenceRow, Incident, IncidentState, RegionRef, Remedy},
     view::{CellState, MatrixRow, VantageState, View},
 };
 
@@ -205,9 +205,9 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
         .collect();
     let _ = writeln!(
         out,
-        "  probability {}   region {}   failing for {}   {} target{}",
+        "  probability {}   failing: {}   for {}   {} target{}",
         verdict.probability,
-        verdict.region,
+        verdict.region.description(),
         now - incident.since,
         verdict.targets.len(),
         plural(verdict.targets.len()),
@@ -217,7 +217,7 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
     }
     list(&mut out, "causes", &causes, style);
     if verdict.class.len() > 1 {
-        let class: Vec<_> = verdict.class.iter().map(ToString::to_string).collect();
+        let class: Vec<_> = verdict.class.iter().map(RegionRef::description).collect();
         list(&mut out, "cannot be told apart", &[class.join(", ")], style);
         list(&mut out, "would settle it", &verdict.separating, style);
     }
@@ -240,7 +240,7 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
     let ruled_out: Vec<_> = verdict
         .ruled_out
         .iter()
-        .map(|r| format!("{}: {}", r.region, r.because))
+        .map(|r| format!("{}: {}", r.region.description(), r.because))
         .collect();
     list(&mut out, "ruled out", &ruled_out, style);
     let facts: Vec<_> = verdict
@@ -264,7 +264,7 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
 
 fn not_when(out: &mut String, remedy: &Remedy) {
     if let Some(when) = &remedy.not_when {
-        let _ = writeln!(out, "      does not help when {when}");
+        let _ = writeln!(out, "      won't help if {when}");
     }
 }
 
@@ -351,7 +351,7 @@ pub fn besides(view: &View, style: ColorMode) -> String {
             .iter()
             .map(|open| format!("{} {} (needs {})", open.id, open.title, open.needed))
             .collect();
-        let _ = writeln!(out, "{}", style.paint("1", "not excluded by these vantages"));
+        let _ = writeln!(out, "{}", style.paint("1", "what these probes can't rule out"));
         for line in lines {
             let _ = writeln!(out, "  {} {line}", style.state(CellState::Unknown));
         }
@@ -393,7 +393,7 @@ fn ways_out(out: &mut String, remedies: &[Remedy], style: ColorMode) {
         if let Some(command) = &remedy.command {
             let _ = writeln!(out, "      {}", style.paint("36", command));
         }
-        let _ = writeln!(out, "      price: {}", remedy.price);
+        let _ = writeln!(out, "      trade-off: {}", remedy.price);
         not_when(out, remedy);
     }
 }

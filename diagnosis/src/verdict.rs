@@ -47,6 +47,44 @@ pub struct RegionRef {
     pub members: Vec<String>,
 }
 
+impl RegionRef {
+    /// The region in words: which probes fail together.
+    #[must_use]
+    pub fn description(&self) -> String {
+        match (self.region.as_str(), self.members.as_slice()) {
+            ("healthy", _) => "nothing fails".to_owned(),
+            ("target", _) => "every probe of the target".to_owned(),
+            ("vip", _) => "every connection through the address".to_owned(),
+            ("proto-vip", _) => "connections from inside the cluster through the address".to_owned(),
+            ("backend", [pod]) => format!("connections to endpoint {pod}"),
+            ("bnode", [node]) => format!("connections to node {node}"),
+            ("bnode-remote", [node]) => format!("connections from other nodes to node {node}"),
+            ("client", [node]) => format!("connections from node {node}"),
+            ("client-vip", [node]) => format!("connections through the address from node {node}"),
+            ("pair", [from, to]) => format!("connections from node {from} to node {to}"),
+            ("zone", [from, to]) => format!("connections from zone {from} to zone {to}"),
+            ("nolocal", _) => "clients on nodes without a local endpoint".to_owned(),
+            ("cross", _) => "connections between nodes".to_owned(),
+            ("same", _) => "connections within a node".to_owned(),
+            ("same-vip", _) => {
+                "connections through the address to an endpoint on the client's node".to_owned()
+            }
+            ("self", _) => "connections of a pod to itself".to_owned(),
+            ("self-vip", _) => "connections of a pod to itself through the address".to_owned(),
+            ("dns-client", [node]) => format!("lookups from node {node}"),
+            ("dns-all", _) => "lookups from every node".to_owned(),
+            ("dns-name", [name]) => format!("lookups of {name}"),
+            ("outside-all", _) => "clients outside the cluster".to_owned(),
+            ("lb-own-node", _) => "clients that the load balancer sends back to their own node".to_owned(),
+            ("outside-front-node", _) => {
+                "clients outside the cluster that the load balancer sends to a node without an endpoint"
+                    .to_owned()
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for RegionRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.region)?;

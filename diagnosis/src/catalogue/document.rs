@@ -34,7 +34,7 @@ pub(super) fn document() -> String {
         let regions: Vec<String> = cause.regions.iter().map(|region| format!("`{region}`")).collect();
         let _ = writeln!(out, "| {} | {} | {} |", cause.id, cause.title, regions.join(", "));
     }
-    out.push_str("\n### What to do\n\n| id | remedy | does not help when |\n|---|---|---|\n");
+    out.push_str("\n### What to do\n\n| id | remedy | won't help if |\n|---|---|---|\n");
     // Causes that share a way out share its row.
     let mut ways: Vec<(Vec<&str>, Remedy)> = Vec::new();
     for cause in &causes {

@@ -1,4 +1,4 @@
-//! A verdict in one sentence: who fails, how, why, and how sure that is.
+//! A verdict in one sentence: who fails, how and why.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
     evidence::latency::LatencyStep,
     inference::{judgement::Finding, unit::JudgementUnit},
     regions::{Region, RegionKind},
-    wording::{likelihood, listed},
+    wording::listed,
 };
 
 impl VerdictContext<'_> {
@@ -39,19 +39,6 @@ impl VerdictContext<'_> {
         if !mechanism.is_empty() {
             clauses.push(Clause::plain(": ".to_owned()));
             clauses.extend(mechanism);
-        }
-        clauses.push(Clause::plain(format!(", {}", likelihood(finding.probability))));
-        if finding.class.len() > 1 {
-            let others: Vec<String> = finding
-                .class
-                .iter()
-                .filter(|r| **r != finding.region)
-                .map(|r| r.describe(self.world).to_string())
-                .collect();
-            clauses.push(Clause::plain(format!(
-                " (cannot be told from {})",
-                listed(&others)
-            )));
         }
         clauses
     }

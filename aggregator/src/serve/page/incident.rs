@@ -2,7 +2,7 @@
 
 use parallax_diagnosis::{
     requests::ProbeRequest,
-    verdict::{self, EvidenceRow, Incident, IncidentState, Verdict},
+    verdict::{self, EvidenceRow, Incident, IncidentState, RegionRef, Verdict},
     view::View,
 };
 use parallax_model::{EventTime, Probability};
@@ -138,7 +138,7 @@ impl Card {
             target_count,
             causes: causes(verdict),
             tie: if verdict.class.len() > 1 {
-                verdict.class.iter().map(ToString::to_string).collect()
+                verdict.class.iter().map(RegionRef::description).collect()
             } else {
                 Vec::new()
             },
@@ -154,13 +154,13 @@ impl Card {
                 .chain(&verdict.answers)
                 .cloned()
                 .collect(),
-            region: verdict.region.to_string(),
+            region: verdict.region.description(),
             evidence: verdict.evidence.iter().map(evidence).collect(),
             locality: verdict.locality.clone(),
             ruled_out: verdict
                 .ruled_out
                 .iter()
-                .map(|out| (out.region.to_string(), out.because.clone()))
+                .map(|out| (out.region.description(), out.because.clone()))
                 .collect(),
             facts: verdict
                 .facts

@@ -268,8 +268,8 @@ fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_
         "finding · I4",
         "Pods on 1 of 4 nodes (n3) would be refused at 203.0.113.10",
         "hazard · I1 · nobody fails yet",
-        "does not help when</span> nothing can be done",
-        "Not excluded by these vantages",
+        "won't help if</span> nothing can be done",
+        "What these probes can't rule out",
         "needs a vantage outside the cluster that reports",
     ] {
         assert!(html.contains(words), "{words}\n{html}");
