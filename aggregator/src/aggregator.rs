@@ -1,6 +1,6 @@
 //! All parts put together: bound to its port first, then run until cancelled.
 
-use std::{hash::BuildHasher, io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use parallax_diagnosis::{Settings, plan::PlanConfig, view::View};
 use tokio::{
@@ -24,6 +24,7 @@ use crate::{
     metrics::{Live, Metrics},
     notify::{self, Staff, StaffError, Vault},
     plan::Planner,
+    random::random,
     record::{RecordError, Recorder, Writer},
     replicas::{Election, Replica},
     runs::Desk,
@@ -508,12 +509,6 @@ fn seat(
 }
 
 /// A secret for a mesh of which none is kept: an echo answers only to its own mesh.
-/// The standard library seeds its hashers from the system's random numbers.
 fn nonce() -> String {
     format!("{:016x}{:016x}", random(), random())
-}
-
-/// A number nobody can guess.
-pub(crate) fn random() -> u64 {
-    std::hash::RandomState::new().hash_one(0_u64)
 }

@@ -486,7 +486,7 @@ async fn next_reset(resets: &mut Option<mpsc::Receiver<BaselineReset>>) -> Basel
 
 /// A name for this life of the aggregator that no other one has.
 fn life() -> Incarnation {
-    Incarnation::new(format!("{:016x}", crate::aggregator::random()))
+    Incarnation::new(format!("{:016x}", crate::random::random()))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }
 

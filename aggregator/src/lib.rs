@@ -41,6 +41,7 @@ pub mod notify;
 mod nulls;
 mod plan;
 pub mod preflight;
+mod random;
 mod record;
 mod replicas;
 pub mod runs;

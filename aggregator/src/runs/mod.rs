@@ -416,7 +416,7 @@ fn within(field: &'static str, (low, high): (u64, u64), found: Option<u64>) -> R
 
 /// A name that nobody can guess: whoever may read runs may read all of them, but links are passed around.
 fn new_id() -> RunId {
-    let random = crate::aggregator::random();
+    let random = crate::random::random();
     RunId::new(format!("r-{:012x}", random >> 16))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }
