@@ -14,11 +14,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{Access, Known, Reviews},
+    access::{Access, AccessMode, Known, Reviews},
     api_client::ApiClient,
-    config::{AccessMode, Config},
-    identity::{Enrolments, Identity, Pods, with_enrolled},
+    config::Config,
+    identity::{Enrolments, Identity, with_enrolled},
     metrics::Metrics,
+    prober_pods::Pods,
     serve::{self, Gate, Shared},
     tls::{AuthorityError, Publisher, TlsSide},
     watch::{

@@ -36,11 +36,14 @@ mod hop;
 mod hub;
 mod identity;
 mod ingest;
+mod links;
 mod metrics;
 pub mod notify;
 mod nulls;
+mod object_key;
 mod plan;
 pub mod preflight;
+mod prober_pods;
 mod random;
 mod record;
 mod replicas;
@@ -49,19 +52,21 @@ mod serve;
 mod severity;
 mod store;
 mod tls;
+mod token;
 mod warming;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use api_client::{Parts, api_resource};
 pub use clock::Clock;
-pub use config::{
-    Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token,
-    link_address, receiver_address, scaled,
-};
+pub use config::{Complaint, Config, ConfigError, Document, Place, receiver_address, scaled};
 pub use crd::{custom_resource_definitions, custom_resources};
 pub use door::DoorError;
-pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};
+pub use identity::{IdentityOptions, REACH_LABEL, VANTAGE_LABEL};
+pub use links::link_address;
+pub use object_key::ObjectKey;
+pub use prober_pods::{Lookup, Pods, ProberPod};
 pub use record::{RecordError, RecordOptions};
 pub use store::StoreOptions;
-pub use tls::AuthorityError;
+pub use tls::{AuthorityError, TlsOptions};
+pub use token::Token;

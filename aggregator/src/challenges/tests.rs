@@ -333,7 +333,7 @@ fn scene(part: Part) -> Scene {
     };
     let desk = Arc::new(Desk::new(
         clock,
-        crate::config::RunOptions::default(),
+        crate::runs::RunOptions::default(),
         plan,
         replica.clone(),
         (StoreHandle::off(), Metrics::new()),

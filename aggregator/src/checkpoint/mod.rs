@@ -23,7 +23,7 @@ use tokio::sync::{oneshot, watch};
 pub(crate) use storage::Storage;
 pub(crate) use task::{CheckpointTask, NonceSource};
 
-use crate::config::ObjectKey;
+use crate::object_key::ObjectKey;
 
 /// `checkpoint`: where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Desk, sheet::Sheet};
 use crate::{
     api_client::ApiClient,
-    config::ObjectKey,
     config_map::{self, GET, Trouble, UPDATE, within},
     metrics::Metrics,
+    object_key::ObjectKey,
     replicas::Replica,
 };
 

@@ -8,7 +8,7 @@
 mod cache;
 mod claims;
 mod enrolled;
-mod pods;
+mod options;
 mod refusal;
 mod review;
 #[cfg(test)]
@@ -29,11 +29,15 @@ use tokio::{
 };
 
 pub(crate) use enrolled::{Enrolments, with_enrolled};
-pub use pods::{Lookup, Pods, ProberPod};
+pub use options::IdentityOptions;
 pub(crate) use refusal::{Reason, Refused};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
 
-use crate::{api_client::ApiClient, config::IdentityOptions, metrics::Metrics};
+use crate::{
+    api_client::ApiClient,
+    metrics::Metrics,
+    prober_pods::{Lookup, Pods},
+};
 use cache::{Cache, Holder, Known, TokenHash};
 use claims::Claims;
 use review::{Reviewer, Subject};

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use parallax_model::Network;
 
 use super::{review::Unavailable, *};
-use crate::config::ObjectKey;
+use crate::object_key::ObjectKey;
 
 /// What the API server and the watch know; both can be changed while a test runs.
 #[derive(Debug, Default)]

@@ -34,12 +34,13 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use url::Url;
 
-use crate::config::ObjectKey;
+use crate::object_key::ObjectKey;
 
 pub(crate) use clerk::Staff;
 pub use clerk::StaffError;
 pub(crate) use desk::{Around, Desk, NotifyMetrics};
-pub use trial::{TrialError, Tried, try_receivers};
+pub(crate) use trial::try_receivers;
+pub use trial::{TrialError, Tried};
 pub(crate) use vault::Vault;
 
 /// `notify`: who is told, and where what is owed outlives this aggregator.

@@ -65,7 +65,7 @@ fn words(incident: &Incident, grade: Grade) -> Content {
             &parallax_diagnosis::topology::Topology::default(),
             &crate::watch::Publishers::default(),
         ),
-        &crate::config::Links::default(),
+        &crate::links::Links::default(),
     )
 }
 

@@ -20,7 +20,7 @@ use super::{
     candidate::{Action, Candidate, Record, Term, Terms},
     nonce_of,
 };
-use crate::{api_client::ApiClient, config::ObjectKey, metrics::Metrics};
+use crate::{api_client::ApiClient, metrics::Metrics, object_key::ObjectKey};
 
 /// Where a holder says how its page is reached.
 const PAGE: &str = "parallax.dev/page";

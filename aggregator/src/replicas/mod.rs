@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use ring::digest;
 use tokio::{sync::watch, time::Instant};
 
-use crate::{config::ObjectKey, hex::hex};
+use crate::{hex::hex, object_key::ObjectKey};
 
 pub(crate) use election::Election;
 pub(crate) use view::ReplicaView;

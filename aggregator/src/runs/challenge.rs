@@ -11,7 +11,7 @@ use parallax_model::{
 };
 
 use super::{NoRun, api::ChallengeAsk, scope::Forbidden};
-use crate::config::RunOptions;
+use crate::runs::RunOptions;
 
 /// Longest token and key authorization; Let's Encrypt's have 43 and 87 characters.
 const LONGEST: usize = 512;

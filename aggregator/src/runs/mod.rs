@@ -15,6 +15,7 @@ mod limit;
 mod live;
 mod looks;
 mod names;
+mod options;
 mod refused;
 mod scope;
 mod subject;
@@ -35,6 +36,7 @@ use api::{Run, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
 pub(crate) use looks::{CA, LookAt, Looked, NAMES, NoLook, SELF_CHECK};
+pub(crate) use options::RunOptions;
 pub(crate) use refused::NoRun;
 pub(crate) use scope::scope as scope_of;
 pub(crate) use subject::MESH;
@@ -42,7 +44,6 @@ use subject::{Subject, chosen};
 
 use crate::{
     clock::Clock,
-    config::RunOptions,
     metrics::Metrics,
     replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},

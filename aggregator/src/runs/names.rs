@@ -21,8 +21,8 @@ use super::{
     scope::Forbidden,
 };
 use crate::{
-    config::RunOptions,
     preflight::{NameFacts, WantedViews, judge_names},
+    runs::RunOptions,
 };
 
 /// Nodes that are asked: all have the cluster's resolver, and three tell whether it says the same everywhere.

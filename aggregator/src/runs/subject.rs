@@ -20,7 +20,7 @@ use super::{
     api::{ChallengeAsk, NamesAsk, RunFrom},
     challenge, judge, names, scope,
 };
-use crate::config::RunOptions;
+use crate::runs::RunOptions;
 
 /// What is asked for in place of a URL when the network between nodes is meant.
 pub(crate) const MESH: &str = "mesh";

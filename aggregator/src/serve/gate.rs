@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::ApiError;
 use crate::{
-    config::Token,
     identity::{Caller, Identity, Refused, Role},
+    token::Token,
 };
 
 /// The gate before plans and reports.

@@ -1,6 +1,7 @@
 //! TLS towards the probers, without a Secret: the aggregator makes its own CA and publishes the public part.
 
 mod authority;
+mod options;
 mod publish;
 
 use std::{sync::Arc, time::Duration};
@@ -16,9 +17,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use authority::AuthorityError;
+pub use options::TlsOptions;
 pub(crate) use publish::Publisher;
 
-use crate::config::TlsOptions;
 use authority::Authority;
 
 /// How often the certificate is made anew. It is good for a month, so that many failures in a row would be seen in

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
-    config::ObjectKey,
     config_map::{self, Trouble, within},
     metrics::Metrics,
+    object_key::ObjectKey,
 };
 
 /// The key in the `ConfigMap`; a file of that name where it is mounted.

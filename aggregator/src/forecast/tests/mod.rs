@@ -22,11 +22,11 @@ use crate::{
     api_server::ApiServer,
     cert_manager::{self, Kind, Missing, Picture, Shelf},
     clock::Clock,
-    config::{Config, RunOptions},
+    config::Config,
     metrics::Metrics,
     preflight::{Certificate, Issuer, Meta, read},
     replicas::Replica,
-    runs::Desk,
+    runs::{Desk, RunOptions},
     store::StoreHandle,
     watch::{
         TopologyState,

@@ -22,9 +22,9 @@ use super::{
 };
 use crate::{
     challenges::api::WaitingChallenge,
-    config::Links,
     forecast::Forecasts,
     ingest::ProberView,
+    links::Links,
     notify::api::{Notifications, Standing},
     replicas::ReplicaView,
     serve::summary::{Summary, is_open},

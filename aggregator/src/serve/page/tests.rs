@@ -59,7 +59,7 @@ fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
         let link = "<a href=\"https://grafana.example.test/d/parallax-target?from=";
         assert_eq!(html.matches(link).count(), 1, "{html}");
     }
-    for html in shown(&crate::config::Links::default()) {
+    for html in shown(&crate::links::Links::default()) {
         assert!(!html.contains("parallax-target"), "{html}");
     }
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     api_client::ApiClient,
-    identity::{Lookup, Pods, ProberPod},
+    prober_pods::{Lookup, Pods, ProberPod},
     watch::reflect::{Pace, QUEUE, Reflector, Told},
 };
 
