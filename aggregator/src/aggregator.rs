@@ -21,6 +21,7 @@ use crate::{
     forecast::{Forecaster, Forecasts},
     handling,
     hub::{Hub, Outlook, QUEUE, RESETS},
+    kubernetes::Watches,
     metrics::{Live, Metrics},
     notify::{self, Staff, StaffError, Vault},
     plan::Planner,
@@ -30,7 +31,8 @@ use crate::{
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{Hold, SqliteFile, StoreHandle, Worker},
-    watch::{self as topology_watch, Started, TopologyState, kube::Source, reflect::Watches},
+    topology_state::TopologyState,
+    watch::{self as topology_watch, Started, kube::Source},
 };
 
 /// The aggregator cannot start.

@@ -22,10 +22,8 @@ use crate::{
     prober_pods::Pods,
     serve::{self, Gate, Shared},
     tls::{AuthorityError, Publisher, TlsSide},
-    watch::{
-        TopologyState,
-        kube::{PodBook, follow_pods},
-    },
+    topology_state::TopologyState,
+    watch::kube::{PodBook, follow_pods},
 };
 
 /// Why there is no way in for probers.

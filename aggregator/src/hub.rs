@@ -23,8 +23,8 @@ use crate::{
     record::Recorder,
     runs::Desk,
     store::Keeper,
+    topology_state::{Timing, TopologyState},
     warming::{Released, Warming},
-    watch::{Timing, TopologyState},
 };
 
 /// Longest time between two views.

@@ -36,6 +36,7 @@ mod hop;
 mod hub;
 mod identity;
 mod ingest;
+mod kubernetes;
 mod links;
 mod metrics;
 pub mod notify;
@@ -53,6 +54,7 @@ mod severity;
 mod store;
 mod tls;
 mod token;
+mod topology_state;
 mod warming;
 mod watch;
 

@@ -21,7 +21,7 @@ use crate::{
         caa_identities, wait_instead,
     },
     runs::{Desk, NoRun, api::RunRequest},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// Who asks for these runs: one budget for all of them.

@@ -20,12 +20,13 @@ use crate::{
     cert_manager::{Missing, Picture, Shelf},
     clock::Clock,
     fixtures,
+    kubernetes::Key,
     metrics::Metrics,
     preflight::{Challenge, Standing, read},
     replicas::{Part, Replica},
     runs::Desk,
     store::StoreHandle,
-    watch::{TopologyState, reflect::Key},
+    topology_state::TopologyState,
 };
 
 const SAID: &str = "Waiting for HTTP-01 challenge propagation: failed to perform self check GET request 'http://shop.example.test/.well-known/acme-challenge/tok': Get \"http://shop.example.test/.well-known/acme-challenge/tok\": ";

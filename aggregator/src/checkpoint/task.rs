@@ -15,7 +15,7 @@ use crate::{
     clock::Clock,
     metrics::{CheckpointResult, Metrics},
     replicas::{Part, Replica},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// Rests between two tries to read.

@@ -15,7 +15,7 @@ use crate::{
     clock::Clock,
     metrics::Metrics,
     replicas::{Part, Replica},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 fn checkpoint(target: &str, judged: i64) -> Checkpoint {

@@ -39,9 +39,9 @@ use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, Raw
 use crate::{
     access::AccessOptions,
     api_client::ApiClient,
-    cert_manager::Mode,
     checkpoint::CheckpointOptions,
     identity::IdentityOptions,
+    kubernetes::{Access, Defaults, Kubernetes, Mode, PROBERS, Pace},
     links::Links,
     notify::NotifyOptions,
     object_key::ObjectKey,
@@ -52,10 +52,6 @@ use crate::{
     store::StoreOptions,
     tls::TlsOptions,
     token::Token,
-    watch::{
-        kube::{Access, Defaults, Kubernetes, PROBERS},
-        reflect::Pace,
-    },
 };
 
 /// Shortest and longest interval, in milliseconds.

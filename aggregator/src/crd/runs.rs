@@ -29,7 +29,7 @@ use crate::{
         Desk, NoRun,
         api::{Run, RunFrom, RunOutcome, RunRequest, RunState},
     },
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// How often it is looked for runs that are over.

@@ -18,7 +18,7 @@ use crate::{
     api_client::ApiClient,
     replicas::Replica,
     runs::{RunOptions, scope_of},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// Changes within this are taken together.

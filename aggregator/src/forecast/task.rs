@@ -23,7 +23,7 @@ use crate::{
     preflight::{NodeAnswer, token},
     replicas::Replica,
     runs::{CA, Desk, LookAt, Looked, NAMES, NoLook, SELF_CHECK},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// Names looked at at one time. A look takes up to twenty seconds where nobody answers.

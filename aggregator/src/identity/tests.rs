@@ -7,6 +7,7 @@ use parallax_model::Network;
 
 use super::{review::Unavailable, *};
 use crate::object_key::ObjectKey;
+use crate::prober_pods::ProberPod;
 
 /// What the API server and the watch know; both can be changed while a test runs.
 #[derive(Debug, Default)]

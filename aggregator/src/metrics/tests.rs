@@ -4,11 +4,8 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::{
-    challenges::api::WaitingChallenge,
-    clock::Clock,
-    fixtures,
-    handling::Desk,
-    watch::{TopologyState, kube::Source, reflect::Watches},
+    challenges::api::WaitingChallenge, clock::Clock, fixtures, handling::Desk, kubernetes::Watches,
+    topology_state::TopologyState, watch::kube::Source,
 };
 
 pub(super) struct Scene {
@@ -359,7 +356,7 @@ fn the_age_of_the_topology_counts_while_its_source_cannot_be_read() {
     let scene = scene(fixtures::waiting(), &[]);
     assert!(scene.text().contains("parallax_topology_age_seconds 0.0"));
     scene.topology.send_modify(|state| {
-        state.trouble = Some(crate::watch::Trouble {
+        state.trouble = Some(crate::topology_state::Trouble {
             message: "broken".to_owned(),
             since: EventTime(fixtures::NOW.0).minus(Micros::from_secs(90)),
         });

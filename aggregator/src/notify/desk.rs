@@ -19,7 +19,7 @@ use super::{
     pace::Pace,
     vault::Vault,
 };
-use crate::{clock::Clock, handling, links::Links, replicas::Replica, watch::TopologyState};
+use crate::{clock::Clock, handling, links::Links, replicas::Replica, topology_state::TopologyState};
 
 /// What became of an attempt, as the metric has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

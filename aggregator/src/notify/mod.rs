@@ -105,7 +105,8 @@ impl NotifyOptions {
 #[cfg(test)]
 pub(crate) fn told_nobody_but(receiver: &str, metrics: &NotifyMetrics) -> std::sync::Arc<Desk> {
     use crate::{
-        clock::Clock, fixtures, handling, replicas::Replica, store::StoreHandle, watch::TopologyState,
+        clock::Clock, fixtures, handling, replicas::Replica, store::StoreHandle,
+        topology_state::TopologyState,
     };
 
     let clock = Clock::starting_at(fixtures::NOW);

@@ -37,7 +37,7 @@ use crate::{
     crd::Owned,
     runs::Ordered,
     serve::{ApiError, Shared},
-    watch::{Timing, TopologyState},
+    topology_state::{Timing, TopologyState},
 };
 
 /// Longest time between two lines.

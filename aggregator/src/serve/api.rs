@@ -16,7 +16,7 @@ use crate::{
     notify::api::Notifications,
     replicas::ReplicaView,
     store::{Status, StoreState},
-    watch::Note,
+    topology_state::Note,
 };
 
 #[derive(Serialize)]

@@ -61,7 +61,7 @@ use crate::{
     replicas::{Replica, ReplicaView},
     runs::Desk,
     store::StoreHandle,
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// A request must be answered by then (the head of the answer, for the plan stream).

@@ -23,15 +23,13 @@ use crate::{
     cert_manager::{self, Kind, Missing, Picture, Shelf},
     clock::Clock,
     config::Config,
+    kubernetes::{Key, Watches},
     metrics::Metrics,
     preflight::{Certificate, Issuer, Meta, read},
     replicas::Replica,
     runs::{Desk, RunOptions},
     store::StoreHandle,
-    watch::{
-        TopologyState,
-        reflect::{Key, Watches},
-    },
+    topology_state::TopologyState,
 };
 
 const HOST: &str = "shop.example.test";

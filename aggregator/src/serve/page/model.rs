@@ -29,7 +29,7 @@ use crate::{
     replicas::ReplicaView,
     serve::summary::{Summary, is_open},
     store::{Status, StoreState},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// An engine that has not moved for this many intervals is said to stand still.

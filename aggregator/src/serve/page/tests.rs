@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     fixtures::*,
     store::{End, Ending, Status, StoreState, Summary},
-    watch::{Note, TopologyState, Trouble},
+    topology_state::{Note, TopologyState, Trouble},
 };
 
 fn sound() -> TopologyState {
