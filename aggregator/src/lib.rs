@@ -8,6 +8,7 @@
 mod access;
 mod aggregator;
 mod api_client;
+mod api_error;
 #[cfg(test)]
 #[path = "../tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of the whole aggregator refuse writes")]
@@ -48,7 +49,7 @@ mod prober_pods;
 mod random;
 mod record;
 mod replicas;
-pub mod runs;
+mod runs;
 mod serve;
 mod severity;
 mod store;

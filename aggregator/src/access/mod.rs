@@ -21,7 +21,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 pub(crate) use options::{AccessMode, AccessOptions, ProxyOptions};
 pub(crate) use review::Reviews;
 
-use crate::{serve::ApiError, token::Token};
+use crate::{api_error::ApiError, token::Token};
 
 /// What somebody wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,9 +18,9 @@ use crate::{
     clock::Clock,
     preflight::{
         Cause, Challenge, Fetched, For, Gathering, Group, Judged, Names, Part, Seat, Verdict, Wanted,
-        caa_identities, wait_instead,
+        caa_identities, runs::RunRequest, wait_instead,
     },
-    runs::{Desk, NoRun, api::RunRequest},
+    runs::{Desk, NoRun},
     topology_state::TopologyState,
 };
 

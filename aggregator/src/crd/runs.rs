@@ -24,11 +24,9 @@ use super::{
 };
 use crate::{
     api_client::ApiClient,
+    preflight::runs::{Run, RunFrom, RunOutcome, RunRequest, RunState},
     replicas::Replica,
-    runs::{
-        Desk, NoRun,
-        api::{Run, RunFrom, RunOutcome, RunRequest, RunState},
-    },
+    runs::{Desk, NoRun},
     topology_state::TopologyState,
 };
 

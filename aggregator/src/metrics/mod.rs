@@ -4,7 +4,6 @@
 //! target that is gone is gone from it by itself. Targets are labels, nodes are not: scraping must not cost nodes ×
 //! targets.
 
-mod accept;
 mod families;
 #[cfg(test)]
 mod large;
@@ -22,15 +21,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use axum::{
-    extract::State,
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-};
 use parallax_diagnosis::{Booked, topology::Topology};
 use parallax_model::{Channel, Observation, Outcome, PhaseTimes, Recorded, TargetId};
 use prometheus_client::{
-    encoding::{EncodeLabelSet, prometheus_protobuf, text},
+    encoding::EncodeLabelSet,
     metrics::{
         counter::Counter,
         family::Family,
@@ -40,13 +34,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{
-    identity::Reason,
-    ingest::Receipt,
-    notify::NotifyMetrics,
-    serve::{ApiError, Shared},
-    store::What,
-};
+use crate::{identity::Reason, ingest::Receipt, notify::NotifyMetrics, store::What};
 
 pub(crate) use live::Live;
 pub(crate) use runs::RunMetrics;
@@ -497,29 +485,4 @@ fn phases(times: &PhaseTimes) -> impl Iterator<Item = (&'static str, f64)> {
     ]
     .into_iter()
     .filter_map(|(phase, time)| Some((phase, time?.as_secs_f64())))
-}
-
-/// `GET /metrics`, as protobuf where the scraper prefers it: only there do native histograms travel.
-pub(crate) async fn exposition(
-    State(shared): State<Shared>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    // Without the incidents that were open before, a scrape would end their alerts.
-    shared.expect_restored()?;
-    let failed = |error: &dyn std::fmt::Display| {
-        tracing::error!(%error, "the metrics cannot be written");
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written")
-    };
-    let accept = headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("");
-    if accept::prefers_protobuf(accept) {
-        let body = prometheus_protobuf::encode_to_vec(&shared.registry).map_err(|error| failed(&error))?;
-        Ok(([(header::CONTENT_TYPE, accept::PROTOBUF)], body).into_response())
-    } else {
-        let mut body = String::new();
-        text::encode(&mut body, &shared.registry).map_err(|error| failed(&error))?;
-        Ok(([(header::CONTENT_TYPE, accept::TEXT)], body).into_response())
-    }
 }

@@ -7,7 +7,7 @@ use prometheus_client::{
 };
 
 use super::{ResultLabel, families};
-use crate::runs::api::RunOutcome;
+use crate::preflight::runs::RunOutcome;
 
 const PASSED: &str = "passed";
 const FAILED: &str = "failed";

@@ -2,6 +2,8 @@ use parallax_diagnosis::{topology::TopologySpec, view::View};
 use parallax_model::{EventTime, Micros, Placement, Round, TargetSpec};
 use tokio::sync::watch;
 
+use prometheus_client::encoding::{prometheus_protobuf, text};
+
 use super::*;
 use crate::{
     challenges::api::WaitingChallenge, clock::Clock, fixtures, handling::Desk, kubernetes::Watches,

@@ -8,7 +8,6 @@
 //! What a run sees never reaches the standing cells: it is asked at other times and as often as somebody likes, and
 //! would weigh there as much as what is asked evenly.
 
-pub mod api;
 mod challenge;
 mod judge;
 mod limit;
@@ -32,7 +31,6 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use api::{Run, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
 pub(crate) use looks::{CA, LookAt, Looked, NAMES, NoLook, SELF_CHECK};
@@ -45,6 +43,7 @@ use subject::{Subject, chosen};
 use crate::{
     clock::Clock,
     metrics::Metrics,
+    preflight::runs::{Run, RunRequest, RunState},
     replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},
 };
@@ -222,7 +221,7 @@ impl Desk {
             by: by.to_owned(),
             asked,
             deadline,
-            state: api::RunState::Running,
+            state: RunState::Running,
             first_probe: None,
             expected: probes,
             answered: 0,

@@ -15,13 +15,12 @@ use parallax_model::{
     dns::{NameSight, NamesProbe},
 };
 
-use super::{
-    NoRun,
-    api::{NamesAsk, NamesFound},
-    scope::Forbidden,
-};
+use super::{NoRun, scope::Forbidden};
 use crate::{
-    preflight::{NameFacts, WantedViews, judge_names},
+    preflight::{
+        NameFacts, WantedViews, judge_names,
+        runs::{NamesAsk, NamesFound},
+    },
     runs::RunOptions,
 };
 

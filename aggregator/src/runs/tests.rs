@@ -2,10 +2,8 @@ use parallax_diagnosis::{topology::TopologySpec, view::VantageState};
 use parallax_model::{Channel, Observation};
 use serde_json::{Value, json};
 
-use super::{
-    api::{RunEvent, RunFrom, RunOutcome, RunState},
-    *,
-};
+use super::*;
+use crate::preflight::runs::{RunEvent, RunFrom, RunOutcome, RunState};
 
 /// Three nodes, an ingress on the first, policy Local.
 const TOPOLOGY: &str = r#"

@@ -9,8 +9,9 @@ use parallax_diagnosis::view::View;
 use parallax_model::{EventTime, Micros, TargetId};
 use serde::Serialize;
 
-use super::{ApiError, Shared, summary::Summary};
+use super::{Shared, summary::Summary};
 use crate::{
+    api_error::ApiError,
     hub,
     ingest::ProberView,
     notify::api::Notifications,

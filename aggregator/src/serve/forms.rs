@@ -12,12 +12,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    ApiError, Shared,
+    Shared,
     handle::{known, verified},
     page::maintenance::FORMS,
 };
 use crate::{
     access::{Access, Deed, Known},
+    api_error::ApiError,
     handling::api::WindowRequest,
     hex::hex,
 };

@@ -6,8 +6,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use parallax_model::Vantage;
 use tokio::time::Instant;
 
-use super::ApiError;
 use crate::{
+    api_error::ApiError,
     identity::{Caller, Identity, Refused, Role},
     token::Token,
 };

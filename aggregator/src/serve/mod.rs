@@ -1,18 +1,21 @@
 //! What the aggregator answers: API, page, metrics.
 
+mod accept;
 mod api;
 mod baseline;
 mod challenges;
 mod connections;
-mod error;
 mod forecasts;
 mod forms;
 mod forward;
 mod gate;
 mod handle;
 mod history;
+mod metrics;
+mod observations;
 pub(crate) mod openapi;
 mod page;
+mod plan;
 mod runs;
 mod summary;
 
@@ -38,7 +41,6 @@ use tower_http::{
 
 pub use baseline::{BaselineResetAnswer, BaselineResetRequest};
 pub(crate) use connections::serve;
-pub(crate) use error::ApiError;
 pub(crate) use forms::FormKey;
 pub(crate) use forward::Forwarder;
 pub(crate) use gate::Gate;
@@ -46,6 +48,7 @@ use summary::Summary;
 
 use crate::{
     access::{Access, Deed},
+    api_error::{self, ApiError},
     catch_up::is_catching_up,
     cert_manager::Picture,
     challenges::api::WaitingChallenge,
@@ -55,9 +58,9 @@ use crate::{
     hub::{BaselineReset, Outlook},
     ingest::{self, Report},
     links::Links,
-    metrics::{self, Metrics},
+    metrics::Metrics,
     notify,
-    plan::{self, Planner},
+    plan::Planner,
     replicas::{Replica, ReplicaView},
     runs::Desk,
     store::StoreHandle,
@@ -152,7 +155,7 @@ pub(crate) fn prober_router(shared: Shared) -> Router {
 
 fn probers() -> Router<Shared> {
     let ingest = Router::new()
-        .route("/v1/observations", post(ingest::take))
+        .route("/v1/observations", post(observations::take))
         .layer(RequestDecompressionLayer::new());
     Router::new()
         .route("/v1/plan", get(plan::stream_plan))
@@ -181,7 +184,7 @@ fn bounded(routes: Router<Shared>) -> Router<Shared> {
             StatusCode::REQUEST_TIMEOUT,
             REQUEST_TIMEOUT,
         ))
-        .layer(middleware::map_response(error::speak_json))
+        .layer(middleware::map_response(api_error::speak_json))
 }
 
 /// Reading needs somebody who may; what changes something asks for more by itself.
