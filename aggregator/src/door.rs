@@ -17,8 +17,8 @@ use crate::{
     access::{Access, AccessMode, Known, Reviews},
     api_client::ApiClient,
     config::Config,
+    exposition::Metrics,
     identity::{Enrolments, Identity, with_enrolled},
-    metrics::Metrics,
     prober_pods::Pods,
     serve::{self, Gate, Shared},
     tls::{AuthorityError, Publisher, TlsSide},
@@ -117,7 +117,7 @@ impl Door {
                     client: client.clone(),
                     certificate: side.certificate().to_owned(),
                     places: options.publish.clone(),
-                    metrics: metrics.clone(),
+                    metrics: metrics.tls.clone(),
                 });
             }
             door.tls = Some(Serving {
@@ -135,7 +135,7 @@ impl Door {
                 door.pods = Some((client.clone(), book.clone()));
                 book
             };
-            let identity = Identity::new(options.clone(), client.clone(), pods, metrics.clone());
+            let identity = Identity::new(options.clone(), client.clone(), pods, metrics.identity.clone());
             if let Some(namespace) = &options.vantages {
                 let (vantages, out) = watch::channel(BTreeSet::new());
                 let enrolments = Enrolments {

@@ -17,8 +17,7 @@ use crate::{
     checkpoint::HubCheckpoint,
     clock::Clock,
     facts::Reported,
-    ingest::{Answer, Lives, ProberView, Receipt, Report},
-    metrics::Metrics,
+    ingest::{Answer, IngestMetrics, Lives, ProberView, Receipt, Report},
     plan::Asked,
     record::Recorder,
     runs::Desk,
@@ -71,7 +70,7 @@ pub(crate) struct Hub {
     settings: Settings,
     lives: Lives,
     clock: Clock,
-    metrics: Metrics,
+    metrics: IngestMetrics,
     /// The topology that the engine works with.
     held: Arc<Topology>,
     /// Since when its source could not be read, while that is so.
@@ -100,7 +99,7 @@ impl Hub {
     pub(crate) fn new(
         settings: Settings,
         clock: Clock,
-        metrics: Metrics,
+        metrics: IngestMetrics,
         mut topology: watch::Receiver<TopologyState>,
         reports: mpsc::Receiver<Report>,
         checkpoint: HubCheckpoint,
@@ -514,7 +513,7 @@ mod tests {
         let (hub, mut outlook) = Hub::new(
             settings,
             Clock::system(),
-            Metrics::new(),
+            IngestMetrics::new(),
             topology,
             reports,
             checkpoint,

@@ -27,6 +27,7 @@ mod config;
 mod config_map;
 pub mod crd;
 mod door;
+mod exposition;
 mod facts;
 #[cfg(test)]
 mod fixtures;

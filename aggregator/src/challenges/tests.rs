@@ -21,10 +21,10 @@ use crate::{
     clock::Clock,
     fixtures,
     kubernetes::Key,
-    metrics::Metrics,
     preflight::{Challenge, Standing, read},
     replicas::{Part, Replica},
     runs::Desk,
+    runs::RunMetrics,
     store::StoreHandle,
     topology_state::TopologyState,
 };
@@ -337,7 +337,7 @@ fn scene(part: Part) -> Scene {
         crate::runs::RunOptions::default(),
         plan,
         replica.clone(),
-        (StoreHandle::off(), Metrics::new()),
+        (StoreHandle::off(), RunMetrics::new()),
     ));
     let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotReadYet));
     let (waiting, waiting_out) = watch::channel(Arc::from([]));

@@ -8,6 +8,7 @@
 mod cache;
 mod claims;
 mod enrolled;
+mod metrics;
 mod options;
 mod refusal;
 mod review;
@@ -29,13 +30,13 @@ use tokio::{
 };
 
 pub(crate) use enrolled::{Enrolments, with_enrolled};
+pub(crate) use metrics::IdentityMetrics;
 pub use options::IdentityOptions;
 pub(crate) use refusal::{Reason, Refused};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
 
 use crate::{
     api_client::ApiClient,
-    metrics::Metrics,
     prober_pods::{Lookup, Pods},
 };
 use cache::{Cache, Holder, Known, TokenHash};
@@ -79,7 +80,7 @@ pub(crate) struct Identity {
     reviews: Semaphore,
     /// Rung when an enrolled vantage shows itself for the first time: it may not be among those listed yet.
     newcomer: Arc<Notify>,
-    metrics: Metrics,
+    metrics: IdentityMetrics,
     log: Log,
 }
 
@@ -88,7 +89,7 @@ impl Identity {
         options: IdentityOptions,
         client: ApiClient,
         pods: Arc<dyn Pods>,
-        metrics: Metrics,
+        metrics: IdentityMetrics,
     ) -> Self {
         Self::asking(options, Box::new(client), pods, metrics)
     }
@@ -97,7 +98,7 @@ impl Identity {
         options: IdentityOptions,
         reviewer: Box<dyn Reviewer>,
         pods: Arc<dyn Pods>,
-        metrics: Metrics,
+        metrics: IdentityMetrics,
     ) -> Self {
         Self {
             options,
@@ -144,7 +145,7 @@ impl Identity {
     }
 
     fn note(&self, refused: &Refused) {
-        self.metrics.identity_refused(refused.reason);
+        self.metrics.refused(refused.reason);
         self.log.say(refused);
     }
 

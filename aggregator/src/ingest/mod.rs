@@ -2,6 +2,7 @@
 
 mod lines;
 mod lives;
+mod metrics;
 mod offset;
 mod seen;
 
@@ -11,6 +12,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use lines::{Batch, parse};
 pub(crate) use lives::{Lives, ProberView};
+pub(crate) use metrics::{IngestMetrics, Refusal};
 
 /// Largest body, unpacked. A prober's spool is cut into reports far below it.
 pub(crate) const LARGEST_BODY: usize = 8 << 20;

@@ -21,6 +21,7 @@ mod desk;
 mod events;
 mod http;
 mod letter;
+mod metrics;
 mod objects;
 mod outbox;
 mod pace;
@@ -38,7 +39,8 @@ use crate::object_key::ObjectKey;
 
 pub(crate) use clerk::Staff;
 pub use clerk::StaffError;
-pub(crate) use desk::{Around, Desk, NotifyMetrics};
+pub(crate) use desk::{Around, Desk};
+pub(crate) use metrics::NotifyMetrics;
 pub(crate) use trial::try_receivers;
 pub use trial::{TrialError, Tried};
 pub(crate) use vault::Vault;

@@ -10,6 +10,7 @@
 
 mod candidate;
 mod election;
+mod metrics;
 mod view;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ use tokio::{sync::watch, time::Instant};
 use crate::{hex::hex, object_key::ObjectKey};
 
 pub(crate) use election::Election;
+pub(crate) use metrics::ReplicaMetrics;
 pub(crate) use view::ReplicaView;
 
 use candidate::Terms;

@@ -13,6 +13,7 @@ mod judge;
 mod limit;
 mod live;
 mod looks;
+mod metrics;
 mod names;
 mod options;
 mod refused;
@@ -34,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use live::Follow;
 use live::Live;
 pub(crate) use looks::{CA, LookAt, Looked, NAMES, NoLook, SELF_CHECK};
+pub(crate) use metrics::RunMetrics;
 pub(crate) use options::RunOptions;
 pub(crate) use refused::NoRun;
 pub(crate) use scope::scope as scope_of;
@@ -42,7 +44,6 @@ use subject::{Subject, chosen};
 
 use crate::{
     clock::Clock,
-    metrics::Metrics,
     preflight::runs::{Run, RunRequest, RunState},
     replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},
@@ -96,7 +97,7 @@ pub(crate) struct Desk {
     config: PlanConfig,
     replica: Replica,
     store: StoreHandle,
-    metrics: Metrics,
+    metrics: RunMetrics,
     inner: Mutex<Inner>,
     orders: watch::Sender<Arc<[Ordered]>>,
     /// Rung when a run may be over.
@@ -118,7 +119,7 @@ impl Desk {
         options: RunOptions,
         config: PlanConfig,
         replica: Replica,
-        (store, metrics): (StoreHandle, Metrics),
+        (store, metrics): (StoreHandle, RunMetrics),
     ) -> Self {
         Self {
             clock,
@@ -147,13 +148,13 @@ impl Desk {
         view: &View,
     ) -> Result<Run, NoRun> {
         let run = self.plan(request, by, topology, view)?;
-        self.metrics.runs.begins();
+        self.metrics.begins();
         Ok(run)
     }
 
     /// Counts a run that was asked for and is not made. One that waits until it can be made is not refused.
     pub(crate) fn refused(&self) {
-        self.metrics.runs.refused();
+        self.metrics.refused();
     }
 
     fn plan(
@@ -342,9 +343,7 @@ impl Desk {
                 };
                 if let Some(run) = ended {
                     if let (Some(outcome), Some(ended)) = (run.outcome, run.ended) {
-                        self.metrics
-                            .runs
-                            .ends(outcome, ended - run.asked, run.first_probe);
+                        self.metrics.ends(outcome, ended - run.asked, run.first_probe);
                     }
                     self.keep(run).await;
                 }

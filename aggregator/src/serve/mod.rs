@@ -56,9 +56,8 @@ use crate::{
     forecast::Forecasts,
     handling,
     hub::{BaselineReset, Outlook},
-    ingest::{self, Report},
+    ingest::{self, IngestMetrics, Report},
     links::Links,
-    metrics::Metrics,
     notify,
     plan::Planner,
     replicas::{Replica, ReplicaView},
@@ -95,7 +94,7 @@ pub(crate) struct Shared {
     /// Baselines to reset.
     pub(crate) resets: mpsc::Sender<BaselineReset>,
     pub(crate) bodies: Arc<Semaphore>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: IngestMetrics,
     pub(crate) registry: Arc<Registry>,
     pub(crate) planner: Arc<Planner>,
     /// Renewals foreseen.

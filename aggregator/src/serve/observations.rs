@@ -14,8 +14,7 @@ use tokio::sync::oneshot;
 use super::Shared;
 use crate::{
     api_error::ApiError,
-    ingest::{self, Answer, Batch, LARGEST_BODY, Report},
-    metrics::Refusal,
+    ingest::{self, Answer, Batch, LARGEST_BODY, Refusal, Report},
 };
 
 /// Bodies larger than this are read on a thread of their own: parsing must not hold up the other connections.

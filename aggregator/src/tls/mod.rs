@@ -1,6 +1,7 @@
 //! TLS towards the probers, without a Secret: the aggregator makes its own CA and publishes the public part.
 
 mod authority;
+mod metrics;
 mod options;
 mod publish;
 
@@ -17,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use authority::AuthorityError;
+pub(crate) use metrics::TlsMetrics;
 pub use options::TlsOptions;
 pub(crate) use publish::Publisher;
 

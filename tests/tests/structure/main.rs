@@ -13,7 +13,7 @@ use crate::{circles::circles, modules::imports, workspace::packages};
 
 /// Targets that still have import circles, and how many modules are in them. The number may only shrink.
 const CIRCLES: [(&str, usize); 5] = [
-    ("parallax-aggregator", 14),
+    ("parallax-aggregator", 0),
     ("parallax-diagnosis", 35),
     ("parallax-lab", 18),
     ("parallax-prober", 12),
