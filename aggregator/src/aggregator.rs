@@ -1,6 +1,6 @@
 //! All parts put together: bound to its port first, then run until cancelled.
 
-use std::{hash::BuildHasher, io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use parallax_diagnosis::{Settings, plan::PlanConfig, view::View};
 use tokio::{
@@ -18,18 +18,21 @@ use crate::{
     config::{Config, TopologySource},
     crd::{self, Targets},
     door::{Door, DoorError, Joining},
+    exposition::{Live, Metrics},
     forecast::{Forecaster, Forecasts},
     handling,
     hub::{Hub, Outlook, QUEUE, RESETS},
-    metrics::{Live, Metrics},
+    kubernetes::Watches,
     notify::{self, Staff, StaffError, Vault},
     plan::Planner,
+    random::random,
     record::{RecordError, Recorder, Writer},
-    replicas::{Election, Replica},
+    replicas::{Election, Replica, ReplicaMetrics},
     runs::Desk,
     serve::{self, Gate, Shared},
     store::{Hold, SqliteFile, StoreHandle, Worker},
-    watch::{self as topology_watch, Started, TopologyState, kube::Source, reflect::Watches},
+    topology_state::TopologyState,
+    watch::{self as topology_watch, Started, kube::Source},
 };
 
 /// The aggregator cannot start.
@@ -149,7 +152,7 @@ impl Aggregator {
         }
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
-        let (replica, nonce, election) = seat(&config, &door, local, &metrics, epoch)?;
+        let (replica, nonce, election) = seat(&config, &door, local, &metrics.replicas, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(Watches::default());
         let (cert_manager, certificates) = CertManager::of(&config);
@@ -196,7 +199,7 @@ impl Aggregator {
         let (mut hub, outlook) = Hub::new(
             settings,
             clock,
-            metrics.clone(),
+            metrics.ingest.clone(),
             topology_out.clone(),
             reports_in,
             hub_checkpoint,
@@ -204,7 +207,7 @@ impl Aggregator {
         let writer = match &config.record {
             Some(options) => {
                 let (recorder, writer) =
-                    Recorder::open(options, settings, hub.topology(), clock.now(), &metrics)?;
+                    Recorder::open(options, settings, hub.topology(), clock.now(), &metrics.record)?;
                 hub.record(recorder);
                 Some(writer)
             }
@@ -214,7 +217,7 @@ impl Aggregator {
         let (keeping, store) = match &config.store {
             Some(options) => {
                 let file = Box::new(SqliteFile::new(options.clone()));
-                let (keeper, worker, handle) = Worker::new(file, clock, &metrics);
+                let (keeper, worker, handle) = Worker::new(file, clock, &metrics.store);
                 hold = Some(keeper.hold());
                 hub.keep(keeper);
                 (Some(worker), handle)
@@ -226,7 +229,7 @@ impl Aggregator {
             nonce,
             clock,
             replica: replica.clone(),
-            metrics: metrics.clone(),
+            metrics: metrics.checkpoint.clone(),
             topology: topology_out.clone(),
             restored,
             latest: latest_out,
@@ -236,14 +239,15 @@ impl Aggregator {
             config.runs.clone(),
             planner.config.clone(),
             replica.clone(),
-            (store.clone(), metrics.clone()),
+            (store.clone(), metrics.runs.clone()),
         ));
         hub.follow_runs(runs.clone());
         let (resets, resets_in) = mpsc::channel(RESETS);
         hub.reset_baselines(resets_in);
         let ledger = config.handling.clone().zip(door.client().cloned());
-        let ledger = ledger
-            .map(|(place, client)| handling::Ledger::new(client, place, replica.clone(), metrics.clone()));
+        let ledger = ledger.map(|(place, client)| {
+            handling::Ledger::new(client, place, replica.clone(), metrics.handling.clone())
+        });
         let handling = Arc::new(handling::Desk::new(clock, store.clone(), ledger));
         let links = Arc::new(config.links.clone());
         let around = notify::Around {
@@ -303,7 +307,7 @@ impl Aggregator {
             resets,
             bodies: Shared::body_slots(),
             registry: Arc::new(metrics.registry(live)),
-            metrics,
+            metrics: metrics.ingest,
             planner: Arc::new(planner),
             forecasts: forecasts_out,
             stopping: CancellationToken::new(),
@@ -487,7 +491,7 @@ fn seat(
     config: &Config,
     door: &Door,
     local: SocketAddr,
-    metrics: &Metrics,
+    metrics: &ReplicaMetrics,
     epoch: u64,
 ) -> Result<(Replica, NonceSource, Option<Election>), StartError> {
     let Some(options) = &config.replicas else {
@@ -508,12 +512,6 @@ fn seat(
 }
 
 /// A secret for a mesh of which none is kept: an echo answers only to its own mesh.
-/// The standard library seeds its hashers from the system's random numbers.
 fn nonce() -> String {
     format!("{:016x}{:016x}", random(), random())
-}
-
-/// A number nobody can guess.
-pub(crate) fn random() -> u64 {
-    std::hash::RandomState::new().hash_one(0_u64)
 }

@@ -12,8 +12,8 @@ use crate::{
     cert_manager::{self, Kind, Missing, Picture},
     challenges::{self, api::WaitingChallenge},
     config::Config,
+    kubernetes::{Kubernetes, Watches},
     serve::Shared,
-    watch::{kube::Kubernetes, reflect::Watches},
 };
 
 /// Everything that writes what is known of certificates.

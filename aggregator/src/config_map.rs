@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
 use tokio::time::timeout;
 
-use crate::{api_client::ApiClient, config::ObjectKey};
+use crate::{api_client::ApiClient, object_key::ObjectKey};
 
 /// What helps where the right to get it is missing.
 pub(crate) const GET: &str = "get it; apply the manifests (its Role names configmaps)";

@@ -14,17 +14,16 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    access::{Access, Known, Reviews},
+    access::{Access, AccessMode, Known, Reviews},
     api_client::ApiClient,
-    config::{AccessMode, Config},
-    identity::{Enrolments, Identity, Pods, with_enrolled},
-    metrics::Metrics,
+    config::Config,
+    exposition::Metrics,
+    identity::{Enrolments, Identity, with_enrolled},
+    prober_pods::Pods,
     serve::{self, Gate, Shared},
     tls::{AuthorityError, Publisher, TlsSide},
-    watch::{
-        TopologyState,
-        kube::{PodBook, follow_pods},
-    },
+    topology_state::TopologyState,
+    watch::kube::{PodBook, follow_pods},
 };
 
 /// Why there is no way in for probers.
@@ -118,7 +117,7 @@ impl Door {
                     client: client.clone(),
                     certificate: side.certificate().to_owned(),
                     places: options.publish.clone(),
-                    metrics: metrics.clone(),
+                    metrics: metrics.tls.clone(),
                 });
             }
             door.tls = Some(Serving {
@@ -136,7 +135,7 @@ impl Door {
                 door.pods = Some((client.clone(), book.clone()));
                 book
             };
-            let identity = Identity::new(options.clone(), client.clone(), pods, metrics.clone());
+            let identity = Identity::new(options.clone(), client.clone(), pods, metrics.identity.clone());
             if let Some(namespace) = &options.vantages {
                 let (vantages, out) = watch::channel(BTreeSet::new());
                 let enrolments = Enrolments {

@@ -17,14 +17,13 @@ use crate::{
     checkpoint::HubCheckpoint,
     clock::Clock,
     facts::Reported,
-    ingest::{Answer, Lives, ProberView, Receipt, Report},
-    metrics::Metrics,
+    ingest::{Answer, IngestMetrics, Lives, ProberView, Receipt, Report},
     plan::Asked,
     record::Recorder,
     runs::Desk,
     store::Keeper,
+    topology_state::{Timing, TopologyState},
     warming::{Released, Warming},
-    watch::{Timing, TopologyState},
 };
 
 /// Longest time between two views.
@@ -71,7 +70,7 @@ pub(crate) struct Hub {
     settings: Settings,
     lives: Lives,
     clock: Clock,
-    metrics: Metrics,
+    metrics: IngestMetrics,
     /// The topology that the engine works with.
     held: Arc<Topology>,
     /// Since when its source could not be read, while that is so.
@@ -100,7 +99,7 @@ impl Hub {
     pub(crate) fn new(
         settings: Settings,
         clock: Clock,
-        metrics: Metrics,
+        metrics: IngestMetrics,
         mut topology: watch::Receiver<TopologyState>,
         reports: mpsc::Receiver<Report>,
         checkpoint: HubCheckpoint,
@@ -486,7 +485,7 @@ async fn next_reset(resets: &mut Option<mpsc::Receiver<BaselineReset>>) -> Basel
 
 /// A name for this life of the aggregator that no other one has.
 fn life() -> Incarnation {
-    Incarnation::new(format!("{:016x}", crate::aggregator::random()))
+    Incarnation::new(format!("{:016x}", crate::random::random()))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }
 
@@ -514,7 +513,7 @@ mod tests {
         let (hub, mut outlook) = Hub::new(
             settings,
             Clock::system(),
-            Metrics::new(),
+            IngestMetrics::new(),
             topology,
             reports,
             checkpoint,

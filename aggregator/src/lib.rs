@@ -8,6 +8,7 @@
 mod access;
 mod aggregator;
 mod api_client;
+mod api_error;
 #[cfg(test)]
 #[path = "../tests/api_server/mod.rs"]
 #[expect(dead_code, reason = "the tests of the whole aggregator refuse writes")]
@@ -26,6 +27,7 @@ mod config;
 mod config_map;
 pub mod crd;
 mod door;
+mod exposition;
 mod facts;
 #[cfg(test)]
 mod fixtures;
@@ -36,31 +38,39 @@ mod hop;
 mod hub;
 mod identity;
 mod ingest;
+mod kubernetes;
+mod links;
 mod metrics;
 pub mod notify;
 mod nulls;
+mod object_key;
 mod plan;
 pub mod preflight;
+mod prober_pods;
+mod random;
 mod record;
 mod replicas;
-pub mod runs;
+mod runs;
 mod serve;
 mod severity;
 mod store;
 mod tls;
+mod token;
+mod topology_state;
 mod warming;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
 pub use api_client::{Parts, api_resource};
 pub use clock::Clock;
-pub use config::{
-    Complaint, Config, ConfigError, Document, IdentityOptions, ObjectKey, Place, TlsOptions, Token,
-    link_address, receiver_address, scaled,
-};
+pub use config::{Complaint, Config, ConfigError, Document, Place, receiver_address, scaled};
 pub use crd::{custom_resource_definitions, custom_resources};
 pub use door::DoorError;
-pub use identity::{Lookup, Pods, ProberPod, REACH_LABEL, VANTAGE_LABEL};
+pub use identity::{IdentityOptions, REACH_LABEL, VANTAGE_LABEL};
+pub use links::link_address;
+pub use object_key::ObjectKey;
+pub use prober_pods::{Lookup, Pods, ProberPod};
 pub use record::{RecordError, RecordOptions};
 pub use store::StoreOptions;
-pub use tls::AuthorityError;
+pub use tls::{AuthorityError, TlsOptions};
+pub use token::Token;

@@ -9,6 +9,7 @@
 //! | `tokenFile` | whoever shows the secret | everything |
 //! | `proxy` | whom the proxy names, which shows its own secret | as the proxy's groups say |
 
+mod options;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -17,12 +18,10 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode, header};
 
+pub(crate) use options::{AccessMode, AccessOptions, ProxyOptions};
 pub(crate) use review::Reviews;
 
-use crate::{
-    config::{ProxyOptions, Token},
-    serve::ApiError,
-};
+use crate::{api_error::ApiError, token::Token};
 
 /// What somebody wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{Deed, Person};
-use crate::{api_client::ApiClient, serve::ApiError};
+use crate::{api_client::ApiClient, api_error::ApiError};
 
 /// A review that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use k8s_openapi::api::authentication::v1::UserInfo;
 
 use super::{Access, Deed, Known, Person, Reviews, review::Ask};
-use crate::config::{ProxyOptions, Token};
+use crate::{access::ProxyOptions, token::Token};
 
 fn headers(given: &[(&str, &str)]) -> HeaderMap {
     given

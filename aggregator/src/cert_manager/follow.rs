@@ -15,12 +15,9 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    kubernetes::{Condition, Key, Kubernetes, QUEUE, Reason, Reflector, Told, WatchState, Watches, connect},
     preflight::{Certificate, Challenge, Issuer, Meta},
-    watch::{
-        Trouble,
-        kube::{Kubernetes, connect},
-        reflect::{Condition, Key, QUEUE, Reason, Reflector, Told, WatchState, Watches},
-    },
+    topology_state::Trouble,
 };
 
 /// Changes that one new picture takes in: a first list of thousands makes one, not thousands.

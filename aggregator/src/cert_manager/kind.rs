@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    kubernetes::{Key, Watched},
     preflight::{Certificate, Challenge, Issuer, Meta, read},
-    watch::reflect::{Key, Watched},
 };
 
 /// A kind of cert-manager's objects, in the whole cluster.

@@ -13,23 +13,13 @@ mod picture;
 #[cfg(test)]
 mod tests;
 
-use crate::watch::kube::Kubernetes;
+use crate::kubernetes::{Kubernetes, Mode};
 
 pub(crate) use follow::follow;
 pub(crate) use kind::Kind;
 #[cfg(test)]
 pub(crate) use picture::Shelf;
 pub(crate) use picture::{Missing, Picture};
-
-/// Whether cert-manager's objects are followed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Where there are such objects and the right to read them.
-    #[default]
-    Auto,
-    /// Never: the API server is not asked for them.
-    Off,
-}
 
 /// The cluster in which they are followed, if they are.
 pub(crate) fn wanted(kubernetes: Option<&Kubernetes>) -> Option<Kubernetes> {

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{
+    kubernetes::Key,
     preflight::{Certificate, Challenge, Issuer},
-    watch::{Trouble, reflect::Key},
+    topology_state::Trouble,
 };
 
 /// Everything that is known, each kind by namespace and name. Cheap to clone.

@@ -12,8 +12,8 @@ use crate::{
     api_server::{ApiServer, Manner},
     clock::Clock,
     config::Config,
+    kubernetes::{Key, Pace, Reason, Watches},
     preflight::Certificate,
-    watch::reflect::{Key, Pace, Reason, Watches},
 };
 
 const KINDS: &[&str] = &["certificates", "issuers", "clusterissuers", "challenges"];

@@ -10,8 +10,8 @@ use super::{
     api::{ChallengeCause, Explanation, WaitingChallenge},
 };
 use crate::{
+    kubernetes::Key,
     preflight::{Challenge, Waiting, meaning, reason},
-    watch::reflect::Key,
 };
 
 /// However often its reason changes, a Challenge is explained once in so long.

@@ -18,10 +18,10 @@ use crate::{
     clock::Clock,
     preflight::{
         Cause, Challenge, Fetched, For, Gathering, Group, Judged, Names, Part, Seat, Verdict, Wanted,
-        caa_identities, wait_instead,
+        caa_identities, runs::RunRequest, wait_instead,
     },
-    runs::{Desk, NoRun, api::RunRequest},
-    watch::TopologyState,
+    runs::{Desk, NoRun},
+    topology_state::TopologyState,
 };
 
 /// Who asks for these runs: one budget for all of them.

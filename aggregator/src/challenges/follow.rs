@@ -20,13 +20,10 @@ use crate::{
     api_client::ApiClient,
     cert_manager::Picture,
     clock::Clock,
+    kubernetes::{Key, Kubernetes, connect},
     replicas::Replica,
     runs::Desk,
-    watch::{
-        TopologyState,
-        kube::{Kubernetes, connect},
-        reflect::Key,
-    },
+    topology_state::TopologyState,
 };
 
 /// What it takes to look after them.

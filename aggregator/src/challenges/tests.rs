@@ -20,12 +20,13 @@ use crate::{
     cert_manager::{Missing, Picture, Shelf},
     clock::Clock,
     fixtures,
-    metrics::Metrics,
+    kubernetes::Key,
     preflight::{Challenge, Standing, read},
     replicas::{Part, Replica},
     runs::Desk,
+    runs::RunMetrics,
     store::StoreHandle,
-    watch::{TopologyState, reflect::Key},
+    topology_state::TopologyState,
 };
 
 const SAID: &str = "Waiting for HTTP-01 challenge propagation: failed to perform self check GET request 'http://shop.example.test/.well-known/acme-challenge/tok': Get \"http://shop.example.test/.well-known/acme-challenge/tok\": ";
@@ -333,10 +334,10 @@ fn scene(part: Part) -> Scene {
     };
     let desk = Arc::new(Desk::new(
         clock,
-        crate::config::RunOptions::default(),
+        crate::runs::RunOptions::default(),
         plan,
         replica.clone(),
-        (StoreHandle::off(), Metrics::new()),
+        (StoreHandle::off(), RunMetrics::new()),
     ));
     let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotReadYet));
     let (waiting, waiting_out) = watch::channel(Arc::from([]));

@@ -10,6 +10,7 @@
 //! aggregator starts without it and says so; where it cannot be written, probing and judging go on.
 
 mod document;
+mod metrics;
 mod storage;
 mod task;
 #[cfg(test)]
@@ -20,10 +21,11 @@ use std::{path::PathBuf, sync::Arc};
 use parallax_diagnosis::Checkpoint;
 use tokio::sync::{oneshot, watch};
 
+pub(crate) use metrics::CheckpointMetrics;
 pub(crate) use storage::Storage;
 pub(crate) use task::{CheckpointTask, NonceSource};
 
-use crate::config::ObjectKey;
+use crate::object_key::ObjectKey;
 
 /// `checkpoint`: where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,8 +15,8 @@ use parallax_model::EventTime;
 use super::document::{Document, MOST_BYTES};
 use crate::{
     api_client::ApiClient,
-    config::ObjectKey,
     config_map::{self, GET, Trouble, within},
+    object_key::ObjectKey,
     replicas::nonce_of,
     store::{self, AskError, Hold, Paper, Status, StoreHandle},
 };

@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::storage::{Found, ReadError, Storage};
 use crate::{
+    checkpoint::metrics::{CheckpointMetrics, CheckpointResult},
     clock::Clock,
-    metrics::{CheckpointResult, Metrics},
     replicas::{Part, Replica},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// Rests between two tries to read.
@@ -47,7 +47,7 @@ pub(crate) struct CheckpointTask {
     pub(crate) nonce: NonceSource,
     pub(crate) clock: Clock,
     pub(crate) replica: Replica,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: CheckpointMetrics,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) restored: oneshot::Sender<Checkpoint>,
     pub(crate) latest: watch::Receiver<Option<Arc<Checkpoint>>>,
@@ -107,7 +107,7 @@ impl CheckpointTask {
             if cancelled.is_cancelled() || written.is_stale(&checkpoint) {
                 written.next = Some(Instant::now() + PACE);
                 let done = storage.write(&checkpoint, nonce.as_deref(), clock.now()).await;
-                metrics.checkpoint(match &done {
+                metrics.wrote(match &done {
                     Ok(()) => CheckpointResult::Written,
                     Err(_) => CheckpointResult::Failed,
                 });

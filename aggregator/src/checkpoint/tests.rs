@@ -12,10 +12,10 @@ use super::{CheckpointTask, NonceSource, Storage, document::Document};
 use crate::{
     api_client::ApiClient,
     api_server::ApiServer,
+    checkpoint::CheckpointMetrics,
     clock::Clock,
-    metrics::Metrics,
     replicas::{Part, Replica},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 fn checkpoint(target: &str, judged: i64) -> Checkpoint {
@@ -53,7 +53,7 @@ impl Life {
             },
             clock: Clock::system(),
             replica: replica.clone(),
-            metrics: Metrics::new(),
+            metrics: CheckpointMetrics::new(),
             topology,
             restored,
             latest: latest_out,

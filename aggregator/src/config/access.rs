@@ -1,78 +1,11 @@
 //! How probers reach the aggregator and how it knows them: TLS of its own, Kubernetes accounts.
 
-use std::{
-    fmt,
-    net::{IpAddr, SocketAddr},
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::{net::IpAddr, path::Path};
 
-use parallax_model::{InvalidName, Namespace, ObjectName};
+use parallax_model::InvalidName;
 
 use super::raw::{RawIdentity, RawTls};
-
-/// `namespace/name` of an object.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectKey {
-    /// The namespace.
-    pub namespace: Namespace,
-    /// The name in it.
-    pub name: ObjectName,
-}
-
-impl FromStr for ObjectKey {
-    type Err = InvalidName;
-
-    fn from_str(text: &str) -> Result<Self, InvalidName> {
-        let (namespace, name) = text.split_once('/').ok_or_else(|| InvalidName::NoSlash {
-            value: text.to_owned(),
-        })?;
-        Ok(Self {
-            namespace: namespace.parse()?,
-            name: name.parse()?,
-        })
-    }
-}
-
-impl fmt::Display for ObjectKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
-
-/// Serving probers over TLS, with a certificate of the aggregator's own CA.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsOptions {
-    /// Where.
-    pub listen: SocketAddr,
-    /// What probers call it: names and addresses that the certificate is for.
-    pub hosts: Vec<String>,
-    /// The `ConfigMaps` that get the public part of the CA, as `ca.crt`.
-    pub publish: Vec<ObjectKey>,
-    /// The folder that keeps the CA over restarts; without one it lives in memory, and a restart makes a new one.
-    pub keep: Option<PathBuf>,
-}
-
-/// Knowing probers by the tokens of their Kubernetes accounts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdentityOptions {
-    /// What the tokens must be meant for.
-    pub audience: String,
-    /// The accounts of probers that run as Pods.
-    pub probers: Vec<ObjectKey>,
-    /// The accounts of Pods that only answer the echo.
-    pub responders: Vec<ObjectKey>,
-    /// Where the accounts of enrolled vantages outside the cluster are, if there may be any.
-    pub vantages: Option<Namespace>,
-}
-
-impl IdentityOptions {
-    /// Where the Pods of all these accounts are.
-    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
-        let accounts = self.probers.iter().chain(&self.responders);
-        accounts.map(|account| account.namespace.as_str())
-    }
-}
+use crate::{identity::IdentityOptions, object_key::ObjectKey, tls::TlsOptions};
 
 /// Both parts of the configuration, as far as they make sense together.
 pub(super) fn checked(

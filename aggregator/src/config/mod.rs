@@ -14,7 +14,6 @@ mod raw;
 mod read;
 mod replicas;
 mod store;
-mod token;
 mod tree;
 mod words;
 mod wrong;
@@ -29,32 +28,30 @@ use std::{
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
 use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage};
 
-pub use access::{IdentityOptions, ObjectKey, TlsOptions};
 pub use document::Document;
 pub use error::{Complaint, ConfigError};
-pub use links::link_address;
-pub(crate) use links::{Link, Links};
 pub use notify::receiver_address;
-pub(crate) use people::{AccessMode, AccessOptions, ProxyOptions, RunOptions};
 pub use store::scaled;
-pub use token::Token;
 pub use tree::Place;
 
 use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
 use crate::{
+    access::AccessOptions,
     api_client::ApiClient,
-    cert_manager::Mode,
     checkpoint::CheckpointOptions,
-    identity::Pods,
+    identity::IdentityOptions,
+    kubernetes::{Access, Defaults, Kubernetes, Mode, PROBERS, Pace},
+    links::Links,
     notify::NotifyOptions,
+    object_key::ObjectKey,
+    prober_pods::Pods,
     record::RecordOptions,
     replicas::ReplicaOptions,
+    runs::RunOptions,
     store::StoreOptions,
-    watch::{
-        kube::{Access, Defaults, Kubernetes, PROBERS},
-        reflect::Pace,
-    },
+    tls::TlsOptions,
+    token::Token,
 };
 
 /// Shortest and longest interval, in milliseconds.

@@ -10,7 +10,9 @@ use parallax_model::InvalidName;
 use serde::Deserialize;
 use url::Url;
 
-use crate::notify::{AlertmanagerOptions, EVENTS, NotifyOptions, WebhookOptions};
+use crate::notify::{
+    AlertmanagerOptions, EVENTS, NotifyOptions, TrialError, Tried, WebhookOptions, try_receivers,
+};
 
 /// Shortest and longest time between two pushes of what fires, in seconds. Four of them must not be long enough for anybody to
 /// believe that nobody says it any more.
@@ -52,6 +54,13 @@ pub(super) struct RawAlertmanager {
     token_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
     resend_seconds: Option<u64>,
+}
+
+impl super::Config {
+    /// Says something that is no incident to each receiver, one after the other.
+    pub async fn try_receivers(&self) -> Result<Vec<Tried>, TrialError> {
+        try_receivers(&self.notify, self.client.as_ref()).await
+    }
 }
 
 /// The options; `wrong` is told of each field that is not as it should be.

@@ -3,53 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use axum::http::{HeaderName, header};
-use parallax_model::AddressRange;
 use serde::Deserialize;
 
-use super::Token;
-use crate::hop::HOP;
-
-/// Knowing people by a proxy that authenticates them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ProxyOptions {
-    /// What the proxy shows, so that nobody passes it by.
-    pub(crate) secret: Token,
-    pub(crate) secret_header: HeaderName,
-    pub(crate) user_header: HeaderName,
-    pub(crate) groups_header: HeaderName,
-    /// Groups that may do more than read; everybody where empty.
-    pub(crate) writers: Vec<String>,
-}
-
-/// How people are known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AccessMode {
-    /// By a shared secret.
-    Secret(Token),
-    /// By tokens of the cluster.
-    Cluster,
-    /// By a proxy.
-    Proxy(ProxyOptions),
-}
-
-/// `access`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AccessOptions {
-    pub(crate) mode: AccessMode,
-    /// Whether reading needs nothing.
-    pub(crate) open_read: bool,
-}
-
-/// `runs`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct RunOptions {
-    /// Whether a run may ask for what is no target.
-    pub(crate) any_target: bool,
-    /// Addresses that a run may ask for whatever else says no.
-    pub(crate) allow: Vec<AddressRange>,
-    /// Addresses that no run may ask for, besides those of the API server and of the own machine.
-    pub(crate) refuse: Vec<AddressRange>,
-}
+use crate::{
+    access::{AccessMode, AccessOptions, ProxyOptions},
+    hop::HOP,
+    runs::RunOptions,
+    token::Token,
+};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

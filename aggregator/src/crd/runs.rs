@@ -24,12 +24,10 @@ use super::{
 };
 use crate::{
     api_client::ApiClient,
+    preflight::runs::{Run, RunFrom, RunOutcome, RunRequest, RunState},
     replicas::Replica,
-    runs::{
-        Desk, NoRun,
-        api::{Run, RunFrom, RunOutcome, RunRequest, RunState},
-    },
-    watch::TopologyState,
+    runs::{Desk, NoRun},
+    topology_state::TopologyState,
 };
 
 /// How often it is looked for runs that are over.

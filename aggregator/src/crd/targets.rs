@@ -15,7 +15,10 @@ use super::{
     types::TargetStatus,
 };
 use crate::{
-    api_client::ApiClient, config::RunOptions, replicas::Replica, runs::scope_of, watch::TopologyState,
+    api_client::ApiClient,
+    replicas::Replica,
+    runs::{RunOptions, scope_of},
+    topology_state::TopologyState,
 };
 
 /// Changes within this are taken together.

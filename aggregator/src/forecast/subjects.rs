@@ -8,10 +8,10 @@ use parallax_model::{EventTime, HostName};
 use super::api::Term;
 use crate::{
     cert_manager::Picture,
+    kubernetes::Key,
     preflight::{
         Approach, Certificate, Issuer, IssuerRef, Overrides, Unsolvable, caa_identities, pick, preflight_host,
     },
-    watch::reflect::Key,
 };
 
 /// Names that are looked at; more would keep the mesh busy with nothing else.

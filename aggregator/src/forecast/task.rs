@@ -23,7 +23,7 @@ use crate::{
     preflight::{NodeAnswer, token},
     replicas::Replica,
     runs::{CA, Desk, LookAt, Looked, NAMES, NoLook, SELF_CHECK},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// Names looked at at one time. A look takes up to twenty seconds where nobody answers.
@@ -227,7 +227,7 @@ struct Looking {
 impl Looking {
     async fn at(self, host: HostName, turn: usize) -> (HostName, Evidence) {
         let mut random = [0; 32];
-        let words = std::iter::repeat_with(crate::aggregator::random).take(4);
+        let words = std::iter::repeat_with(crate::random::random).take(4);
         for (bytes, word) in random.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_be_bytes());
         }

@@ -4,7 +4,7 @@ use parallax_model::{EventTime, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::runs::api::RunOutcome;
+use crate::preflight::runs::RunOutcome;
 
 /// Who, when, and why if they said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Desk, sheet::Sheet};
 use crate::{
     api_client::ApiClient,
-    config::ObjectKey,
     config_map::{self, GET, Trouble, UPDATE, within},
-    metrics::Metrics,
+    handling::HandlingMetrics,
+    object_key::ObjectKey,
     replicas::Replica,
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct Ledger {
     client: ApiClient,
     place: ObjectKey,
     replica: Replica,
-    metrics: Metrics,
+    metrics: HandlingMetrics,
     /// Rung when there is something to write.
     bell: Notify,
     /// The last change that is written.
@@ -47,7 +47,12 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    pub(crate) fn new(client: ApiClient, place: ObjectKey, replica: Replica, metrics: Metrics) -> Self {
+    pub(crate) fn new(
+        client: ApiClient,
+        place: ObjectKey,
+        replica: Replica,
+        metrics: HandlingMetrics,
+    ) -> Self {
         Self {
             client,
             place,
@@ -102,7 +107,7 @@ impl Ledger {
                     }
                 }
             }
-            self.metrics.handling_unshared(said.is_some());
+            self.metrics.unshared(said.is_some());
             let next = Instant::now() + LOOK;
             tokio::select! {
                 () = cancelled.cancelled() => return,

@@ -6,6 +6,7 @@
 
 pub mod api;
 mod ledger;
+mod metrics;
 mod sheet;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use api::{Handling, Mark, Silence, Verification, Window};
 pub(crate) use ledger::Ledger;
+pub(crate) use metrics::HandlingMetrics;
 use sheet::{Entry, MOST, Sheet};
 
 use crate::{

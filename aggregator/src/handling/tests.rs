@@ -4,7 +4,7 @@ use parallax_model::{EventTime, Micros, TargetId};
 
 use super::{api::WindowRequest, *};
 use crate::{
-    metrics::Metrics,
+    store::StoreMetrics,
     store::{SqliteFile, StoreOptions, Worker},
 };
 
@@ -103,7 +103,7 @@ async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside
 /// A life of an aggregator on a store.
 async fn life<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<Desk>) -> T) -> T {
     let file = Box::new(SqliteFile::new(StoreOptions::at(path.to_owned())));
-    let (keeper, worker, handle) = Worker::new(file, Clock::starting_at(EventTime(5)), &Metrics::new());
+    let (keeper, worker, handle) = Worker::new(file, Clock::starting_at(EventTime(5)), &StoreMetrics::new());
     let keeping = std::thread::spawn(move || worker.run());
     let desk = Arc::new(Desk::new(Clock::system(), handle, None));
     desk.clone().run(CancellationToken::new()).await;

@@ -27,7 +27,7 @@ impl Desk {
         let mark = self.mark(by, request.note)?;
         let from = request.from.unwrap_or(mark.at);
         let window = Window {
-            id: format!("m-{:08x}", crate::aggregator::random() >> 32),
+            id: format!("m-{:08x}", crate::random::random() >> 32),
             from,
             until: from.plus(span("for_s", request.for_s)?),
             targets: request.targets,

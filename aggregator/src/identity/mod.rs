@@ -8,7 +8,8 @@
 mod cache;
 mod claims;
 mod enrolled;
-mod pods;
+mod metrics;
+mod options;
 mod refusal;
 mod review;
 #[cfg(test)]
@@ -29,11 +30,15 @@ use tokio::{
 };
 
 pub(crate) use enrolled::{Enrolments, with_enrolled};
-pub use pods::{Lookup, Pods, ProberPod};
+pub(crate) use metrics::IdentityMetrics;
+pub use options::IdentityOptions;
 pub(crate) use refusal::{Reason, Refused};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
 
-use crate::{api_client::ApiClient, config::IdentityOptions, metrics::Metrics};
+use crate::{
+    api_client::ApiClient,
+    prober_pods::{Lookup, Pods},
+};
 use cache::{Cache, Holder, Known, TokenHash};
 use claims::Claims;
 use review::{Reviewer, Subject};
@@ -75,7 +80,7 @@ pub(crate) struct Identity {
     reviews: Semaphore,
     /// Rung when an enrolled vantage shows itself for the first time: it may not be among those listed yet.
     newcomer: Arc<Notify>,
-    metrics: Metrics,
+    metrics: IdentityMetrics,
     log: Log,
 }
 
@@ -84,7 +89,7 @@ impl Identity {
         options: IdentityOptions,
         client: ApiClient,
         pods: Arc<dyn Pods>,
-        metrics: Metrics,
+        metrics: IdentityMetrics,
     ) -> Self {
         Self::asking(options, Box::new(client), pods, metrics)
     }
@@ -93,7 +98,7 @@ impl Identity {
         options: IdentityOptions,
         reviewer: Box<dyn Reviewer>,
         pods: Arc<dyn Pods>,
-        metrics: Metrics,
+        metrics: IdentityMetrics,
     ) -> Self {
         Self {
             options,
@@ -140,7 +145,7 @@ impl Identity {
     }
 
     fn note(&self, refused: &Refused) {
-        self.metrics.identity_refused(refused.reason);
+        self.metrics.refused(refused.reason);
         self.log.say(refused);
     }
 

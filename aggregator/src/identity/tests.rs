@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use parallax_model::Network;
 
 use super::{review::Unavailable, *};
-use crate::config::ObjectKey;
+use crate::{object_key::ObjectKey, prober_pods::ProberPod};
 
 /// What the API server and the watch know; both can be changed while a test runs.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ fn pod(name: &str, node: &str, network: Network) -> ProberPod {
 struct Scene {
     world: Arc<World>,
     identity: Identity,
-    metrics: Metrics,
+    metrics: IdentityMetrics,
     good: String,
 }
 
@@ -118,7 +118,7 @@ impl Scene {
             responders: vec!["parallax/responder".parse().unwrap()],
             vantages: Some("parallax".parse().unwrap()),
         };
-        let metrics = Metrics::new();
+        let metrics = IdentityMetrics::new();
         let shown = Shown(world.clone());
         let identity = Identity::asking(options, Box::new(shown.clone()), Arc::new(shown), metrics.clone());
         let scene = Self {
@@ -236,14 +236,10 @@ async fn whoever_is_not_a_prober_is_refused_with_the_reason_and_counted() {
         if let Some(answer) = answer {
             scene.knows(&token, answer);
         }
-        let before = scene.metrics.identity_refusals(expected);
+        let before = scene.metrics.refusals(expected);
         let refused = scene.admit(&token).await.unwrap_err();
         assert_eq!((refused.reason, expected.status()), (expected, status));
-        assert_eq!(
-            scene.metrics.identity_refusals(expected),
-            before + 1,
-            "{expected:?}"
-        );
+        assert_eq!(scene.metrics.refusals(expected), before + 1, "{expected:?}");
     }
     let missing = scene.identity.admit(&HeaderMap::new()).await.unwrap_err();
     assert_eq!(missing.reason, Reason::Missing);
@@ -264,7 +260,7 @@ async fn nobody_speaks_for_another_vantage() {
             refused.who
         );
     }
-    assert_eq!(scene.metrics.identity_refusals(Reason::OtherVantage), 3);
+    assert_eq!(scene.metrics.refusals(Reason::OtherVantage), 3);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use parallax_model::EventTime;
 use serde::{Deserialize, Serialize};
 
 use super::objects::{self, Named};
-use crate::{config::Links, watch::Publishers};
+use crate::{links::Links, topology_state::Publishers};
 
 /// Targets by name; the others are counted.
 pub(super) const TARGETS: usize = 10;

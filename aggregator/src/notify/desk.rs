@@ -5,81 +5,18 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use parallax_diagnosis::view::View;
 use parallax_model::EventTime;
 use parking_lot::Mutex;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family},
-};
 use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
     api::{Notifications, ReceiverView, Standing},
     letter::Manner,
+    metrics::{NotifyMetrics, Result},
     outbox::{Errand, Outbox, Receivers},
     pace::Pace,
     vault::Vault,
 };
-use crate::{clock::Clock, config::Links, handling, replicas::Replica, watch::TopologyState};
-
-/// What became of an attempt, as the metric has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Result {
-    /// Heard.
-    Delivered,
-    /// To be tried again.
-    Failed,
-    /// Will never be heard.
-    Refused,
-    /// Given up as there was no room for more.
-    Dropped,
-}
-
-impl Result {
-    pub(crate) const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Refused, Self::Dropped];
-
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-            Self::Refused => "refused",
-            Self::Dropped => "dropped",
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct ReceiverResult {
-    receiver: String,
-    result: &'static str,
-}
-
-/// What was sent so far. Clones share the counts.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NotifyMetrics(Family<ReceiverResult, Counter>);
-
-impl NotifyMetrics {
-    pub(crate) fn count(&self, receiver: &str, result: Result) {
-        self.series(receiver, result).inc();
-    }
-
-    fn series(&self, receiver: &str, result: Result) -> impl std::ops::Deref<Target = Counter> + use<'_> {
-        self.0.get_or_create(&ReceiverResult {
-            receiver: receiver.to_owned(),
-            result: result.label(),
-        })
-    }
-
-    /// Zero from the start: a rate needs something to rise from.
-    pub(crate) fn known(&self, receiver: &str) {
-        for result in Result::ALL {
-            drop(self.series(receiver, result));
-        }
-    }
-
-    pub(crate) fn family(&self) -> Family<ReceiverResult, Counter> {
-        self.0.clone()
-    }
-}
+use crate::{clock::Clock, handling, links::Links, replicas::Replica, topology_state::TopologyState};
 
 /// How one receiver fares.
 #[derive(Debug, Clone)]

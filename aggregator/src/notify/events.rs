@@ -23,7 +23,7 @@ use super::{
     objects::{Kind, Named},
     outbox::Errand,
 };
-use crate::{api_client::ApiClient, config::ObjectKey, hex::hex};
+use crate::{api_client::ApiClient, hex::hex, object_key::ObjectKey};
 
 /// Time between two renewals of what stands: an API server forgets an Event after an hour by default.
 pub(super) const AGAIN: Duration = Duration::from_mins(25);

@@ -21,6 +21,7 @@ mod desk;
 mod events;
 mod http;
 mod letter;
+mod metrics;
 mod objects;
 mod outbox;
 mod pace;
@@ -34,12 +35,14 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use url::Url;
 
-use crate::config::ObjectKey;
+use crate::object_key::ObjectKey;
 
 pub(crate) use clerk::Staff;
 pub use clerk::StaffError;
-pub(crate) use desk::{Around, Desk, NotifyMetrics};
-pub use trial::{TrialError, Tried, try_receivers};
+pub(crate) use desk::{Around, Desk};
+pub(crate) use metrics::NotifyMetrics;
+pub(crate) use trial::try_receivers;
+pub use trial::{TrialError, Tried};
 pub(crate) use vault::Vault;
 
 /// `notify`: who is told, and where what is owed outlives this aggregator.
@@ -104,7 +107,8 @@ impl NotifyOptions {
 #[cfg(test)]
 pub(crate) fn told_nobody_but(receiver: &str, metrics: &NotifyMetrics) -> std::sync::Arc<Desk> {
     use crate::{
-        clock::Clock, fixtures, handling, replicas::Replica, store::StoreHandle, watch::TopologyState,
+        clock::Clock, fixtures, handling, replicas::Replica, store::StoreHandle,
+        topology_state::TopologyState,
     };
 
     let clock = Clock::starting_at(fixtures::NOW);

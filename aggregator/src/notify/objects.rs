@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 use parallax_model::TargetId;
 use serde::{Deserialize, Serialize};
 
-use crate::watch::{Publisher, PublisherSort, Publishers};
+use crate::topology_state::{Publisher, PublisherSort, Publishers};
 
 /// Objects that are written about; the others are counted. An incident of five hundred hosts must not be five hundred Events.
 pub(super) const MOST: usize = 5;

@@ -27,7 +27,7 @@ use crate::{
     handling,
     replicas::Replica,
     store::StoreHandle,
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// A view with one incident, open.
@@ -63,9 +63,9 @@ fn words(incident: &Incident, grade: Grade) -> Content {
         grade,
         (
             &parallax_diagnosis::topology::Topology::default(),
-            &crate::watch::Publishers::default(),
+            &crate::topology_state::Publishers::default(),
         ),
-        &crate::config::Links::default(),
+        &crate::links::Links::default(),
     )
 }
 

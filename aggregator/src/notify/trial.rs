@@ -7,7 +7,7 @@ use kube::Client;
 use super::{
     EVENTS, NotifyOptions, alertmanager::Alertmanager, events::Events, http::Outcome, webhook::Webhook,
 };
-use crate::{api_client::ApiClient, config::Config};
+use crate::api_client::ApiClient;
 
 /// What one receiver said.
 #[derive(Debug)]
@@ -32,8 +32,10 @@ pub enum TrialError {
 }
 
 /// Says something that is no incident to each receiver, one after the other.
-pub async fn try_receivers(config: &Config) -> Result<Vec<Tried>, TrialError> {
-    let options: &NotifyOptions = &config.notify;
+pub(crate) async fn try_receivers(
+    options: &NotifyOptions,
+    client: Option<&ApiClient>,
+) -> Result<Vec<Tried>, TrialError> {
     if options.is_empty() {
         return Err(TrialError::Nobody);
     }
@@ -55,7 +57,7 @@ pub async fn try_receivers(config: &Config) -> Result<Vec<Tried>, TrialError> {
         tried.push(said(&alertmanager.name, "alertmanager", begin, outcome));
     }
     if options.events {
-        let client = match &config.client {
+        let client = match client {
             Some(client) => client.clone(),
             None => ApiClient(
                 Client::try_default()

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use super::outbox::Outbox;
 use crate::{
     api_client::ApiClient,
-    config::ObjectKey,
     config_map::{self, GET, Trouble, within},
+    object_key::ObjectKey,
     store::{AskError, Document, Hold, Paper, StoreHandle},
 };
 

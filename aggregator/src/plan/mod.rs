@@ -1,4 +1,4 @@
-//! `GET /v1/plan`: each vantage's assignments as one long answer.
+//! Plans: each vantage's assignments as one stream of lines.
 //!
 //! A snapshot first, then what changes, and a heartbeat when nothing does. The stream is pulled: a reader that does not
 //! read costs one socket and skips to the newest topology when it reads again; nothing is queued for it.
@@ -8,36 +8,27 @@ mod questions;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use axum::{
-    body::{Body, Bytes},
-    extract::{Query, State},
-    http::{HeaderMap, header},
-    response::{IntoResponse, Response},
-};
+use axum::body::Bytes;
 use futures_util::{Stream, stream};
 use parallax_diagnosis::{
     plan::{PlanConfig, diff, with_asks},
     requests::ProbeRequest,
     topology::Topology,
 };
-use parallax_model::{
-    Assignment, FactQuestions, Incarnation, Micros, PlanLine, PlanRevision, PlanSettings, Vantage,
-};
-use serde::Deserialize;
+use parallax_model::{Assignment, FactQuestions, Micros, PlanLine, PlanRevision, PlanSettings, Vantage};
 use tokio::{
     sync::watch,
     time::{Instant, Interval, MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use epoch::{Epoch, elsewhere};
+pub(crate) use epoch::Epoch;
 
 use crate::{
     clock::Clock,
     crd::Owned,
     runs::Ordered,
-    serve::{ApiError, Shared},
-    watch::{Timing, TopologyState},
+    topology_state::{Timing, TopologyState},
 };
 
 /// Longest time between two lines.
@@ -85,48 +76,6 @@ pub(crate) struct Planner {
     pub(crate) owned: watch::Receiver<Arc<Owned>>,
 }
 
-/// Who asks.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Asks {
-    vantage: String,
-    incarnation: Option<String>,
-    /// `responder` for one that only answers: it wants the nonce and no assignments.
-    role: Option<String>,
-}
-
-/// Answers with the plan of one vantage, for as long as it listens.
-pub(crate) async fn stream_plan(
-    State(shared): State<Shared>,
-    Query(asks): Query<Asks>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let admitted = shared.gate.admit(&headers).await?;
-    let vantage: Vantage = asks.vantage.parse().map_err(ApiError::bad_request)?;
-    shared.gate.speaks_for(&admitted, &vantage)?;
-    let incarnation = asks
-        .incarnation
-        .map(Incarnation::new)
-        .transpose()
-        .map_err(ApiError::bad_request)?;
-    shared.expect_vantage(&vantage)?;
-    let Some(epoch) = Epoch::of(&shared.replica) else {
-        return Ok(elsewhere(&shared.replica.part()));
-    };
-    tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan asked for");
-    let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
-    let feed = Feed::new(
-        (shared.planner.clone(), epoch),
-        (vantage, only_answers),
-        shared.topology.clone(),
-        shared.outlook.asks.clone(),
-        (shared.runs.orders(), shared.clock),
-        shared.stopping.clone(),
-    )
-    .until(admitted.until());
-    let body = Body::from_stream(feed.into_stream());
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
-}
-
 /// What a plan is made from.
 struct Current {
     revision: PlanRevision,
@@ -136,7 +85,7 @@ struct Current {
 }
 
 /// One reader's plan.
-struct Feed {
+pub(crate) struct Feed {
     planner: Arc<Planner>,
     epoch: Epoch,
     vantage: Vantage,
@@ -159,7 +108,7 @@ struct Feed {
 }
 
 impl Feed {
-    fn new(
+    pub(crate) fn new(
         (planner, epoch): (Arc<Planner>, Epoch),
         (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
@@ -188,11 +137,11 @@ impl Feed {
     }
 
     /// Ends with the reader's token.
-    fn until(self, until: Option<Instant>) -> Self {
+    pub(crate) fn until(self, until: Option<Instant>) -> Self {
         Self { until, ..self }
     }
 
-    fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+    pub(crate) fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
         stream::unfold(self, |mut feed| async move {
             let lines = feed.next().await?;
             Some((Ok(written(&lines)), feed))

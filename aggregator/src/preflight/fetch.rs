@@ -12,7 +12,7 @@ use super::{
     names::{For, Names},
     seat::Seat,
 };
-use crate::runs::api::{ChallengeAsk, NamesFound, Run, RunEvent, RunFrom, RunRequest};
+use crate::preflight::runs::{ChallengeAsk, NamesFound, Run, RunEvent, RunFrom, RunRequest};
 
 /// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
 pub const DEEPER: u32 = 3;

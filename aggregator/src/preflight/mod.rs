@@ -19,6 +19,7 @@ mod owner;
 mod pick;
 mod pod;
 mod reason;
+pub mod runs;
 mod seat;
 mod types;
 mod waits;

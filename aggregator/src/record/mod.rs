@@ -7,6 +7,7 @@
 //! Each line is one call of the engine, in the order of the calls. What cannot be written in time is left out, counted
 //! and marked by a `gap` line: probing and judging never wait for a disk.
 
+mod metrics;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,9 @@ use parallax_diagnosis::{
 };
 use parallax_model::{EventTime, Recorded, TargetId};
 
-use crate::metrics::{Metrics, RecordResult};
+use metrics::RecordResult;
 
+pub(crate) use metrics::RecordMetrics;
 pub(crate) use writer::Writer;
 
 /// Entries that may wait for the disk; each is one report of a prober, or less.
@@ -131,7 +133,7 @@ impl Entry {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     queue: SyncSender<Entry>,
-    metrics: Metrics,
+    metrics: RecordMetrics,
     settings: Settings,
     unread: Option<EventTime>,
     /// The engine's time since the last entry, where it moved without closing a round.
@@ -146,7 +148,7 @@ impl Recorder {
         settings: Settings,
         topology: &Arc<Topology>,
         start: EventTime,
-        metrics: &Metrics,
+        metrics: &RecordMetrics,
     ) -> Result<(Self, Writer), RecordError> {
         let (queue, entries) = sync_channel(QUEUE);
         let header = RecordSettings {

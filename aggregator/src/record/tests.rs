@@ -66,7 +66,7 @@ struct Live {
     topology: Arc<Topology>,
     recorder: Recorder,
     writer: std::thread::JoinHandle<()>,
-    metrics: Metrics,
+    metrics: RecordMetrics,
     seq: u64,
     now: EventTime,
 }
@@ -80,7 +80,7 @@ impl Live {
             max_bytes,
             pseudonyms,
         };
-        let metrics = Metrics::new();
+        let metrics = RecordMetrics::new();
         let start = EventTime(START);
         let (recorder, writer) = Recorder::open(&options, SETTINGS, &topology, start, &metrics).unwrap();
         Self {
@@ -449,7 +449,7 @@ fn what_the_queue_does_not_take_is_counted_and_marked_in_the_recording() {
         max_bytes: RecordOptions::DEFAULT_BYTES,
         pseudonyms: false,
     };
-    let metrics = Metrics::new();
+    let metrics = RecordMetrics::new();
     let start = EventTime(START);
     let (mut recorder, writer) = Recorder::open(&options, SETTINGS, &topology, start, &metrics).unwrap();
     // Nobody writes yet.
@@ -489,7 +489,7 @@ fn a_folder_that_cannot_be_used_is_known_at_the_start() {
         SETTINGS,
         &topology(&spec(&[1])),
         EventTime(START),
-        &Metrics::new(),
+        &RecordMetrics::new(),
     );
     let message = refused.err().unwrap().to_string();
     assert!(message.starts_with("cannot record in "), "{message}");
@@ -503,7 +503,7 @@ fn a_disk_that_takes_no_more_shows_in_the_metrics_and_stops_nobody() {
     let metrics = live.metrics.clone();
     let mut round = 0;
     // The open file takes lines until its share is full; the next one cannot be made.
-    while metrics.record_is_failing() == 0 {
+    while metrics.is_failing() == 0 {
         for _ in 0..20 {
             live.round(round, &[1, 2, 3]);
             round += 1;

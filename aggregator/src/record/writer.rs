@@ -19,8 +19,8 @@ use parallax_diagnosis::{
 };
 use parallax_model::EventTime;
 
+use super::metrics::{RecordMetrics, RecordResult};
 use super::{Entry, Event, RecordError, RecordOptions, segments::Segments, veil::Veil};
-use crate::metrics::{Metrics, RecordResult};
 
 /// How old may be what a reader of the file does not see yet.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(crate) struct Writer {
     segments: Segments,
     settings: RecordSettings,
     veil: Option<Veil>,
-    metrics: Metrics,
+    metrics: RecordMetrics,
     /// The topology that a reader knows of.
     told: Arc<Topology>,
     /// What it knows of the topology's source.
@@ -52,7 +52,7 @@ impl Writer {
         settings: RecordSettings,
         topology: Arc<Topology>,
         start: EventTime,
-        metrics: Metrics,
+        metrics: RecordMetrics,
         entries: Receiver<Entry>,
     ) -> Result<Self, RecordError> {
         let refused = |source| RecordError::Folder {
@@ -110,7 +110,7 @@ impl Writer {
             Some(Ok(())) => {
                 if self.resting_until.take().is_some() {
                     tracing::info!("the recording goes on");
-                    self.metrics.recording_fails(false);
+                    self.metrics.fails(false);
                 }
                 self.metrics.recorded(RecordResult::Written, entry.lines());
                 return;
@@ -127,7 +127,7 @@ impl Writer {
         if self.resting_until.is_none() {
             tracing::error!(%error, "the recording cannot be written; probing and judging go on without it");
         }
-        self.metrics.recording_fails(true);
+        self.metrics.fails(true);
         self.resting_until = Some(Instant::now() + REST);
         // Its end may not fit either.
         drop(self.segments.finish());

@@ -20,7 +20,7 @@ use super::{
     candidate::{Action, Candidate, Record, Term, Terms},
     nonce_of,
 };
-use crate::{api_client::ApiClient, config::ObjectKey, metrics::Metrics};
+use crate::{api_client::ApiClient, object_key::ObjectKey, replicas::ReplicaMetrics};
 
 /// Where a holder says how its page is reached.
 const PAGE: &str = "parallax.dev/page";
@@ -62,7 +62,7 @@ pub(crate) struct Election {
     candidate: Candidate,
     part: watch::Sender<Part>,
     until: Arc<Mutex<Option<Instant>>>,
-    metrics: Metrics,
+    metrics: ReplicaMetrics,
     start: Instant,
     /// What was last said of trouble.
     said: Option<String>,
@@ -75,7 +75,7 @@ impl Election {
         options: &ReplicaOptions,
         name: &str,
         page: Option<String>,
-        metrics: Metrics,
+        metrics: ReplicaMetrics,
     ) -> (Self, Replica) {
         let name: Arc<str> = Arc::from(name);
         let (part, part_out) = watch::channel(Part::StandsBy { leader: None });

@@ -10,6 +10,7 @@
 
 mod candidate;
 mod election;
+mod metrics;
 mod view;
 
 #[cfg(test)]
@@ -21,9 +22,10 @@ use parking_lot::Mutex;
 use ring::digest;
 use tokio::{sync::watch, time::Instant};
 
-use crate::{config::ObjectKey, hex::hex};
+use crate::{hex::hex, object_key::ObjectKey};
 
 pub(crate) use election::Election;
+pub(crate) use metrics::ReplicaMetrics;
 pub(crate) use view::ReplicaView;
 
 use candidate::Terms;

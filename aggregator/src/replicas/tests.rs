@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     api_client::ApiClient,
     api_server::{ApiServer, Manner},
-    metrics::Metrics,
+    replicas::ReplicaMetrics,
 };
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -26,7 +26,7 @@ fn start(api: &ApiServer, name: &str) -> Running {
         duration: Duration::from_secs(1),
     };
     let page = Some(format!("{name}.example.test:8080"));
-    let (election, replica) = Election::new(client, &options, name, page, Metrics::new());
+    let (election, replica) = Election::new(client, &options, name, page, ReplicaMetrics::default());
     let cancelled = CancellationToken::new();
     Running {
         replica,

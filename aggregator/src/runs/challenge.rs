@@ -10,8 +10,8 @@ use parallax_model::{
     Micros, ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
 };
 
-use super::{NoRun, api::ChallengeAsk, scope::Forbidden};
-use crate::config::RunOptions;
+use super::{NoRun, scope::Forbidden};
+use crate::{preflight::runs::ChallengeAsk, runs::RunOptions};
 
 /// Longest token and key authorization; Let's Encrypt's have 43 and 87 characters.
 const LONGEST: usize = 512;

@@ -10,7 +10,7 @@ use parallax_diagnosis::{
 };
 use parallax_model::{AssignmentId, Channel, EventTime, Micros, Recorded, Round, Vantage};
 
-use super::api::{RunOutcome, VantageResult};
+use crate::preflight::runs::{RunOutcome, VantageResult};
 
 /// What is judged.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use super::{
     MESH,
-    api::{NamesAsk, Run, RunEvent, RunState, VantageResult},
     judge::{Case, Judgement, counts},
     names,
 };
+use crate::preflight::runs::{NamesAsk, Run, RunEvent, RunState, VantageResult};
 
 /// What each vantage is asked, as far as it counts.
 pub(super) fn planned(
@@ -219,7 +219,7 @@ impl Live {
     /// It is judged; nothing where judging itself failed, which is a defect of ours and never a pass.
     pub(super) fn end(&mut self, judged: Option<Judgement>, now: EventTime) -> &Run {
         let judged = judged.unwrap_or_else(|| Judgement {
-            outcome: super::api::RunOutcome::Unknown,
+            outcome: crate::preflight::runs::RunOutcome::Unknown,
             sentence: "the aggregator could not judge the run; its log says why".to_owned(),
             verdict: None,
         });

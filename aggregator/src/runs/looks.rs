@@ -18,10 +18,11 @@ use parallax_model::{
 use tokio::sync::Notify;
 
 use super::{
-    Desk, GRACE, INTERVAL, Ordered, api::RunFrom, challenge, names, new_id, scope, scope::Forbidden,
+    Desk, GRACE, INTERVAL, Ordered, challenge, names, new_id,
+    scope::{self, Forbidden},
     subject::chosen,
 };
-use crate::preflight::WantedViews;
+use crate::preflight::{WantedViews, runs::RunFrom};
 
 /// Looks under way at one time.
 const AT_ONCE: usize = 8;

@@ -8,13 +8,14 @@
 //! What a run sees never reaches the standing cells: it is asked at other times and as often as somebody likes, and
 //! would weigh there as much as what is asked evenly.
 
-pub mod api;
 mod challenge;
 mod judge;
 mod limit;
 mod live;
 mod looks;
+mod metrics;
 mod names;
+mod options;
 mod refused;
 mod scope;
 mod subject;
@@ -31,10 +32,11 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use api::{Run, RunRequest};
 pub(crate) use live::Follow;
 use live::Live;
 pub(crate) use looks::{CA, LookAt, Looked, NAMES, NoLook, SELF_CHECK};
+pub(crate) use metrics::RunMetrics;
+pub(crate) use options::RunOptions;
 pub(crate) use refused::NoRun;
 pub(crate) use scope::scope as scope_of;
 pub(crate) use subject::MESH;
@@ -42,8 +44,7 @@ use subject::{Subject, chosen};
 
 use crate::{
     clock::Clock,
-    config::RunOptions,
-    metrics::Metrics,
+    preflight::runs::{Run, RunRequest, RunState},
     replicas::Replica,
     store::{AskError, Document, Paper, StoreHandle},
 };
@@ -96,7 +97,7 @@ pub(crate) struct Desk {
     config: PlanConfig,
     replica: Replica,
     store: StoreHandle,
-    metrics: Metrics,
+    metrics: RunMetrics,
     inner: Mutex<Inner>,
     orders: watch::Sender<Arc<[Ordered]>>,
     /// Rung when a run may be over.
@@ -118,7 +119,7 @@ impl Desk {
         options: RunOptions,
         config: PlanConfig,
         replica: Replica,
-        (store, metrics): (StoreHandle, Metrics),
+        (store, metrics): (StoreHandle, RunMetrics),
     ) -> Self {
         Self {
             clock,
@@ -147,13 +148,13 @@ impl Desk {
         view: &View,
     ) -> Result<Run, NoRun> {
         let run = self.plan(request, by, topology, view)?;
-        self.metrics.runs.begins();
+        self.metrics.begins();
         Ok(run)
     }
 
     /// Counts a run that was asked for and is not made. One that waits until it can be made is not refused.
     pub(crate) fn refused(&self) {
-        self.metrics.runs.refused();
+        self.metrics.refused();
     }
 
     fn plan(
@@ -221,7 +222,7 @@ impl Desk {
             by: by.to_owned(),
             asked,
             deadline,
-            state: api::RunState::Running,
+            state: RunState::Running,
             first_probe: None,
             expected: probes,
             answered: 0,
@@ -342,9 +343,7 @@ impl Desk {
                 };
                 if let Some(run) = ended {
                     if let (Some(outcome), Some(ended)) = (run.outcome, run.ended) {
-                        self.metrics
-                            .runs
-                            .ends(outcome, ended - run.asked, run.first_probe);
+                        self.metrics.ends(outcome, ended - run.asked, run.first_probe);
                     }
                     self.keep(run).await;
                 }
@@ -416,7 +415,7 @@ fn within(field: &'static str, (low, high): (u64, u64), found: Option<u64>) -> R
 
 /// A name that nobody can guess: whoever may read runs may read all of them, but links are passed around.
 fn new_id() -> RunId {
-    let random = crate::aggregator::random();
+    let random = crate::random::random();
     RunId::new(format!("r-{:012x}", random >> 16))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }

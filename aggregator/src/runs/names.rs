@@ -15,14 +15,13 @@ use parallax_model::{
     dns::{NameSight, NamesProbe},
 };
 
-use super::{
-    NoRun,
-    api::{NamesAsk, NamesFound},
-    scope::Forbidden,
-};
+use super::{NoRun, scope::Forbidden};
 use crate::{
-    config::RunOptions,
-    preflight::{NameFacts, WantedViews, judge_names},
+    preflight::{
+        NameFacts, WantedViews, judge_names,
+        runs::{NamesAsk, NamesFound},
+    },
+    runs::RunOptions,
 };
 
 /// Nodes that are asked: all have the cluster's resolver, and three tell whether it says the same everywhere.

@@ -2,7 +2,8 @@
 
 use parallax_model::{InvalidTarget, Micros};
 
-use super::{MOST_PROBES, api::RunFrom, challenge, names, scope::Forbidden};
+use super::{MOST_PROBES, challenge, names, scope::Forbidden};
+use crate::preflight::runs::RunFrom;
 
 /// A run that is not made.
 #[derive(Debug, thiserror::Error)]

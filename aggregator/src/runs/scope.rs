@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{AddressRange, ProbeSpec, Scope, Target, TargetSpec};
 
-use crate::config::RunOptions;
+use crate::runs::RunOptions;
 
 /// A run that is not made, and what would make it one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

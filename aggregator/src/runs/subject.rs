@@ -15,12 +15,11 @@ use parallax_model::{
     TargetId, TargetSpec, Vantage, dns::NamesProbe,
 };
 
-use super::{
-    NoRun,
-    api::{ChallengeAsk, NamesAsk, RunFrom},
-    challenge, judge, names, scope,
+use super::{NoRun, challenge, judge, names, scope};
+use crate::{
+    preflight::runs::{ChallengeAsk, NamesAsk, RunFrom},
+    runs::RunOptions,
 };
-use crate::config::RunOptions;
 
 /// What is asked for in place of a URL when the network between nodes is meant.
 pub(crate) const MESH: &str = "mesh";

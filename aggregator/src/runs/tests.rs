@@ -2,10 +2,8 @@ use parallax_diagnosis::{topology::TopologySpec, view::VantageState};
 use parallax_model::{Channel, Observation};
 use serde_json::{Value, json};
 
-use super::{
-    api::{RunEvent, RunFrom, RunOutcome, RunState},
-    *,
-};
+use super::*;
+use crate::preflight::runs::{RunEvent, RunFrom, RunOutcome, RunState};
 
 /// Three nodes, an ingress on the first, policy Local.
 const TOPOLOGY: &str = r#"
@@ -64,7 +62,7 @@ impl Bench {
             options,
             config,
             Replica::alone(1, "nonce"),
-            (StoreHandle::off(), Metrics::new()),
+            (StoreHandle::off(), RunMetrics::new()),
         ));
         let settings = Settings {
             interval: Micros::from_secs(5),
@@ -155,7 +153,7 @@ impl Bench {
 
     /// Until what is over is also counted.
     async fn counted(&self) {
-        while self.desk.metrics.runs.figures().0 > 0 {
+        while self.desk.metrics.figures().0 > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -321,7 +319,7 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
 async fn runs_are_counted_by_what_they_came_to() {
     let bench = Bench::new(RunOptions::default());
     let run = bench.begin(json!({"url": A})).unwrap();
-    let figures = || bench.desk.metrics.runs.figures();
+    let figures = || bench.desk.metrics.figures();
     assert_eq!(figures(), (1, 0, 0));
     bench.answer(3, ok);
     bench.end(&run).await;

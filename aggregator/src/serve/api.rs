@@ -9,14 +9,15 @@ use parallax_diagnosis::view::View;
 use parallax_model::{EventTime, Micros, TargetId};
 use serde::Serialize;
 
-use super::{ApiError, Shared, summary::Summary};
+use super::{Shared, summary::Summary};
 use crate::{
+    api_error::ApiError,
     hub,
     ingest::ProberView,
     notify::api::Notifications,
     replicas::ReplicaView,
     store::{Status, StoreState},
-    watch::Note,
+    topology_state::Note,
 };
 
 #[derive(Serialize)]

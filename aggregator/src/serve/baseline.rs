@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::{ApiError, Shared, handle::asked};
-use crate::{access::Deed, hub::BaselineReset};
+use super::{Shared, handle::asked};
+use crate::{access::Deed, api_error::ApiError, hub::BaselineReset};
 
 /// Body of `POST /v1/baselines/reset`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

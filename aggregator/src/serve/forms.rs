@@ -12,12 +12,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    ApiError, Shared,
+    Shared,
     handle::{known, verified},
     page::maintenance::FORMS,
 };
 use crate::{
     access::{Access, Deed, Known},
+    api_error::ApiError,
     handling::api::WindowRequest,
     hex::hex,
 };
@@ -36,7 +37,7 @@ impl FormKey {
     pub(crate) fn new() -> Self {
         let mut bytes = Vec::new();
         for _ in 0..4 {
-            bytes.extend_from_slice(&crate::aggregator::random().to_be_bytes());
+            bytes.extend_from_slice(&crate::random::random().to_be_bytes());
         }
         Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
     }

@@ -17,8 +17,9 @@ use hyper_util::{
 };
 use serde_json::json;
 
-use super::{ApiError, Shared};
+use super::Shared;
 use crate::{
+    api_error::ApiError,
     hop::HOP,
     replicas::{Leader, Part},
 };

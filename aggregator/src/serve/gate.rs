@@ -6,10 +6,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use parallax_model::Vantage;
 use tokio::time::Instant;
 
-use super::ApiError;
 use crate::{
-    config::Token,
+    api_error::ApiError,
     identity::{Caller, Identity, Refused, Role},
+    token::Token,
 };
 
 /// The gate before plans and reports.

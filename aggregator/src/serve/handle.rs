@@ -17,17 +17,16 @@ use parallax_model::HostName;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{ApiError, Shared, history, runs::json_only};
+use super::{Shared, history, runs::json_only};
 use crate::{
     access::{Deed, Person},
+    api_error::ApiError,
     handling::{
         NotDone,
         api::{AcknowledgeRequest, Handling, SilenceRequest, WindowRequest},
     },
-    runs::{
-        MESH,
-        api::{Run, RunRequest},
-    },
+    preflight::runs::{Run, RunRequest},
+    runs::MESH,
     store::AskError,
 };
 

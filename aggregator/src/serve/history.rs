@@ -16,8 +16,9 @@ use parallax_model::{EventTime, Micros};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ApiError, Shared};
+use super::Shared;
 use crate::{
+    api_error::ApiError,
     handling::api::Handling,
     store::{AskError, Cursor, Step},
 };

@@ -1,18 +1,21 @@
 //! What the aggregator answers: API, page, metrics.
 
+mod accept;
 mod api;
 mod baseline;
 mod challenges;
 mod connections;
-mod error;
 mod forecasts;
 mod forms;
 mod forward;
 mod gate;
 mod handle;
 mod history;
+mod metrics;
+mod observations;
 pub(crate) mod openapi;
 mod page;
+mod plan;
 mod runs;
 mod summary;
 
@@ -38,7 +41,6 @@ use tower_http::{
 
 pub use baseline::{BaselineResetAnswer, BaselineResetRequest};
 pub(crate) use connections::serve;
-pub(crate) use error::ApiError;
 pub(crate) use forms::FormKey;
 pub(crate) use forward::Forwarder;
 pub(crate) use gate::Gate;
@@ -46,22 +48,22 @@ use summary::Summary;
 
 use crate::{
     access::{Access, Deed},
+    api_error::{self, ApiError},
     catch_up::is_catching_up,
     cert_manager::Picture,
     challenges::api::WaitingChallenge,
     clock::Clock,
-    config::Links,
     forecast::Forecasts,
     handling,
     hub::{BaselineReset, Outlook},
-    ingest::{self, Report},
-    metrics::{self, Metrics},
+    ingest::{self, IngestMetrics, Report},
+    links::Links,
     notify,
-    plan::{self, Planner},
+    plan::Planner,
     replicas::{Replica, ReplicaView},
     runs::Desk,
     store::StoreHandle,
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// A request must be answered by then (the head of the answer, for the plan stream).
@@ -92,7 +94,7 @@ pub(crate) struct Shared {
     /// Baselines to reset.
     pub(crate) resets: mpsc::Sender<BaselineReset>,
     pub(crate) bodies: Arc<Semaphore>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: IngestMetrics,
     pub(crate) registry: Arc<Registry>,
     pub(crate) planner: Arc<Planner>,
     /// Renewals foreseen.
@@ -152,7 +154,7 @@ pub(crate) fn prober_router(shared: Shared) -> Router {
 
 fn probers() -> Router<Shared> {
     let ingest = Router::new()
-        .route("/v1/observations", post(ingest::take))
+        .route("/v1/observations", post(observations::take))
         .layer(RequestDecompressionLayer::new());
     Router::new()
         .route("/v1/plan", get(plan::stream_plan))
@@ -181,7 +183,7 @@ fn bounded(routes: Router<Shared>) -> Router<Shared> {
             StatusCode::REQUEST_TIMEOUT,
             REQUEST_TIMEOUT,
         ))
-        .layer(middleware::map_response(error::speak_json))
+        .layer(middleware::map_response(api_error::speak_json))
 }
 
 /// Reading needs somebody who may; what changes something asks for more by itself.

@@ -15,7 +15,7 @@ use crate::{
     forecast::Forecasts,
     handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
     notify::api::Notifications,
-    runs::api::{Run, RunEvent, RunRequest},
+    preflight::runs::{Run, RunEvent, RunRequest},
 };
 
 /// One path with one method.

@@ -12,10 +12,12 @@ use axum::{
 use futures_util::stream;
 use serde_json::json;
 
-use super::{ApiError, Shared};
+use super::Shared;
 use crate::{
     access::Deed,
-    runs::{Follow, NoRun, api::RunRequest},
+    api_error::ApiError,
+    preflight::runs::RunRequest,
+    runs::{Follow, NoRun},
 };
 
 /// Largest request for a run.

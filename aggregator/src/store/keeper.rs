@@ -10,12 +10,12 @@ use parallax_diagnosis::{
 };
 use parallax_model::{Channel, EventTime, Micros, Outcome, Placement, Recorded, Round, TargetId};
 
+use super::StoreMetrics;
 use super::{
     kept::{ChangeRow, IncidentRow},
     rollup::{NOT_ASKED, OK, Rollup, RollupKey, Step},
     waiting::Waiting,
 };
-use crate::metrics::Metrics;
 
 /// How much of what was counted a killed process may lose.
 const FLUSH: Micros = Micros::from_secs(60);
@@ -69,7 +69,7 @@ type Tally = BTreeMap<(EventTime, Channel, Placement), Rollup>;
 pub(crate) struct Keeper {
     waiting: Arc<Waiting>,
     hold: Arc<Hold>,
-    metrics: Metrics,
+    metrics: StoreMetrics,
     told: BTreeMap<String, (Told, EventTime)>,
     /// The round that was judged when incidents were last looked at.
     judged: Option<Round>,
@@ -81,7 +81,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(super) fn new(waiting: Arc<Waiting>, metrics: Metrics) -> Self {
+    pub(super) fn new(waiting: Arc<Waiting>, metrics: StoreMetrics) -> Self {
         Self {
             hold: Arc::new(Hold(Arc::clone(&waiting))),
             waiting,
@@ -141,7 +141,7 @@ impl Keeper {
             *kept += 1;
             self.waiting.failure(recorded.clone());
         } else {
-            self.metrics.store_surplus_failure();
+            self.metrics.surplus_failure();
         }
     }
 

@@ -14,6 +14,7 @@ mod handle;
 mod keeper;
 mod kept;
 mod latency;
+mod metrics;
 mod options;
 mod rollup;
 mod sqlite;
@@ -26,6 +27,7 @@ mod worker;
 
 use parallax_model::EventTime;
 
+pub(crate) use metrics::StoreMetrics;
 pub use options::StoreOptions;
 
 pub(crate) use document::{Document, Paper};

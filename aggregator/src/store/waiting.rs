@@ -12,13 +12,13 @@ use std::{
 
 use parallax_model::Recorded;
 
+use super::StoreMetrics;
 use super::{
     Store,
     kept::{ChangeRow, End, IncidentRow},
     rollup::{Rollup, RollupKey},
     trouble::Trouble,
 };
-use crate::metrics::Metrics;
 
 /// Room for what waits, in units of about a quarter of a kilobyte (16 MiB).
 pub(super) const ROOM: usize = 1 << 16;
@@ -169,7 +169,7 @@ pub(crate) struct Waiting {
     inner: Mutex<Inner>,
     ready: Condvar,
     room: usize,
-    metrics: Metrics,
+    metrics: StoreMetrics,
 }
 
 impl fmt::Debug for Waiting {
@@ -181,7 +181,7 @@ impl fmt::Debug for Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(room: usize, metrics: Metrics) -> Arc<Self> {
+    pub(super) fn new(room: usize, metrics: StoreMetrics) -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::default(),
             ready: Condvar::new(),
@@ -207,7 +207,7 @@ impl Waiting {
             && let Some(what) = batch.drop_one()
         {
             over = over.saturating_sub(what.weight());
-            self.metrics.store_dropped(what, 1);
+            self.metrics.dropped(what, 1);
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
     trouble::{Sort, Trouble},
     waiting::{Batch, ROOM, Waiting, What, Work},
 };
-use crate::{clock::Clock, metrics::Metrics};
+use crate::{clock::Clock, store::StoreMetrics};
 
 /// Longest time that what is no incident waits to be written.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ pub(crate) struct Worker {
     opener: Box<dyn Open>,
     waiting: Arc<Waiting>,
     clock: Clock,
-    metrics: Metrics,
+    metrics: StoreMetrics,
     state: watch::Sender<Arc<StoreState>>,
     store: Option<Box<dyn Store>>,
     /// Incidents that a former life left without an end; none until the store was opened once.
@@ -73,14 +73,18 @@ impl fmt::Debug for Worker {
 impl Worker {
     /// The three ends of a store: for the hub, for the thread, and for those who ask. Nothing is opened yet: a disk that
     /// does not answer must not hold up the start.
-    pub(crate) fn new(opener: Box<dyn Open>, clock: Clock, metrics: &Metrics) -> (Keeper, Self, StoreHandle) {
+    pub(crate) fn new(
+        opener: Box<dyn Open>,
+        clock: Clock,
+        metrics: &StoreMetrics,
+    ) -> (Keeper, Self, StoreHandle) {
         Self::with_room(opener, clock, metrics, ROOM)
     }
 
     pub(super) fn with_room(
         opener: Box<dyn Open>,
         clock: Clock,
-        metrics: &Metrics,
+        metrics: &StoreMetrics,
         room: usize,
     ) -> (Keeper, Self, StoreHandle) {
         let waiting = Waiting::new(room, metrics.clone());
@@ -139,7 +143,7 @@ impl Worker {
         self.tidy(now);
         if work.last {
             let lost = self.waiting.take(Duration::ZERO, false).batch;
-            self.count(&lost, Metrics::store_dropped);
+            self.count(&lost, StoreMetrics::dropped);
         }
     }
 
@@ -209,7 +213,7 @@ impl Worker {
             shown &= portion.incidents.is_empty() && portion.ends.is_empty();
             match store.write(&portion) {
                 Ok(()) => {
-                    self.count(&portion, Metrics::store_written);
+                    self.count(&portion, StoreMetrics::written);
                     self.pause = RETRY.0;
                     if self.trouble.take().is_some() {
                         tracing::info!("the store takes what it is given again");
@@ -218,7 +222,7 @@ impl Worker {
                 }
                 // Nobody knows what is wrong with it; offered again it would be again.
                 Err(trouble) if trouble.sort == Sort::Other => {
-                    self.count(&portion, Metrics::store_dropped);
+                    self.count(&portion, StoreMetrics::dropped);
                     self.waiting.give_back(batch);
                     self.fail(now, trouble);
                     return;
@@ -326,7 +330,7 @@ impl Worker {
         self.state.send_modify(|state| change(Arc::make_mut(state)));
     }
 
-    fn count(&self, batch: &Batch, count: fn(&Metrics, What, u64)) {
+    fn count(&self, batch: &Batch, count: fn(&StoreMetrics, What, u64)) {
         for what in What::ALL {
             count(&self.metrics, what, batch.count(what) as u64);
         }

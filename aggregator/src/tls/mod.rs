@@ -1,6 +1,8 @@
 //! TLS towards the probers, without a Secret: the aggregator makes its own CA and publishes the public part.
 
 mod authority;
+mod metrics;
+mod options;
 mod publish;
 
 use std::{sync::Arc, time::Duration};
@@ -16,9 +18,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 pub use authority::AuthorityError;
+pub(crate) use metrics::TlsMetrics;
+pub use options::TlsOptions;
 pub(crate) use publish::Publisher;
 
-use crate::config::TlsOptions;
 use authority::Authority;
 
 /// How often the certificate is made anew. It is good for a month, so that many failures in a row would be seen in

@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
-    config::ObjectKey,
     config_map::{self, Trouble, within},
-    metrics::Metrics,
+    object_key::ObjectKey,
+    tls::TlsMetrics,
 };
 
 /// The key in the `ConfigMap`; a file of that name where it is mounted.
@@ -34,7 +34,7 @@ pub(crate) struct Publisher {
     pub(crate) client: ApiClient,
     pub(crate) certificate: String,
     pub(crate) places: Vec<ObjectKey>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: TlsMetrics,
 }
 
 impl Publisher {

@@ -10,10 +10,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{POLL, Timing, TopologyState, fingerprint, started::Started};
+use super::{POLL, fingerprint, started::Started};
 use crate::{
     clock::Clock,
     config::{Config, ConfigError, TopologySource},
+    topology_state::{Timing, TopologyState},
 };
 
 /// Follows both until cancelled; a configuration that was made without a file has nothing to follow.

@@ -1,24 +1,17 @@
-//! Where the topology comes from, and the state of that source.
+//! Where the topology comes from.
 
 mod file;
 pub(crate) mod kube;
-pub(crate) mod reflect;
 mod started;
 
-use std::{collections::BTreeMap, fmt, hash::Hasher, sync::Arc, time::Duration};
+use std::{hash::Hasher, sync::Arc, time::Duration};
 
-use parallax_diagnosis::topology::Topology;
-use parallax_model::{EventTime, Micros, TargetId};
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::kube::{PodBook, Source};
 pub(crate) use self::started::Started;
-use self::{
-    kube::{PodBook, Source},
-    reflect::Watches,
-};
-use crate::{clock::Clock, config::TopologySource};
+use crate::{clock::Clock, config::TopologySource, kubernetes::Watches, topology_state::TopologyState};
 
 /// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
 /// an editor may write twice within one tick of the file system's clock.
@@ -43,175 +36,5 @@ pub(crate) async fn follow(
     match source.kubernetes.clone() {
         Some(kubernetes) => kube::follow(source, kubernetes, state, watches, book, clock, cancelled).await,
         None => file::follow(source, started, state, clock, cancelled).await,
-    }
-}
-
-/// The last topology that could be read, and what has been wrong with its source since.
-#[derive(Debug, Clone)]
-pub(crate) struct TopologyState {
-    pub(crate) topology: Arc<Topology>,
-    /// How rounds and probes are timed, where the configuration says so anew since the start.
-    pub(crate) timing: Option<Timing>,
-    /// Counts the changes; the `n` of a plan's revision.
-    pub(crate) number: u64,
-    /// Why the source cannot be read at present. The topology above is then the last-known one.
-    pub(crate) trouble: Option<Trouble>,
-    /// What was found odd in the source's objects, in order.
-    pub(crate) notes: Arc<[Note]>,
-    /// The objects that publish targets, where the source is a cluster.
-    pub(crate) publishers: Arc<Publishers>,
-}
-
-/// The object that publishes each target.
-pub(crate) type Publishers = BTreeMap<TargetId, Publisher>;
-
-/// An object that publishes a target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Publisher {
-    pub(crate) sort: PublisherSort,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-}
-
-/// What sort of object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PublisherSort {
-    Ingress,
-    HttpRoute,
-}
-
-/// What the configuration says of rounds and probes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Timing {
-    /// Length of a round, and how often what says nothing else is probed.
-    pub(crate) interval: Micros,
-    /// Deadline of a probe that has none of its own.
-    pub(crate) timeout: Micros,
-}
-
-/// Something odd in the cluster's objects that keeps a target from being probed, or from being judged with placement.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Note {
-    /// What it is about: `Ingress shop/web`.
-    pub(crate) object: String,
-    /// What was found and what was expected.
-    pub(crate) text: String,
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.text)
-    }
-}
-
-/// The source cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    /// Every complaint, one a line.
-    pub(crate) message: String,
-    /// When the source was last known to be good.
-    pub(crate) since: EventTime,
-}
-
-impl Trouble {
-    /// Two troubles at once are one, as old as the older.
-    fn both(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        match (one, other) {
-            (Some(one), Some(other)) => Some(Self {
-                message: format!("{}\n{}", one.message, other.message),
-                since: one.since.min(other.since),
-            }),
-            (one, other) => one.or(other),
-        }
-    }
-}
-
-impl TopologyState {
-    pub(crate) fn new(topology: Arc<Topology>) -> Self {
-        Self {
-            topology,
-            timing: None,
-            number: 0,
-            trouble: None,
-            notes: Arc::from([]),
-            publishers: Arc::default(),
-        }
-    }
-
-    /// How long ago the topology was last known to be what its source says; zero while the source is good.
-    pub(crate) fn age(&self, now: EventTime) -> Micros {
-        self.trouble
-            .as_ref()
-            .map_or(Micros(0), |trouble| now - trouble.since)
-    }
-
-    fn heal(&mut self, topology: Topology) {
-        self.trouble = None;
-        self.replace(topology);
-    }
-
-    /// Takes another topology; one that is the same makes no new revision.
-    fn replace(&mut self, topology: Topology) {
-        if *self.topology != topology {
-            self.topology = Arc::new(topology);
-            self.number += 1;
-        }
-    }
-
-    /// Takes another timing; returns whether it is another. Plans change with it.
-    fn time(&mut self, timing: Option<Timing>) -> bool {
-        let changed = self.timing != timing;
-        if changed {
-            self.timing = timing;
-            self.number += 1;
-        }
-        changed
-    }
-
-    fn fail(&mut self, message: String, last_good: EventTime) {
-        let since = self.trouble.as_ref().map_or(last_good, |trouble| trouble.since);
-        self.trouble = Some(Trouble { message, since });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use parallax_diagnosis::topology::{NodeFacts, NodeReadiness, NodeSpec, TopologySpec};
-
-    use super::*;
-
-    fn topology(nodes: &[&str]) -> Topology {
-        let nodes = nodes.iter().map(|name| NodeSpec {
-            name: name.parse().unwrap(),
-            zone: None,
-            addresses: Vec::new(),
-            prober: None,
-            readiness: NodeReadiness::default(),
-            cordoned: false,
-            facts: NodeFacts::default(),
-        });
-        let spec = TopologySpec {
-            nodes: nodes.collect(),
-            ..TopologySpec::default()
-        };
-        Topology::try_from(spec).unwrap()
-    }
-
-    #[test]
-    fn a_text_that_changes_nothing_makes_no_new_revision() {
-        let mut state = TopologyState::new(Arc::new(topology(&["n1"])));
-        state.heal(topology(&["n1"]));
-        assert_eq!(state.number, 0);
-        state.heal(topology(&["n1", "n2"]));
-        assert_eq!(state.number, 1);
-    }
-
-    #[test]
-    fn the_age_counts_from_the_last_good_read_however_often_reading_fails() {
-        let mut state = TopologyState::new(Arc::new(topology(&["n1"])));
-        state.fail("first".to_owned(), EventTime(1_000));
-        state.fail("second".to_owned(), EventTime(9_000));
-        assert_eq!(state.age(EventTime(11_000)), Micros(10_000));
-        assert_eq!(state.trouble.unwrap().message, "second");
     }
 }

@@ -1,7 +1,9 @@
 //! What a configuration says that only a start can change, compared with what it says now.
 
-use super::{Note, Timing};
-use crate::config::Config;
+use crate::{
+    config::Config,
+    topology_state::{Note, Timing},
+};
 
 /// The configuration as at the start: what is running.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, path::PathBuf};
 
-use parallax_aggregator::{Config, notify::try_receivers};
+use parallax_aggregator::Config;
 
 use super::print;
 use crate::exit::Failure;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(Failure::could_not)?;
-    let tried = runtime.block_on(try_receivers(&config)).map_err(|error| {
+    let tried = runtime.block_on(config.try_receivers()).map_err(|error| {
         if matches!(error, parallax_aggregator::notify::TrialError::Nobody) {
             Failure::usage(error)
         } else {

@@ -22,16 +22,14 @@ use crate::{
     api_server::ApiServer,
     cert_manager::{self, Kind, Missing, Picture, Shelf},
     clock::Clock,
-    config::{Config, RunOptions},
-    metrics::Metrics,
+    config::Config,
+    kubernetes::{Key, Watches},
     preflight::{Certificate, Issuer, Meta, read},
     replicas::Replica,
-    runs::Desk,
+    runs::RunMetrics,
+    runs::{Desk, RunOptions},
     store::StoreHandle,
-    watch::{
-        TopologyState,
-        reflect::{Key, Watches},
-    },
+    topology_state::TopologyState,
 };
 
 const HOST: &str = "shop.example.test";

@@ -39,7 +39,7 @@ impl Whole {
             RunOptions::default(),
             plan,
             replica.clone(),
-            (StoreHandle::off(), Metrics::new()),
+            (StoreHandle::off(), RunMetrics::new()),
         ));
         let settings = parallax_diagnosis::Settings {
             interval: Micros::from_secs(5),

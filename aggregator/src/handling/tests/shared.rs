@@ -49,7 +49,7 @@ impl One {
         let (part, part_out) = watch::channel(part);
         let place = "parallax/parallax-handling".parse().unwrap();
         let replica = Replica::following(part_out);
-        let ledger = Ledger::new(ApiClient(client), place, replica, Metrics::new());
+        let ledger = Ledger::new(ApiClient(client), place, replica, HandlingMetrics::default());
         let desk = Arc::new(Desk::new(Clock::system(), StoreHandle::off(), Some(ledger)));
         let cancelled = CancellationToken::new();
         Self {

@@ -4,14 +4,14 @@ use std::{thread::JoinHandle, time::Duration};
 
 use super::{super::webhook::Webhook, receiver::Receiver, *};
 use crate::{
-    metrics::Metrics,
+    store::StoreMetrics,
     store::{Keeper, SqliteFile, StoreOptions, Worker},
 };
 
 /// A store of one life: the hub's end, its thread, and the vault in it.
 fn life(path: &std::path::Path) -> (Keeper, JoinHandle<()>, Vault) {
     let file = Box::new(SqliteFile::new(StoreOptions::at(path)));
-    let (keeper, worker, store) = Worker::new(file, Clock::system(), &Metrics::new());
+    let (keeper, worker, store) = Worker::new(file, Clock::system(), &StoreMetrics::new());
     let vault = Vault::Store {
         store,
         _hold: keeper.hold(),

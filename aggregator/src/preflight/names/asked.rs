@@ -3,7 +3,7 @@
 use parallax_model::HostName;
 
 use super::CaaStanding;
-use crate::runs::api::{NamesAsk, NamesFound, RunFrom, RunRequest};
+use crate::preflight::runs::{NamesAsk, NamesFound, RunFrom, RunRequest};
 
 /// What became of the question.
 #[derive(Debug)]

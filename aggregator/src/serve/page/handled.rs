@@ -5,7 +5,7 @@ use parallax_model::{EventTime, Micros};
 use super::words;
 use crate::{
     handling::api::{Handling, Mark},
-    runs::api::RunOutcome,
+    preflight::runs::RunOutcome,
 };
 
 /// No run takes longer: one without an outcome after that was made by a former leader, or has been forgotten.

@@ -9,7 +9,7 @@ use parallax_model::{EventTime, Probability};
 
 use super::words;
 use crate::{
-    config::{Link, Links},
+    links::{Link, Links},
     serve::summary::is_open,
     severity::Severity,
 };

@@ -25,7 +25,8 @@ use axum::{
     routing::{get, post},
 };
 
-use super::{ApiError, Shared, forms, history};
+use super::{Shared, forms, history};
+use crate::api_error::ApiError;
 use model::{Overview, Page};
 use parallax_diagnosis::verdict::Incident;
 

@@ -22,14 +22,14 @@ use super::{
 };
 use crate::{
     challenges::api::WaitingChallenge,
-    config::Links,
     forecast::Forecasts,
     ingest::ProberView,
+    links::Links,
     notify::api::{Notifications, Standing},
     replicas::ReplicaView,
     serve::summary::{Summary, is_open},
     store::{Status, StoreState},
-    watch::TopologyState,
+    topology_state::TopologyState,
 };
 
 /// An engine that has not moved for this many intervals is said to stand still.

@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     fixtures::*,
     store::{End, Ending, Status, StoreState, Summary},
-    watch::{Note, TopologyState, Trouble},
+    topology_state::{Note, TopologyState, Trouble},
 };
 
 fn sound() -> TopologyState {
@@ -59,7 +59,7 @@ fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
         let link = "<a href=\"https://grafana.example.test/d/parallax-target?from=";
         assert_eq!(html.matches(link).count(), 1, "{html}");
     }
-    for html in shown(&crate::config::Links::default()) {
+    for html in shown(&crate::links::Links::default()) {
         assert!(!html.contains("parallax-target"), "{html}");
     }
 }

@@ -7,7 +7,7 @@ use parallax_diagnosis::{ObservationResult, topology::Topology};
 use parallax_model::{Micros, Placement};
 
 use super::*;
-use crate::{clock::Clock, metrics::Metrics};
+use crate::{clock::Clock, store::StoreMetrics};
 
 /// One hundred targets from ten nodes each ten seconds, one probe in a hundred of one target in ten fails.
 const TARGETS: u64 = 100;
@@ -29,7 +29,7 @@ fn observation(target: u64, node: u64, at: EventTime, seq: u64) -> Recorded {
 #[ignore = "a measurement"]
 fn figures_of_an_hour_of_a_hundred_targets() {
     let folder = tempfile::tempdir().unwrap();
-    let metrics = Metrics::new();
+    let metrics = StoreMetrics::new();
     let file = Box::new(SqliteFile::new(options(&folder)));
     let (mut keeper, worker, _handle) = Worker::new(file, Clock::starting_at(NOW), &metrics);
     let running = std::thread::spawn(move || worker.run());

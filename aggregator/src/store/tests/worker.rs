@@ -18,7 +18,7 @@ use super::{
     },
     *,
 };
-use crate::{clock::Clock, metrics::Metrics};
+use crate::{clock::Clock, store::StoreMetrics};
 
 /// What the store does, and what reached it.
 #[derive(Default)]
@@ -154,13 +154,13 @@ struct Scene {
     keeper: Keeper,
     worker: Worker,
     handle: StoreHandle,
-    metrics: Metrics,
+    metrics: StoreMetrics,
     now: Instant,
 }
 
 impl Scene {
     fn new(store: Scripted, room: usize, clock: Clock) -> Self {
-        let metrics = Metrics::new();
+        let metrics = StoreMetrics::new();
         let (keeper, worker, handle) = Worker::with_room(Box::new(store.clone()), clock, &metrics, room);
         Self {
             store,

@@ -7,7 +7,6 @@
 //! One task owns everything that is known; reflectors only tell. Nothing is locked, and a reflector that ended would
 //! take this task, and with it the aggregator, down: it never goes unnoticed.
 
-mod access;
 mod cluster;
 mod convert;
 mod objects;
@@ -27,8 +26,6 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use access::{Access, connect};
-pub(crate) use convert::Defaults;
 pub(crate) use pods::{PodBook, follow_pods};
 pub(crate) use resource::{Resource, Source};
 
@@ -38,41 +35,13 @@ use self::{
     objects::Thing,
     settings::{Look, Settings},
 };
-use super::{
-    Note, POLL, TopologyState, Trouble,
-    reflect::{Pace, QUEUE, Reflector, Told, Watches},
+use super::POLL;
+use crate::{
+    clock::Clock,
+    config::TopologySource,
+    kubernetes::{Defaults, Kubernetes, QUEUE, Reflector, Told, Watches, connect},
+    topology_state::{Note, TopologyState, Trouble},
 };
-use crate::{cert_manager::Mode, clock::Clock, config::TopologySource};
-
-/// Labels of the Pods of Parallax as they are installed: those that probe, and those that only answer.
-pub(crate) const PROBERS: &str =
-    "app.kubernetes.io/name=parallax,app.kubernetes.io/component in (prober,prober-host,responder)";
-
-/// Where the cluster is and what of it is wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kubernetes {
-    /// How to reach the API server.
-    pub(crate) access: Access,
-    /// Namespaces of the prober Pods; the aggregator's own where there are none.
-    pub(crate) prober_namespaces: Vec<String>,
-    /// Labels of the prober Pods.
-    pub(crate) prober_selector: String,
-    /// What is probed without anybody saying so.
-    pub(crate) defaults: Defaults,
-    /// Whether cert-manager's objects are followed too.
-    pub(crate) cert_manager: Mode,
-    /// How fast and how patiently it is read.
-    pub(crate) pace: Pace,
-}
-
-impl Kubernetes {
-    /// Reads the Pods of these namespaces too.
-    pub(crate) fn know_pods_of<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
-        self.prober_namespaces.extend(namespaces.map(str::to_owned));
-        self.prober_namespaces.sort_unstable();
-        self.prober_namespaces.dedup();
-    }
-}
 
 /// Follows the cluster until cancelled.
 pub(crate) async fn follow(
@@ -129,7 +98,7 @@ struct Follower {
 struct Built {
     topology: Result<Topology, String>,
     notes: Vec<Note>,
-    publishers: super::Publishers,
+    publishers: crate::topology_state::Publishers,
     job_services: JobServices,
 }
 

@@ -12,14 +12,13 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    PROBERS,
     objects::{Key, Pod, Thing},
     resource::Source,
 };
 use crate::{
     api_client::ApiClient,
-    identity::{Lookup, Pods, ProberPod},
-    watch::reflect::{Pace, QUEUE, Reflector, Told},
+    kubernetes::{PROBERS, Pace, QUEUE, Reflector, Told},
+    prober_pods::{Lookup, Pods, ProberPod},
 };
 
 /// Who runs where. Asked at each request, so it answers from memory.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde_json::Value;
 
 use super::objects::Thing;
-use crate::watch::reflect::Watched;
+use crate::kubernetes::Watched;
 
 /// A kind of object that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,8 +4,11 @@
 
 use std::path::PathBuf;
 
-use super::super::{Note, Timing, fingerprint, started::Started};
-use crate::config::{Config, TopologySource};
+use super::super::{fingerprint, started::Started};
+use crate::{
+    config::{Config, TopologySource},
+    topology_state::{Note, Timing},
+};
 
 /// What the file said last.
 pub(super) struct Settings {

@@ -12,10 +12,9 @@ use super::*;
 use crate::{
     api_server::{ApiServer, Manner},
     config::Config,
-    watch::{
-        Timing,
-        reflect::{Condition, Reason, WatchState},
-    },
+    kubernetes::Pace,
+    kubernetes::{Condition, Reason, WatchState},
+    topology_state::Timing,
 };
 
 const SHOP: &str = include_str!("convert/fixtures/shop.yaml");

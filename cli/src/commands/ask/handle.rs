@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use parallax_aggregator::{
     handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
-    runs::api::Run,
+    preflight::runs::Run,
     scaled,
 };
 use parallax_model::{EventTime, Micros};

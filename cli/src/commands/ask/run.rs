@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use parallax_aggregator::runs::api::{Run, RunEvent, RunFrom, RunOutcome, RunRequest};
+use parallax_aggregator::preflight::runs::{Run, RunEvent, RunFrom, RunOutcome, RunRequest};
 use parallax_diagnosis::text::{self, ColorMode};
 use parallax_model::{Micros, Outcome};
 

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parallax_aggregator::{
-    preflight::{Fetched, Gathering, Names, Part, Seat, Wanted},
-    runs::api::{Run, RunEvent, RunRequest},
+use parallax_aggregator::preflight::{
+    Fetched, Gathering, Names, Part, Seat, Wanted,
+    runs::{Run, RunEvent, RunRequest},
 };
 use parallax_model::ChallengeClient;
 

@@ -93,7 +93,10 @@ fn failed(job: &Job) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{super::tests::cluster, *};
-    use crate::watch::kube::convert::{Defaults, Notes, discover};
+    use crate::{
+        kubernetes::Defaults,
+        watch::kube::convert::{Notes, discover},
+    };
 
     const SERVICE: &str = "
 - kind: Node

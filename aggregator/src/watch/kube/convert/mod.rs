@@ -32,16 +32,7 @@ pub(super) use prune::prune;
 
 use self::{annotations::Wish, entries::Entries, services::Services};
 use super::cluster::Cluster;
-
-/// What is to be probed without anybody saying so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Defaults {
-    /// What the cluster publishes, as far as that is safe to ask for.
-    #[default]
-    Published,
-    /// Nothing: only what says `parallax.dev/probe: "true"`.
-    Annotated,
-}
+use crate::kubernetes::Defaults;
 
 /// Reads a cluster. `job_services` is carried over from one reading to the next.
 pub(super) fn discover(

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use parallax_model::TargetId;
 
-use crate::watch::{Note, Publisher, PublisherSort, Publishers};
+use crate::topology_state::{Note, Publisher, PublisherSort, Publishers};
 
 /// More notes than this help nobody; the rest is counted.
 const MOST: usize = 200;

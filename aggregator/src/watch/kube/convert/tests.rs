@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::*;
-use crate::watch::{
-    Note,
-    kube::{objects::Thing, resource::Resource},
+use crate::{
+    topology_state::Note,
+    watch::kube::{objects::Thing, resource::Resource},
 };
 
 const SHOP: &str = include_str!("fixtures/shop.yaml");
@@ -268,7 +268,7 @@ proptest! {
 
 #[test]
 fn each_host_knows_the_object_that_publishes_it() {
-    use crate::watch::PublisherSort;
+    use crate::topology_state::PublisherSort;
 
     for (yaml, sort) in [
         (SHOP, PublisherSort::Ingress),

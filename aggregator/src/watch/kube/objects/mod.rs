@@ -18,8 +18,8 @@ pub(super) use core::{
 pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
 
 use super::resource::Resource;
+pub(super) use crate::kubernetes::Key;
 use crate::nulls::without_nulls;
-pub(super) use crate::watch::reflect::Key;
 
 /// What is kept of `metadata`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]

@@ -7,7 +7,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::watch::reflect::{Backoff, Pace};
+use crate::kubernetes::{Backoff, Pace};
 
 /// How to reach the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]

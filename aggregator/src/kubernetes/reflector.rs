@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{
+use crate::kubernetes::{
     Pace, Watched,
     backoff::Backoff,
     health::{Failure, Reason},

@@ -25,13 +25,12 @@ use crate::{
     challenges::api::WaitingChallenge,
     clock::Clock,
     forecast::Forecasts,
-    handling, notify,
+    handling,
+    kubernetes::{Condition, Reason, WatchState, Watches},
+    notify,
     store::{Status, StoreState},
-    watch::{
-        TopologyState,
-        kube::Source,
-        reflect::{Condition, Reason, WatchState, Watches},
-    },
+    topology_state::TopologyState,
+    watch::kube::Source,
 };
 
 /// The sources that a scrape reads.

@@ -3,13 +3,13 @@
 use std::{io::Write as _, time::Instant};
 
 use flate2::{Compression, write::GzEncoder};
-use parallax_diagnosis::view::{CellState, View};
+use parallax_diagnosis::{
+    ObservationResult,
+    view::{CellState, View},
+};
 use parallax_model::Placement;
 
-use super::{
-    ObservationResult,
-    tests::{Scene, scene},
-};
+use super::tests::{Scene, scene};
 use crate::fixtures;
 
 const TARGETS: usize = 2_000;

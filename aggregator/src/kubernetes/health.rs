@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use parallax_model::{EventTime, Micros};
 
-use super::Watched;
-use crate::watch::Trouble;
+use crate::{kubernetes::Watched, topology_state::Trouble};
 
 /// Why a list or a watch failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,19 +1,23 @@
-//! Kinds of objects followed at the API server: listed, watched, and how each watch fares. What is made of the objects
-//! is up to who follows them.
+//! The API server: how to reach it, and kinds of objects followed there: listed, watched, and how each watch fares.
+//! What is made of the objects is up to who follows them.
 
+mod access;
 mod backoff;
 mod health;
 mod key;
 mod reflector;
+mod settings;
 
 use std::{fmt, time::Duration};
 
 use serde_json::Value;
 
+pub(crate) use access::{Access, connect};
 pub(crate) use backoff::Backoff;
 pub(crate) use health::{Condition, Reason, WatchState, Watches};
 pub(crate) use key::Key;
 pub(crate) use reflector::{Reflector, Told};
+pub(crate) use settings::{Defaults, Kubernetes, Mode, PROBERS};
 
 /// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
 pub(crate) const QUEUE: usize = 1_024;

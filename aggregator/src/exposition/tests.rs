@@ -1,5 +1,12 @@
-use parallax_diagnosis::{topology::TopologySpec, view::View};
-use parallax_model::{EventTime, Micros, Placement, Round, TargetSpec};
+use std::sync::Arc;
+
+use parallax_diagnosis::{
+    ObservationResult,
+    topology::{Topology, TopologySpec},
+    view::View,
+};
+use parallax_model::{EventTime, Micros, Placement, Recorded, Round, TargetSpec};
+use prometheus_client::encoding::{prometheus_protobuf, text};
 use tokio::sync::watch;
 
 use super::*;
@@ -8,7 +15,10 @@ use crate::{
     clock::Clock,
     fixtures,
     handling::Desk,
-    watch::{TopologyState, kube::Source, reflect::Watches},
+    kubernetes::Watches,
+    metrics::{BUCKETS, NATIVE_SCHEMA},
+    topology_state::TopologyState,
+    watch::kube::Source,
 };
 
 pub(super) struct Scene {
@@ -30,7 +40,7 @@ fn topology(targets: &[&str]) -> Topology {
 
 pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     let metrics = Metrics::new();
-    metrics.keep_series_of(&topology(targets));
+    metrics.ingest.keep_series_of(&topology(targets));
     let (views, views_out) = watch::channel(Arc::new(view));
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
     let (forecasts, forecasts_out) = watch::channel(Arc::new(crate::forecast::Forecasts::missing("not yet")));
@@ -94,7 +104,7 @@ impl Scene {
             incarnation: "life".parse().unwrap(),
             observation: serde_json::from_str(line).unwrap(),
         };
-        self.metrics.observed(&recorded, booked, &topology(&[]));
+        self.metrics.ingest.observed(&recorded, booked, &topology(&[]));
     }
 }
 
@@ -338,7 +348,7 @@ fn the_series_of_a_target_that_is_gone_are_gone() {
     );
     assert!(series(&scene.text(), "shop-07") > 0);
 
-    scene.metrics.keep_series_of(&topology(&both[1..]));
+    scene.metrics.ingest.keep_series_of(&topology(&both[1..]));
     let mut view = fixtures::waiting();
     view.matrix.retain(|row| row.target.as_str() != both[0]);
     scene.views.send_replace(Arc::new(view));
@@ -359,7 +369,7 @@ fn the_age_of_the_topology_counts_while_its_source_cannot_be_read() {
     let scene = scene(fixtures::waiting(), &[]);
     assert!(scene.text().contains("parallax_topology_age_seconds 0.0"));
     scene.topology.send_modify(|state| {
-        state.trouble = Some(crate::watch::Trouble {
+        state.trouble = Some(crate::topology_state::Trouble {
             message: "broken".to_owned(),
             since: EventTime(fixtures::NOW.0).minus(Micros::from_secs(90)),
         });

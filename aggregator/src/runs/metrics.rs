@@ -1,13 +1,12 @@
 //! Runs that somebody asked for: how many, what they came to, how long they took.
 
 use parallax_model::Micros;
-use prometheus_client::{
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
-    registry::Registry,
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 
-use super::{ResultLabel, families};
-use crate::runs::api::RunOutcome;
+use crate::{
+    metrics::{ResultLabel, histogram},
+    preflight::runs::RunOutcome,
+};
 
 const PASSED: &str = "passed";
 const FAILED: &str = "failed";
@@ -17,14 +16,14 @@ const REFUSED: &str = "refused";
 /// Clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct RunMetrics {
-    results: Family<ResultLabel, Counter>,
-    active: Gauge,
-    seconds: Histogram,
-    first_probe_seconds: Histogram,
+    pub(crate) results: Family<ResultLabel, Counter>,
+    pub(crate) active: Gauge,
+    pub(crate) seconds: Histogram,
+    pub(crate) first_probe_seconds: Histogram,
 }
 
 impl RunMetrics {
-    pub(super) fn new(histogram: fn() -> Histogram) -> Self {
+    pub(crate) fn new() -> Self {
         let metrics = Self {
             results: Family::default(),
             active: Gauge::default(),
@@ -35,15 +34,6 @@ impl RunMetrics {
             drop(metrics.results.get_or_create(&ResultLabel { result }));
         }
         metrics
-    }
-
-    pub(super) fn register(&self, registry: &mut Registry) {
-        let (runs, active) = (families::RUNS, families::RUNS_ACTIVE);
-        let (seconds, first) = (families::RUN_SECONDS, families::RUN_FIRST_PROBE_SECONDS);
-        registry.register(runs.name, runs.unended(), self.results.clone());
-        registry.register(active.name, active.unended(), self.active.clone());
-        registry.register(seconds.name, seconds.unended(), self.seconds.clone());
-        registry.register(first.name, first.unended(), self.first_probe_seconds.clone());
     }
 
     /// Counts a run that was not made.

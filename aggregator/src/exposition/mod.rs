@@ -1,0 +1,97 @@
+//! What `/metrics` says: what every part has counted, and what is. Names, help texts and types are an API: a golden test
+//! holds them.
+//!
+//! What happened is counted by the parts as it happens; what *is* is read from the latest view at each scrape ([`live`]),
+//! so a target that is gone is gone from it by itself. Targets are labels, nodes are not: scraping must not cost nodes ×
+//! targets.
+
+mod families;
+#[cfg(test)]
+mod large;
+mod live;
+#[cfg(test)]
+mod reference;
+mod renewals;
+#[cfg(test)]
+mod tests;
+mod verdicts;
+
+use prometheus_client::registry::Registry;
+
+use crate::{
+    checkpoint::CheckpointMetrics, handling::HandlingMetrics, identity::IdentityMetrics,
+    ingest::IngestMetrics, notify::NotifyMetrics, record::RecordMetrics, replicas::ReplicaMetrics,
+    runs::RunMetrics, store::StoreMetrics, tls::TlsMetrics,
+};
+
+pub(crate) use live::Live;
+
+/// What every part has counted so far. Clones share the counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    pub(crate) ingest: IngestMetrics,
+    pub(crate) record: RecordMetrics,
+    pub(crate) checkpoint: CheckpointMetrics,
+    pub(crate) identity: IdentityMetrics,
+    pub(crate) tls: TlsMetrics,
+    pub(crate) replicas: ReplicaMetrics,
+    pub(crate) handling: HandlingMetrics,
+    pub(crate) notify: NotifyMetrics,
+    pub(crate) runs: RunMetrics,
+    pub(crate) store: StoreMetrics,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            ingest: IngestMetrics::new(),
+            record: RecordMetrics::new(),
+            checkpoint: CheckpointMetrics::new(),
+            identity: IdentityMetrics::new(),
+            tls: TlsMetrics::default(),
+            replicas: ReplicaMetrics::default(),
+            handling: HandlingMetrics::default(),
+            notify: NotifyMetrics::default(),
+            runs: RunMetrics::new(),
+            store: StoreMetrics::new(),
+        }
+    }
+
+    /// Everything to be scraped.
+    pub(crate) fn registry(&self, live: Live) -> Registry {
+        let mut registry = Registry::with_prefix("parallax");
+        macro_rules! register {
+            ($($family:ident: $($field:ident).+;)+) => {
+                $(registry.register(
+                    families::$family.name,
+                    families::$family.unended(),
+                    self.$($field).+.clone(),
+                );)+
+            };
+        }
+        register! {
+            PROBES: ingest.probes;
+            PHASES: ingest.phases;
+            LINES: ingest.lines;
+            REPORTS: ingest.reports;
+            RECORD_LINES: record.recorded;
+            RECORD_FAILING: record.failing;
+            CHECKPOINT_WRITES: checkpoint.writes;
+            IDENTITY_REFUSED: identity.refused;
+            CA_UNPUBLISHED: tls.ca_unpublished;
+            LEADER: replicas.leader;
+            LEASE_FAILURES: replicas.lease_failures;
+            HANDLING_UNSHARED: handling.unshared;
+            STORE_WRITTEN: store.written;
+            STORE_DROPPED: store.dropped;
+            STORE_SURPLUS: store.surplus;
+            NOTIFICATIONS: notify.notifications;
+            RUNS: runs.results;
+            RUNS_ACTIVE: runs.active;
+            RUN_SECONDS: runs.seconds;
+            RUN_FIRST_PROBE_SECONDS: runs.first_probe_seconds;
+        }
+        registry.register_collector(Box::new(live));
+        registry
+    }
+}

@@ -1,0 +1,53 @@
+//! Where the cluster is and what of it is wanted.
+
+use super::{Access, Pace};
+
+/// Labels of the Pods of Parallax as they are installed: those that probe, and those that only answer.
+pub(crate) const PROBERS: &str =
+    "app.kubernetes.io/name=parallax,app.kubernetes.io/component in (prober,prober-host,responder)";
+
+/// Where the cluster is and what of it is wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kubernetes {
+    /// How to reach the API server.
+    pub(crate) access: Access,
+    /// Namespaces of the prober Pods; the aggregator's own where there are none.
+    pub(crate) prober_namespaces: Vec<String>,
+    /// Labels of the prober Pods.
+    pub(crate) prober_selector: String,
+    /// What is probed without anybody saying so.
+    pub(crate) defaults: Defaults,
+    /// Whether cert-manager's objects are followed too.
+    pub(crate) cert_manager: Mode,
+    /// How fast and how patiently it is read.
+    pub(crate) pace: Pace,
+}
+
+impl Kubernetes {
+    /// Reads the Pods of these namespaces too.
+    pub(crate) fn know_pods_of<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
+        self.prober_namespaces.extend(namespaces.map(str::to_owned));
+        self.prober_namespaces.sort_unstable();
+        self.prober_namespaces.dedup();
+    }
+}
+
+/// What is to be probed without anybody saying so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Defaults {
+    /// What the cluster publishes, as far as that is safe to ask for.
+    #[default]
+    Published,
+    /// Nothing: only what says `parallax.dev/probe: "true"`.
+    Annotated,
+}
+
+/// Whether cert-manager's objects are followed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Where there are such objects and the right to read them.
+    #[default]
+    Auto,
+    /// Never: the API server is not asked for them.
+    Off,
+}

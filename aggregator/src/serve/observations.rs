@@ -1,0 +1,132 @@
+//! `POST /v1/observations`: reports of the probers, checked and handed to the hub.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+};
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use super::Shared;
+use crate::{
+    api_error::ApiError,
+    ingest::{self, Answer, Batch, LARGEST_BODY, Refusal, Report},
+};
+
+/// Bodies larger than this are read on a thread of their own: parsing must not hold up the other connections.
+const PARSE_INLINE: usize = 64 << 10;
+
+/// How long a report may wait for the hub before the prober is asked to come again.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Takes one report. Nothing a prober can send affects anything but its own report.
+pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Result<Json<Answer>, ApiError> {
+    let received = shared.clock.now();
+    let refused = |refusal: Refusal, error: ApiError| {
+        shared.metrics.refused(refusal);
+        error
+    };
+    let (head, body) = request.into_parts();
+    let admitted = shared.gate.admit(&head.headers).await.map_err(|error| {
+        let refusal = match error.status() {
+            StatusCode::SERVICE_UNAVAILABLE => Refusal::Busy,
+            _ => Refusal::Unauthorized,
+        };
+        refused(refusal, error)
+    })?;
+    if !is_ndjson(&head.headers) {
+        let error = ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "expected content-type application/x-ndjson",
+        );
+        return Err(refused(Refusal::MediaType, error));
+    }
+    let Ok(_permit) = shared.bodies.acquire().await else {
+        return Err(ApiError::unavailable("the aggregator is stopping"));
+    };
+    let body = collect(body).await.map_err(|error| refused(error.0, error.1))?;
+    let batch = parse(body)
+        .await
+        .map_err(|error| refused(Refusal::Header, ApiError::new(StatusCode::BAD_REQUEST, error)))?;
+    if let Err(error) = shared.gate.may_report(&admitted, &batch.header.vantage) {
+        return Err(refused(Refusal::Unauthorized, error));
+    }
+    if let Err(error) = shared.expect_vantage(&batch.header.vantage) {
+        return Err(refused(Refusal::Vantage, error));
+    }
+    let (answer, receipt) = oneshot::channel();
+    let report = Report {
+        batch,
+        received,
+        answer,
+    };
+    let handed = tokio::time::timeout(PATIENCE, async {
+        shared.reports.send(report).await.ok()?;
+        receipt.await.ok()
+    });
+    match handed.await {
+        Ok(Some(answer)) => Ok(Json(answer)),
+        Ok(None) => Err(refused(
+            Refusal::Busy,
+            ApiError::unavailable("the aggregator is stopping; send the report again"),
+        )),
+        Err(_) => Err(refused(
+            Refusal::Busy,
+            ApiError::unavailable("the aggregator is overloaded; send the report again"),
+        )),
+    }
+}
+
+fn is_ndjson(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .is_some_and(|media| {
+            let media = media.trim();
+            ["application/x-ndjson", "application/ndjson"]
+                .iter()
+                .any(|known| media.eq_ignore_ascii_case(known))
+        })
+}
+
+/// Reads the (already unpacked) body, never more than is allowed: a bomb is cut where it exceeds the bound.
+async fn collect(body: Body) -> Result<Bytes, (Refusal, ApiError)> {
+    axum::body::to_bytes(body, LARGEST_BODY).await.map_err(|error| {
+        if is_too_large(&error) {
+            let message = format!("expected at most {LARGEST_BODY} bytes unpacked; send smaller reports");
+            (
+                Refusal::TooLarge,
+                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message),
+            )
+        } else {
+            (
+                Refusal::Body,
+                ApiError::new(
+                    StatusCode::BAD_REQUEST,
+                    "the body broke off or cannot be unpacked",
+                ),
+            )
+        }
+    })
+}
+
+fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source())
+        .any(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>)
+}
+
+async fn parse(body: Bytes) -> Result<Batch, String> {
+    let parsed = if body.len() <= PARSE_INLINE {
+        ingest::parse(&body)
+    } else {
+        tokio::task::spawn_blocking(move || ingest::parse(&body))
+            .await
+            .map_err(|_| "the report could not be read".to_owned())?
+    };
+    parsed.map_err(|error| error.to_string())
+}

@@ -1,0 +1,81 @@
+//! `GET /v1/plan`: each vantage's assignments as one long answer.
+
+use axum::{
+    body::Body,
+    extract::{Query, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use parallax_model::{Incarnation, Vantage};
+use serde::Deserialize;
+
+use super::Shared;
+use crate::{
+    api_error::ApiError,
+    plan::{Epoch, Feed},
+    replicas::Part,
+};
+
+/// Who asks.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Asks {
+    vantage: String,
+    incarnation: Option<String>,
+    /// `responder` for one that only answers: it wants the nonce and no assignments.
+    role: Option<String>,
+}
+
+/// Answers with the plan of one vantage, for as long as it listens.
+pub(crate) async fn stream_plan(
+    State(shared): State<Shared>,
+    Query(asks): Query<Asks>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let admitted = shared.gate.admit(&headers).await?;
+    let vantage: Vantage = asks.vantage.parse().map_err(ApiError::bad_request)?;
+    shared.gate.speaks_for(&admitted, &vantage)?;
+    let incarnation = asks
+        .incarnation
+        .map(Incarnation::new)
+        .transpose()
+        .map_err(ApiError::bad_request)?;
+    shared.expect_vantage(&vantage)?;
+    let Some(epoch) = Epoch::of(&shared.replica) else {
+        return Ok(elsewhere(&shared.replica.part()));
+    };
+    tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan asked for");
+    let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
+    let feed = Feed::new(
+        (shared.planner.clone(), epoch),
+        (vantage, only_answers),
+        shared.topology.clone(),
+        shared.outlook.asks.clone(),
+        (shared.runs.orders(), shared.clock),
+        shared.stopping.clone(),
+    )
+    .until(admitted.until());
+    let body = Body::from_stream(feed.into_stream());
+    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
+}
+
+/// A plan is asked of a replica that makes none. The prober asks the next one; a connection kept would lead here again.
+fn elsewhere(part: &Part) -> Response {
+    let (error, leader) = match part {
+        Part::Starting => ("this aggregator is starting; come again", ""),
+        Part::StandsBy { leader } => (
+            "this aggregator stands by and makes no plans; ask the one that leads",
+            leader.as_ref().map_or("", |leader| leader.name.as_str()),
+        ),
+        // It came to lead since.
+        Part::Alone { .. } | Part::Leads { .. } => ("this aggregator has just come to lead; come again", ""),
+    };
+    let body = serde_json::json!({
+        "error": error,
+        "leader": leader,
+    });
+    let mut response = ApiError::with_body(StatusCode::SERVICE_UNAVAILABLE, body).into_response();
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
