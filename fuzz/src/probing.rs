@@ -4,7 +4,7 @@
 use std::{future::Future, path::PathBuf};
 
 use parallax_model::{Assignment, FailureKind, Observation, Outcome, Phase, ReportSeq};
-use parallax_prober::{Context, ProbeResult, Tls};
+use parallax_prober::{ProbeContext, ProbeResult, TlsConfigs};
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
@@ -15,7 +15,7 @@ const NEVER_US: u64 = 15_000_000;
 /// A runtime and what probes share, once a thread.
 pub(crate) struct Rig<S> {
     runtime: Runtime,
-    context: Context,
+    context: ProbeContext,
     server: S,
 }
 
@@ -29,7 +29,10 @@ impl<S> Rig<S> {
         Self {
             runtime,
             // No resolver is ever asked: every assignment carries an address.
-            context: Context::with_tls(PathBuf::from("/nonexistent/resolv.conf"), Tls::with_roots(root())),
+            context: ProbeContext::with_tls(
+                PathBuf::from("/nonexistent/resolv.conf"),
+                TlsConfigs::with_roots(root()),
+            ),
             server,
         }
     }

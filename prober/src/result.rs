@@ -12,7 +12,7 @@ use crate::{certificate::TlsFacts, text::tamed};
 /// One probe's outcome: everything of an [`Observation`] but its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeResult {
-    /// Start of the probe, on the clock of the [`crate::Context`].
+    /// Start of the probe, on the clock of the [`crate::ProbeContext`].
     pub at: EventTime,
     /// The assignment that asked for it.
     pub assignment: AssignmentId,

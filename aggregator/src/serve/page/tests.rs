@@ -129,7 +129,7 @@ fn an_incident_shows_its_sentence_proof_alternatives_and_remedies() {
     }
     assert!(!html.contains("cannot tell these apart"), "there is no tie");
     let html = page("troubled", &troubled(), &sound());
-    assert!(html.contains("cannot tell these apart") && html.contains("pair n2 → n1"));
+    assert!(html.contains("cannot tell these apart") && html.contains("connections from node n2 to node n1"));
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_e
         "It fails on n2",
         "cause: F1 no local endpoint",
         "Run it everywhere",
-        "costs: a pod a node",
+        "trade-off: a pod a node",
         "href=\"/incident/i-1\"",
         "It is being looked at.",
     ] {
