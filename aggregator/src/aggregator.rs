@@ -13,26 +13,26 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     api_client::ApiClient,
     certificates::CertManager,
-    checkpoint::{CheckpointOptions, CheckpointTask, HubCheckpoint, NonceSource, Storage},
+    checkpoint::{CheckpointOptions, CheckpointStorage, CheckpointTask, EngineCheckpoint, NonceSource},
     clock::Clock,
     config::{Config, TopologySource},
-    crd::{self, Targets},
-    door::{Door, DoorError, Joining},
-    exposition::{Live, Metrics},
-    forecast::{Forecaster, Forecasts},
-    handling,
-    hub::{Hub, Outlook, QUEUE, RESETS},
-    kubernetes::Watches,
-    notify::{self, Staff, StaffError, Vault},
+    crd::{self, TargetController},
+    engine_task::{EngineSnapshot, EngineTask, QUEUE, RESETS},
+    exposition::{Metrics, ScrapeSources},
+    forecast::{ForecastTask, RenewalForecastList},
+    incident_actions,
+    kubernetes::WatchHealth,
+    notify::{self, Notifier, NotifierError, OutboxStore},
     plan::Planner,
+    prober_listener::{EnrollmentJoin, ProberListener, ProberListenerError},
     random::random,
-    record::{RecordError, Recorder, Writer},
-    replicas::{Election, Replica, ReplicaMetrics},
-    runs::Desk,
-    serve::{self, Gate, Shared},
-    store::{Hold, SqliteFile, StoreHandle, Worker},
+    record::{RecordError, RecordWriter, Recorder},
+    replicas::{LeaderElection, ReplicaMetrics, ReplicaState},
+    runs::RunManager,
+    serve::{self, ProberGate, ServerState},
+    store::{SqliteFile, StoreHandle, StoreHold, StoreWorker},
     topology_state::TopologyState,
-    watch::{self as topology_watch, Started, kube::Source},
+    watch::{self as topology_watch, StartupConfig, kube::WatchSource},
 };
 
 /// The aggregator cannot start.
@@ -57,13 +57,13 @@ pub enum StartError {
     },
     /// Probers were to be served over TLS, or known by their accounts.
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Door(#[from] ProberListenerError),
     /// What is seen was to be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// Somebody was to be told of incidents.
     #[error(transparent)]
-    Notify(#[from] StaffError),
+    Notify(#[from] NotifierError),
     /// One of several aggregators must have a name.
     #[error(
         "replicas: expected a name for this aggregator among them; give the name of its Pod as --pod or PARALLAX_POD"
@@ -107,22 +107,22 @@ pub struct Aggregator {
     listener: TcpListener,
     local: SocketAddr,
     clock: Clock,
-    hub: Hub,
-    writer: Option<Writer>,
-    keeping: Option<Worker>,
+    hub: EngineTask,
+    writer: Option<RecordWriter>,
+    keeping: Option<StoreWorker>,
     checkpoints: CheckpointTask,
-    shared: Shared,
-    staff: Staff,
-    door: Door,
-    joining: Option<Joining>,
-    election: Option<Election>,
-    resources: Option<(ApiClient, Targets)>,
+    shared: ServerState,
+    staff: Notifier,
+    door: ProberListener,
+    joining: Option<EnrollmentJoin>,
+    election: Option<LeaderElection>,
+    resources: Option<(ApiClient, TargetController)>,
     source: TopologySource,
-    started: Started,
+    started: StartupConfig,
     topology: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches<Source>>,
+    watches: watch::Sender<WatchHealth<WatchSource>>,
     cert_manager: Option<CertManager>,
-    forecaster: Forecaster,
+    forecaster: ForecastTask,
 }
 
 impl Aggregator {
@@ -146,15 +146,15 @@ impl Aggregator {
         let listener = TcpListener::bind(address).await.map_err(refused)?;
         let local = listener.local_addr().map_err(refused)?;
         let metrics = Metrics::new();
-        let mut door = Door::build(&config, &metrics).await?;
-        if !local.ip().is_loopback() && matches!(door.gate, Gate::Open) {
+        let mut door = ProberListener::build(&config, &metrics).await?;
+        if !local.ip().is_loopback() && matches!(door.gate, ProberGate::Open) {
             tracing::warn!(%local, "anybody who reaches this address can report observations; set tokenFile");
         }
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
         let (replica, nonce, election) = seat(&config, &door, local, &metrics.replicas, epoch)?;
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
-        let (watches, watches_out) = watch::channel(Watches::default());
+        let (watches, watches_out) = watch::channel(WatchHealth::default());
         let (cert_manager, certificates) = CertManager::of(&config);
         let (reports, reports_in) = mpsc::channel(QUEUE);
         let (topology_out, joining) = door.join_enrolled(topology_out);
@@ -163,7 +163,7 @@ impl Aggregator {
         let (topology_out, resources) = match resources {
             Some(client) => {
                 let (full, out) = watch::channel(topology_out.borrow().clone());
-                let targets = Targets {
+                let targets = TargetController {
                     client: client.clone(),
                     options: config.runs.clone(),
                     replica: replica.clone(),
@@ -191,12 +191,12 @@ impl Aggregator {
         let (restored, restored_in) = oneshot::channel();
         let (latest, latest_out) = watch::channel(None);
         let (ready, _) = watch::channel(false);
-        let hub_checkpoint = HubCheckpoint {
+        let hub_checkpoint = EngineCheckpoint {
             restored: restored_in,
             latest,
             ready,
         };
-        let (mut hub, outlook) = Hub::new(
+        let (mut hub, outlook) = EngineTask::new(
             settings,
             clock,
             metrics.ingest.clone(),
@@ -217,7 +217,7 @@ impl Aggregator {
         let (keeping, store) = match &config.store {
             Some(options) => {
                 let file = Box::new(SqliteFile::new(options.clone()));
-                let (keeper, worker, handle) = Worker::new(file, clock, &metrics.store);
+                let (keeper, worker, handle) = StoreWorker::new(file, clock, &metrics.store);
                 hold = Some(keeper.hold());
                 hub.keep(keeper);
                 (Some(worker), handle)
@@ -234,7 +234,7 @@ impl Aggregator {
             restored,
             latest: latest_out,
         };
-        let runs = Arc::new(Desk::new(
+        let runs = Arc::new(RunManager::new(
             clock,
             config.runs.clone(),
             planner.config.clone(),
@@ -246,11 +246,11 @@ impl Aggregator {
         hub.reset_baselines(resets_in);
         let ledger = config.handling.clone().zip(door.client().cloned());
         let ledger = ledger.map(|(place, client)| {
-            handling::Ledger::new(client, place, replica.clone(), metrics.handling.clone())
+            incident_actions::ActionConfigMap::new(client, place, replica.clone(), metrics.handling.clone())
         });
-        let handling = Arc::new(handling::Desk::new(clock, store.clone(), ledger));
+        let handling = Arc::new(incident_actions::ActionManager::new(clock, store.clone(), ledger));
         let links = Arc::new(config.links.clone());
-        let around = notify::Around {
+        let around = notify::NotificationContext {
             clock,
             replica: replica.clone(),
             handling: handling.clone(),
@@ -259,12 +259,16 @@ impl Aggregator {
             links: links.clone(),
         };
         let remembered = vault(&config, &door, &store, hold);
-        let notifications = Arc::new(notify::Desk::new(around, remembered, metrics.notify.clone()));
-        let staff = Staff::new(notifications.clone(), &config.notify, door.client())?;
-        let (forecasts, forecasts_out) = watch::channel(Arc::new(Forecasts::without_a_look(
+        let notifications = Arc::new(notify::NotificationState::new(
+            around,
+            remembered,
+            metrics.notify.clone(),
+        ));
+        let staff = Notifier::new(notifications.clone(), &config.notify, door.client())?;
+        let (forecasts, forecasts_out) = watch::channel(Arc::new(RenewalForecastList::without_a_look(
             &certificates.picture.borrow(),
         )));
-        let forecaster = Forecaster {
+        let forecaster = ForecastTask {
             clock,
             desk: runs.clone(),
             replica: replica.clone(),
@@ -274,7 +278,7 @@ impl Aggregator {
             every: config.forecast,
             out: forecasts,
         };
-        let live = Live {
+        let live = ScrapeSources {
             notifications: notifications.clone(),
             clock,
             handling: handling.clone(),
@@ -287,7 +291,7 @@ impl Aggregator {
             cert_manager: certificates.watches,
             challenges: certificates.waiting.clone(),
         };
-        let shared = Shared {
+        let shared = ServerState {
             clock,
             gate: door.gate.clone(),
             access: door.access(&config, local),
@@ -296,7 +300,7 @@ impl Aggregator {
             form_key: serve::FormKey::new(),
             links,
             notifications,
-            forwarder: serve::Forwarder::new(),
+            forwarder: serve::LeaderProxy::new(),
             replica,
             outlook,
             topology: topology_out,
@@ -305,7 +309,7 @@ impl Aggregator {
             store,
             reports,
             resets,
-            bodies: Shared::body_slots(),
+            bodies: ServerState::body_slots(),
             registry: Arc::new(metrics.registry(live)),
             metrics: metrics.ingest,
             planner: Arc::new(planner),
@@ -326,7 +330,7 @@ impl Aggregator {
             joining,
             election,
             resources,
-            started: Started::of(&config),
+            started: StartupConfig::of(&config),
             forecaster,
             cert_manager,
             source: config.source,
@@ -356,7 +360,7 @@ impl Aggregator {
     /// What is known, again at least every half second and after each judged round.
     #[must_use]
     pub fn views(&self) -> watch::Receiver<Arc<View>> {
-        let Outlook { views, .. } = &self.shared.outlook;
+        let EngineSnapshot { views, .. } = &self.shared.outlook;
         views.clone()
     }
 
@@ -364,7 +368,7 @@ impl Aggregator {
     pub async fn run(mut self, cancelled: CancellationToken) -> Result<(), RunError> {
         // A child, so that a part that ends for another reason can stop the others without stopping the caller.
         let stopping = cancelled.child_token();
-        let shared = Shared {
+        let shared = ServerState {
             stopping: stopping.clone(),
             ..self.shared
         };
@@ -452,51 +456,56 @@ impl Aggregator {
 }
 
 /// Where what is owed to receivers is remembered: where the next leader reads it, otherwise in the store.
-fn vault(config: &Config, door: &Door, store: &StoreHandle, hold: Option<Arc<Hold>>) -> Vault {
+fn vault(
+    config: &Config,
+    door: &ProberListener,
+    store: &StoreHandle,
+    hold: Option<Arc<StoreHold>>,
+) -> OutboxStore {
     let map = config.notify.config_map.clone().zip(door.client().cloned());
     match (map, hold) {
-        _ if config.notify.is_empty() => Vault::Nowhere,
-        (Some((place, client)), _) => Vault::map(client, place),
-        (None, Some(hold)) => Vault::Store {
+        _ if config.notify.is_empty() => OutboxStore::Nowhere,
+        (Some((place, client)), _) => OutboxStore::map(client, place),
+        (None, Some(hold)) => OutboxStore::Store {
             store: store.clone(),
             _hold: hold,
         },
-        (None, None) => Vault::Nowhere,
+        (None, None) => OutboxStore::Nowhere,
     }
 }
 
 /// Where what must survive a restart is kept: where the configuration says, otherwise in the store.
 fn storage(
     config: &Config,
-    door: &Door,
+    door: &ProberListener,
     store: &StoreHandle,
-    hold: Option<&Arc<Hold>>,
-) -> Result<Storage, StartError> {
+    hold: Option<&Arc<StoreHold>>,
+) -> Result<CheckpointStorage, StartError> {
     Ok(match (&config.checkpoint, hold) {
-        (Some(CheckpointOptions::ConfigMap(key)), _) => Storage::ConfigMap {
+        (Some(CheckpointOptions::ConfigMap(key)), _) => CheckpointStorage::ConfigMap {
             client: door.client().cloned().ok_or(StartError::CheckpointNowhere)?,
             key: key.clone(),
         },
-        (Some(CheckpointOptions::File(path)), _) => Storage::File(path.clone()),
-        (None, Some(hold)) => Storage::Store {
+        (Some(CheckpointOptions::File(path)), _) => CheckpointStorage::File(path.clone()),
+        (None, Some(hold)) => CheckpointStorage::Store {
             store: store.clone(),
             _hold: Arc::clone(hold),
         },
-        (None, None) => Storage::Nowhere,
+        (None, None) => CheckpointStorage::Nowhere,
     })
 }
 
 /// Whether this aggregator is one of several, what echoes answer to, and the election of the leader if there is one.
 fn seat(
     config: &Config,
-    door: &Door,
+    door: &ProberListener,
     local: SocketAddr,
     metrics: &ReplicaMetrics,
     epoch: u64,
-) -> Result<(Replica, NonceSource, Option<Election>), StartError> {
+) -> Result<(ReplicaState, NonceSource, Option<LeaderElection>), StartError> {
     let Some(options) = &config.replicas else {
         metrics.leads(true);
-        let (replica, part) = Replica::starting();
+        let (replica, part) = ReplicaState::starting();
         let fresh = Arc::from(nonce());
         return Ok((replica, NonceSource::Storage { epoch, fresh, part }, None));
     };
@@ -507,7 +516,7 @@ fn seat(
         .address
         .or_else(|| Some(local.ip()).filter(|own| !own.is_unspecified()));
     let page = address.map(|address| SocketAddr::new(address, local.port()).to_string());
-    let (election, replica) = Election::new(client.clone(), options, name, page, metrics.clone());
+    let (election, replica) = LeaderElection::new(client.clone(), options, name, page, metrics.clone());
     Ok((replica, NonceSource::Election, Some(election)))
 }
 

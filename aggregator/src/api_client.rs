@@ -5,11 +5,11 @@ use std::fmt;
 use kube::{Client, api::ApiResource};
 
 /// Group, version, kind and plural.
-pub type Parts = (&'static str, &'static str, &'static str, &'static str);
+pub type ResourceParts = (&'static str, &'static str, &'static str, &'static str);
 
 /// A kind of objects that is read as what the API server says of it.
 #[must_use]
-pub fn api_resource((group, version, kind, plural): Parts) -> ApiResource {
+pub fn api_resource((group, version, kind, plural): ResourceParts) -> ApiResource {
     ApiResource {
         group: group.to_owned(),
         version: version.to_owned(),

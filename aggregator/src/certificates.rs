@@ -9,38 +9,39 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cert_manager::{self, Kind, Missing, Picture},
+    cert_manager::{self, CertManagerKind, CertManagerState, UnavailableReason},
     challenges::{self, api::WaitingChallenge},
     config::Config,
-    kubernetes::{Kubernetes, Watches},
-    serve::Shared,
+    kubernetes::{KubernetesSettings, WatchHealth},
+    serve::ServerState,
 };
 
 /// Everything that writes what is known of certificates.
 #[derive(Debug)]
 pub(crate) struct CertManager {
-    kubernetes: Kubernetes,
+    kubernetes: KubernetesSettings,
     options: challenges::Options,
-    picture: watch::Sender<Picture>,
-    watches: watch::Sender<Watches<Kind>>,
+    picture: watch::Sender<CertManagerState>,
+    watches: watch::Sender<WatchHealth<CertManagerKind>>,
     waiting: watch::Sender<Arc<[WaitingChallenge]>>,
 }
 
 /// What is known of certificates, for who shows it. Says why nothing is where nobody writes it.
 #[derive(Debug)]
-pub(crate) struct Certificates {
-    pub(crate) picture: watch::Receiver<Picture>,
-    pub(crate) watches: watch::Receiver<Watches<Kind>>,
+pub(crate) struct CertificateSources {
+    pub(crate) picture: watch::Receiver<CertManagerState>,
+    pub(crate) watches: watch::Receiver<WatchHealth<CertManagerKind>>,
     pub(crate) waiting: watch::Receiver<Arc<[WaitingChallenge]>>,
 }
 
 impl CertManager {
     /// Both ends, of which the writing one is there only where cert-manager's objects are followed.
-    pub(crate) fn of(config: &Config) -> (Option<Self>, Certificates) {
-        let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
-        let (watches, watches_out) = watch::channel(Watches::default());
+    pub(crate) fn of(config: &Config) -> (Option<Self>, CertificateSources) {
+        let (picture, picture_out) =
+            watch::channel(CertManagerState::missing(&UnavailableReason::NotFollowed));
+        let (watches, watches_out) = watch::channel(WatchHealth::default());
         let (waiting, waiting_out) = watch::channel(Arc::from([]));
-        let known = Certificates {
+        let known = CertificateSources {
             picture: picture_out,
             watches: watches_out,
             waiting: waiting_out,
@@ -59,12 +60,12 @@ impl CertManager {
     /// Starts both tasks.
     pub(crate) fn run(
         self,
-        shared: &Shared,
+        shared: &ServerState,
         parts: &mut JoinSet<()>,
         start: &mut impl FnMut(&'static str, AbortHandle),
         stopping: &CancellationToken,
     ) {
-        let explaining = challenges::Following {
+        let explaining = challenges::ChallengeTask {
             options: self.options,
             kubernetes: self.kubernetes.clone(),
             picture: self.picture.subscribe(),

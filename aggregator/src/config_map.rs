@@ -15,7 +15,7 @@ pub(crate) const UPDATE: &str = "update it; apply the manifests (its Role names 
 
 /// Why the object cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum ConfigMapError {
     #[error("the ConfigMap is not there; apply the manifests")]
     Missing,
     #[error("the aggregator may not {0}")]
@@ -39,7 +39,7 @@ pub(crate) async fn change(
     (client, key): (&ApiClient, &ObjectKey),
     (patience, tries): (Duration, u32),
     mut change: impl FnMut(&mut ConfigMap) -> bool,
-) -> Result<(), Trouble> {
+) -> Result<(), ConfigMapError> {
     let (api, name) = (api(client, key), key.name.as_str());
     for _ in 0..tries {
         let mut map = within(patience, GET, api.get(name)).await?;
@@ -47,11 +47,11 @@ pub(crate) async fn change(
             return Ok(());
         }
         match within(patience, UPDATE, api.replace(name, &PostParams::default(), &map)).await {
-            Err(Trouble::Conflict) => {}
+            Err(ConfigMapError::Conflict) => {}
             done => return done.map(|_| ()),
         }
     }
-    Err(Trouble::Conflict)
+    Err(ConfigMapError::Conflict)
 }
 
 /// Waits so long for a call. `forbidden` says what it is that may not be done, and what would help.
@@ -59,16 +59,16 @@ pub(crate) async fn within<T>(
     patience: Duration,
     forbidden: &'static str,
     call: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Trouble> {
+) -> Result<T, ConfigMapError> {
     match timeout(patience, call).await {
-        Err(_) => Err(Trouble::Silent),
+        Err(_) => Err(ConfigMapError::Silent),
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-            403 => Trouble::Forbidden(forbidden),
-            404 => Trouble::Missing,
-            409 => Trouble::Conflict,
-            _ => Trouble::Other(kube::Error::Api(status)),
+            403 => ConfigMapError::Forbidden(forbidden),
+            404 => ConfigMapError::Missing,
+            409 => ConfigMapError::Conflict,
+            _ => ConfigMapError::Other(kube::Error::Api(status)),
         }),
-        Ok(Err(error)) => Err(Trouble::Other(error)),
+        Ok(Err(error)) => Err(ConfigMapError::Other(error)),
     }
 }

@@ -26,7 +26,7 @@ const STEPS: [u8; 5] = [50, 80, 90, 95, 100];
 
 /// What one prober said last.
 #[derive(Debug)]
-struct Said {
+struct ProberFacts {
     facts: HostFacts,
     at: EventTime,
     /// When `martian_sources` was last seen to rise.
@@ -35,8 +35,8 @@ struct Said {
 
 /// What all probers say of their nodes.
 #[derive(Debug, Default)]
-pub(crate) struct Reported {
-    by_vantage: BTreeMap<Vantage, Said>,
+pub(crate) struct FactCollector {
+    by_vantage: BTreeMap<Vantage, ProberFacts>,
     looked: Option<EventTime>,
     /// Health check ports of nodes whose kube-proxy counts otherwise, and since when.
     differing: BTreeMap<(NodeName, u16), EventTime>,
@@ -44,7 +44,7 @@ pub(crate) struct Reported {
     applied: BTreeMap<NodeName, NodeFacts>,
 }
 
-impl Reported {
+impl FactCollector {
     /// Takes what a prober says of its own node.
     pub(crate) fn hear(&mut self, vantage: &Vantage, facts: &HostFacts, at: EventTime) {
         if vantage.node().is_none() {
@@ -60,7 +60,7 @@ impl Reported {
         } else {
             before.and_then(|said| said.rose)
         };
-        let said = Said {
+        let said = ProberFacts {
             facts: facts.clone(),
             at,
             rose,
@@ -141,7 +141,12 @@ impl Reported {
     }
 }
 
-fn of_node(topology: &Topology, said: &Said, now: EventTime, settled: impl Fn(u16) -> bool) -> NodeFacts {
+fn of_node(
+    topology: &Topology,
+    said: &ProberFacts,
+    now: EventTime,
+    settled: impl Fn(u16) -> bool,
+) -> NodeFacts {
     let facts = &said.facts;
     let port_of = |port: u16| {
         topology
@@ -217,12 +222,12 @@ mod tests {
         NOW.plus(Micros::from_secs(seconds))
     }
 
-    fn hear(reported: &mut Reported, vantage: &str, facts: Value, seconds: u64) {
+    fn hear(reported: &mut FactCollector, vantage: &str, facts: Value, seconds: u64) {
         let facts: HostFacts = serde_json::from_value(facts).unwrap();
         reported.hear(&vantage.parse().unwrap(), &facts, at(seconds));
     }
 
-    fn n1(reported: &Reported, seconds: u64) -> NodeFacts {
+    fn n1(reported: &FactCollector, seconds: u64) -> NodeFacts {
         reported
             .facts(&topology(), at(seconds))
             .remove(&"n1".parse().unwrap())
@@ -231,7 +236,7 @@ mod tests {
 
     #[test]
     fn pod_and_host_of_one_node_complete_each_other_and_nobody_speaks_for_another() {
-        let mut reported = Reported::default();
+        let mut reported = FactCollector::default();
         hear(
             &mut reported,
             "n1/host",
@@ -269,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_is_not_said_again_is_forgotten() {
-        let mut reported = Reported::default();
+        let mut reported = FactCollector::default();
         hear(&mut reported, "n1/host", json!({"hairpin": false}), 0);
         assert_eq!(n1(&reported, 300).hairpin, Some(false));
         assert_eq!(n1(&reported, 301), NodeFacts::default());
@@ -277,8 +282,8 @@ mod tests {
 
     #[test]
     fn a_count_rises_while_it_grew_lately_and_not_because_it_is_large_or_began_anew() {
-        let mut reported = Reported::default();
-        let count = |reported: &mut Reported, n: u64, seconds| {
+        let mut reported = FactCollector::default();
+        let count = |reported: &mut FactCollector, n: u64, seconds| {
             hear(reported, "n1/host", json!({"martian_sources": n}), seconds);
             n1(reported, seconds).drops_own_sources
         };
@@ -295,8 +300,8 @@ mod tests {
 
     #[test]
     fn a_kube_proxy_that_counts_otherwise_is_told_once_it_has_for_a_minute() {
-        let mut reported = Reported::default();
-        let counts = |reported: &mut Reported, n: u32, seconds| {
+        let mut reported = FactCollector::default();
+        let counts = |reported: &mut FactCollector, n: u32, seconds| {
             let checks = json!({"health_checks": [{"port": 30123, "local_endpoints": n}]});
             hear(reported, "n1/pod", checks, seconds);
             let _ = reported.renew(&topology(), at(seconds));
@@ -312,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_table_that_fills_makes_few_topologies() {
-        let mut reported = Reported::default();
+        let mut reported = FactCollector::default();
         let mut renewed = 0;
         for percent in 0..=100_u64 {
             hear(

@@ -1,7 +1,7 @@
 //! The aggregator: tells probers what to ask, takes in what they saw, and shows what the diagnosis makes of it.
 //!
 //! ```text
-//! config ─▶ watch (topology) ─▶ plan ─▶ probers ─▶ ingest ─▶ hub (engine) ─▶ serve (page, API) · metrics · record · store
+//! config ─▶ watch (topology) ─▶ plan ─▶ probers ─▶ ingest ─▶ engine_task ─▶ serve (page, API) · metrics · record · store
 //! ```
 #![forbid(unsafe_code)]
 
@@ -26,26 +26,26 @@ mod clock;
 mod config;
 mod config_map;
 pub mod crd;
-mod door;
+mod engine_task;
 mod exposition;
 mod facts;
 #[cfg(test)]
 mod fixtures;
 pub mod forecast;
-pub mod handling;
 mod hex;
-mod hop;
-mod hub;
+mod hop_headers;
 mod identity;
+pub mod incident_actions;
 mod ingest;
 mod kubernetes;
 mod links;
 mod metrics;
 pub mod notify;
-mod nulls;
+mod null_fields;
 mod object_key;
 mod plan;
 pub mod preflight;
+mod prober_listener;
 mod prober_pods;
 mod random;
 mod record;
@@ -53,24 +53,26 @@ mod replicas;
 mod runs;
 mod serve;
 mod severity;
+mod startup_buffer;
 mod store;
 mod tls;
 mod token;
 mod topology_state;
-mod warming;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};
-pub use api_client::{Parts, api_resource};
+pub use api_client::{ResourceParts, api_resource};
 pub use clock::Clock;
-pub use config::{Complaint, Config, ConfigError, Document, Place, receiver_address, scaled};
+pub use config::{
+    Config, ConfigError, ConfigProblem, SourcePosition, YamlDocument, receiver_address, scaled,
+};
 pub use crd::{custom_resource_definitions, custom_resources};
-pub use door::DoorError;
 pub use identity::{IdentityOptions, REACH_LABEL, VANTAGE_LABEL};
 pub use links::link_address;
 pub use object_key::ObjectKey;
-pub use prober_pods::{Lookup, Pods, ProberPod};
+pub use prober_listener::ProberListenerError;
+pub use prober_pods::{PodLookup, ProberPod, ProberPods};
 pub use record::{RecordError, RecordOptions};
 pub use store::StoreOptions;
 pub use tls::{AuthorityError, TlsOptions};
-pub use token::Token;
+pub use token::BearerToken;

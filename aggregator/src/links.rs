@@ -9,7 +9,7 @@ const AROUND: Micros = Micros::from_secs(15 * 60);
 
 /// Where people find what belongs to this installation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Links {
+pub(crate) struct ExternalLinks {
     /// Grafana, with the dashboards of this repository.
     pub(crate) grafana: Option<Url>,
     /// The page of this aggregator, as people reach it: for the way back.
@@ -18,7 +18,7 @@ pub(crate) struct Links {
 
 /// A link to a dashboard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct DashboardLink {
     pub(crate) title: String,
     pub(crate) url: String,
 }
@@ -38,7 +38,7 @@ pub fn link_address(text: &str) -> Result<Url, String> {
         })
 }
 
-impl Links {
+impl ExternalLinks {
     /// The page of an incident, as people reach it.
     pub(crate) fn incident(&self, id: &str) -> Option<String> {
         let mut url = self.page.clone()?;
@@ -50,7 +50,7 @@ impl Links {
     }
 
     /// The dashboards that show an incident, at its time and with what it is about chosen; none without a Grafana.
-    pub(crate) fn dashboards(&self, incident: &Incident) -> Vec<Link> {
+    pub(crate) fn dashboards(&self, incident: &Incident) -> Vec<DashboardLink> {
         let verdict = &incident.verdict;
         let mut links = Vec::new();
         match &verdict.subject {
@@ -80,7 +80,7 @@ impl Links {
         incident: &Incident,
         title: &str,
         chosen: Option<(&str, &str)>,
-    ) -> Option<Link> {
+    ) -> Option<DashboardLink> {
         let mut url = self.grafana.clone()?;
         let name = format!("parallax-{dashboard}");
         url.path_segments_mut()
@@ -103,7 +103,7 @@ impl Links {
                 query.append_pair("var-page", page.as_str().trim_end_matches('/'));
             }
         }
-        Some(Link {
+        Some(DashboardLink {
             title: title.to_owned(),
             url: url.into(),
         })
@@ -120,9 +120,9 @@ mod tests {
     use super::*;
     use crate::fixtures;
 
-    fn read(grafana: &str, page: Option<&str>) -> Links {
+    fn read(grafana: &str, page: Option<&str>) -> ExternalLinks {
         let read = |text: &str| link_address(text).unwrap();
-        Links {
+        ExternalLinks {
             grafana: Some(read(grafana)),
             page: page.map(read),
         }
@@ -141,7 +141,7 @@ mod tests {
              &var-target=http%3A%2F%2Fshop-00.example.test%2F&var-page=https%3A%2F%2Fparallax.example.test"
         );
         let title = "Dashboard of http://shop-00.example.test/".to_owned();
-        assert_eq!(links.dashboards(incident), [Link { title, url }]);
+        assert_eq!(links.dashboards(incident), [DashboardLink { title, url }]);
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn without_a_grafana_there_are_no_links() {
         assert!(
-            Links::default()
+            ExternalLinks::default()
                 .dashboards(&fixtures::outage().incidents[0])
                 .is_empty()
         );

@@ -17,7 +17,7 @@ pub struct ProberPod {
 
 /// What the watch says of a uid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lookup {
+pub enum PodLookup {
     /// It runs as a prober.
     Known(ProberPod),
     /// There is no such prober, or no more.
@@ -27,7 +27,7 @@ pub enum Lookup {
 }
 
 /// The prober Pods that run now. Asked at each request, so it answers from memory.
-pub trait Pods: fmt::Debug + Send + Sync + 'static {
+pub trait ProberPods: fmt::Debug + Send + Sync + 'static {
     /// The prober Pod of a uid (`metadata.uid`).
-    fn find(&self, uid: &str) -> Lookup;
+    fn find(&self, uid: &str) -> PodLookup;
 }

@@ -7,9 +7,9 @@ const SHORTEST: usize = 16;
 
 /// A secret that probers show as `Authorization: Bearer …`. Never printed.
 #[derive(Clone)]
-pub struct Token(Box<str>);
+pub struct BearerToken(Box<str>);
 
-impl Token {
+impl BearerToken {
     /// Takes a secret of at least 16 printable ASCII characters.
     ///
     /// # Errors
@@ -55,15 +55,15 @@ impl Token {
 }
 
 /// Takes the same time wherever the first difference is.
-impl PartialEq for Token {
+impl PartialEq for BearerToken {
     fn eq(&self, other: &Self) -> bool {
         self.is(other.0.as_bytes())
     }
 }
 
-impl Eq for Token {}
+impl Eq for BearerToken {}
 
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(…)")
     }
@@ -75,12 +75,12 @@ mod tests {
 
     #[test]
     fn only_the_whole_secret_opens_and_nothing_prints_it() {
-        let token = Token::new("correct-horse-battery\n").unwrap();
+        let token = BearerToken::new("correct-horse-battery\n").unwrap();
         assert!(token.opens(b"Bearer correct-horse-battery"));
         assert!(!token.opens(b"Bearer correct-horse-batter"));
         assert!(!token.opens(b"Bearer correct-horse-batterz"));
         assert!(!token.opens(b"correct-horse-battery"));
         assert!(!format!("{token:?}").contains("horse"));
-        assert!(Token::new("short").unwrap_err().contains("at least 16"));
+        assert!(BearerToken::new("short").unwrap_err().contains("at least 16"));
     }
 }

@@ -11,38 +11,38 @@ use serde::Serialize;
 pub(crate) struct TopologyState {
     pub(crate) topology: Arc<Topology>,
     /// How rounds and probes are timed, where the configuration says so anew since the start.
-    pub(crate) timing: Option<Timing>,
+    pub(crate) timing: Option<ProbeTiming>,
     /// Counts the changes; the `n` of a plan's revision.
     pub(crate) number: u64,
     /// Why the source cannot be read at present. The topology above is then the last-known one.
-    pub(crate) trouble: Option<Trouble>,
+    pub(crate) trouble: Option<SourceError>,
     /// What was found odd in the source's objects, in order.
-    pub(crate) notes: Arc<[Note]>,
+    pub(crate) notes: Arc<[SourceNote]>,
     /// The objects that publish targets, where the source is a cluster.
-    pub(crate) publishers: Arc<Publishers>,
+    pub(crate) publishers: Arc<TargetPublishers>,
 }
 
 /// The object that publishes each target.
-pub(crate) type Publishers = BTreeMap<TargetId, Publisher>;
+pub(crate) type TargetPublishers = BTreeMap<TargetId, TargetPublisher>;
 
 /// An object that publishes a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Publisher {
-    pub(crate) sort: PublisherSort,
+pub(crate) struct TargetPublisher {
+    pub(crate) sort: PublisherKind,
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
 /// What sort of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PublisherSort {
+pub(crate) enum PublisherKind {
     Ingress,
     HttpRoute,
 }
 
 /// What the configuration says of rounds and probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Timing {
+pub(crate) struct ProbeTiming {
     /// Length of a round, and how often what says nothing else is probed.
     pub(crate) interval: Micros,
     /// Deadline of a probe that has none of its own.
@@ -51,14 +51,14 @@ pub(crate) struct Timing {
 
 /// Something odd in the cluster's objects that keeps a target from being probed, or from being judged with placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Note {
+pub(crate) struct SourceNote {
     /// What it is about: `Ingress shop/web`.
     pub(crate) object: String,
     /// What was found and what was expected.
     pub(crate) text: String,
 }
 
-impl fmt::Display for Note {
+impl fmt::Display for SourceNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.object, self.text)
     }
@@ -66,14 +66,14 @@ impl fmt::Display for Note {
 
 /// The source cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct SourceError {
     /// Every complaint, one a line.
     pub(crate) message: String,
     /// When the source was last known to be good.
     pub(crate) since: EventTime,
 }
 
-impl Trouble {
+impl SourceError {
     /// Two troubles at once are one, as old as the older.
     pub(crate) fn both(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -119,7 +119,7 @@ impl TopologyState {
     }
 
     /// Takes another timing; returns whether it is another. Plans change with it.
-    pub(crate) fn time(&mut self, timing: Option<Timing>) -> bool {
+    pub(crate) fn time(&mut self, timing: Option<ProbeTiming>) -> bool {
         let changed = self.timing != timing;
         if changed {
             self.timing = timing;
@@ -130,7 +130,7 @@ impl TopologyState {
 
     pub(crate) fn fail(&mut self, message: String, last_good: EventTime) {
         let since = self.trouble.as_ref().map_or(last_good, |trouble| trouble.since);
-        self.trouble = Some(Trouble { message, since });
+        self.trouble = Some(SourceError { message, since });
     }
 }
 

@@ -39,36 +39,36 @@ enum Command {
     /// Let machines outside the cluster probe.
     Vantage(commands::vantage::Args),
     /// Is all well? What the mesh sees right now, in a few lines.
-    Status(commands::ask::status::Args),
+    Status(commands::query::status::Args),
     /// What should be reachable, and whether it is.
-    Targets(commands::ask::targets::Args),
+    Targets(commands::query::targets::Args),
     /// What is wrong, one line an incident.
-    Incidents(commands::ask::incidents::Args),
+    Incidents(commands::query::incidents::Args),
     /// An incident with its evidence, what was ruled out and what to do.
-    Explain(commands::ask::explain::Args),
+    Explain(commands::query::explain::Args),
     /// Ask for a target at once, from everywhere, and name the cause where it fails.
-    Run(commands::ask::run::Args),
+    Run(commands::query::run::Args),
     /// Will the certificate be issued? cert-manager's self check and the CA's validation, asked before the order.
     Preflight(Box<commands::preflight::Args>),
     /// Would the certificates be renewed? What can be known of each name without an order.
-    Forecasts(commands::ask::forecasts::Args),
+    Forecasts(commands::query::forecasts::Args),
     /// Answer one ACME challenge: the pod of a preflight.
     #[command(hide = true)]
     Solver(commands::solver::Args),
     /// Say that you have seen an incident: it stays open and calls nobody any more.
-    Ack(commands::ask::handle::AcknowledgeArgs),
+    Ack(commands::query::incident_actions::AcknowledgeArgs),
     /// Call nobody about an incident until a time; it stays open and shown.
-    Silence(commands::ask::handle::SilenceArgs),
+    Silence(commands::query::incident_actions::SilenceArgs),
     /// Repeat the probes that decided an incident: did the fix work?
-    Verify(commands::ask::handle::VerifyArgs),
+    Verify(commands::query::incident_actions::VerifyArgs),
     /// Announce maintenance: nobody is called for what fails within it.
-    Maintenance(commands::ask::handle::MaintenanceArgs),
+    Maintenance(commands::query::incident_actions::MaintenanceArgs),
     /// Reset what a target answers while it works.
-    Baseline(commands::ask::baseline::Args),
+    Baseline(commands::query::baseline::Args),
     /// Look after those who are told of incidents.
     Notify(commands::notify::Args),
     /// Print the completion script of a shell.
-    Completion(commands::ask::completion::Args),
+    Completion(commands::query::completion::Args),
     /// Diagnose a recorded stream; the same input gives the same bytes.
     Replay(commands::replay::Args),
 }
@@ -100,21 +100,21 @@ fn main() -> ExitCode {
         Command::Aggregator(args) => commands::aggregator::run(&args),
         Command::Manifests(args) => commands::manifests::run(&args),
         Command::Vantage(args) => commands::vantage::run(args),
-        Command::Status(args) => commands::ask::status::run(&args),
-        Command::Targets(args) => commands::ask::targets::run(&args),
-        Command::Incidents(args) => commands::ask::incidents::run(&args),
-        Command::Explain(args) => commands::ask::explain::run(&args),
-        Command::Run(args) => commands::ask::run::run(&args),
+        Command::Status(args) => commands::query::status::run(&args),
+        Command::Targets(args) => commands::query::targets::run(&args),
+        Command::Incidents(args) => commands::query::incidents::run(&args),
+        Command::Explain(args) => commands::query::explain::run(&args),
+        Command::Run(args) => commands::query::run::run(&args),
         Command::Preflight(args) => commands::preflight::run(&args),
-        Command::Forecasts(args) => commands::ask::forecasts::run(&args),
+        Command::Forecasts(args) => commands::query::forecasts::run(&args),
         Command::Solver(args) => commands::solver::run(args),
-        Command::Ack(args) => commands::ask::handle::ack(args),
-        Command::Silence(args) => commands::ask::handle::silence(args),
-        Command::Verify(args) => commands::ask::handle::verify(&args),
-        Command::Maintenance(args) => commands::ask::handle::maintenance(args),
-        Command::Baseline(args) => commands::ask::baseline::run(args),
+        Command::Ack(args) => commands::query::incident_actions::ack(args),
+        Command::Silence(args) => commands::query::incident_actions::silence(args),
+        Command::Verify(args) => commands::query::incident_actions::verify(&args),
+        Command::Maintenance(args) => commands::query::incident_actions::maintenance(args),
+        Command::Baseline(args) => commands::query::baseline::run(args),
         Command::Notify(args) => commands::notify::run(&args),
-        Command::Completion(args) => commands::ask::completion::run(&args, Cli::command()),
+        Command::Completion(args) => commands::query::completion::run(&args, Cli::command()),
         Command::Replay(args) => commands::replay::run(&args),
     };
     match done {

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::{
+    aggregator_client::{AggregatorClient, AggregatorRoots, NoControl, ProberCredential, chain},
     context::ProbeContext,
-    control::{AggregatorClient, AggregatorRoots, NoControl, ProberCredential, chain},
     echo::{self, EchoResponder},
     facts::{FactCollector, FactSources, LatestFacts},
     plan_client::PlanClient,

@@ -11,12 +11,12 @@
 //! the certificate authorities would make of a challenge; [`names`] collects what is said of a name, CAA records included.
 
 mod agent;
+mod aggregator_client;
 mod certificate;
 mod classify;
 mod clock;
 mod connect;
 mod context;
-mod control;
 mod dns;
 mod echo;
 mod evidence;
@@ -26,11 +26,11 @@ mod governor;
 mod history;
 mod http;
 mod jitter;
-mod laps;
 mod logged_reason;
 mod metrics;
 pub mod names;
-mod orders;
+mod on_demand;
+mod phase_timer;
 mod plan_client;
 mod probe;
 mod profile;
@@ -49,18 +49,18 @@ mod runner;
 mod schedule;
 mod spool;
 mod spools;
-mod stamped;
 mod status;
 mod sys;
 mod text;
+mod timestamped_stream;
 mod tls;
 mod ttl;
 
 pub use agent::{Agent, AgentConfig, AgentError, SPOOL_CAPACITY, run_agent};
+pub use aggregator_client::{AggregatorRoots, ProberCredential};
 pub use certificate::{CertificateFacts, TlsFacts};
 pub use clock::Clock;
 pub use context::ProbeContext;
-pub use control::{AggregatorRoots, ProberCredential};
 pub use facts::FactSources;
 pub use probe::{SERVED_BY_HEADERS, run};
 pub use profile::{

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    control::{AggregatorClient, chain},
+    aggregator_client::{AggregatorClient, chain},
     jitter,
     logged_reason::LoggedReason,
     replica_key::ReplicaKey,

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use url::Host;
 
 use crate::{
-    control::{AggregatorClient, NoControl},
+    aggregator_client::{AggregatorClient, NoControl},
     jitter,
     replica_key::ReplicaKey,
     status::Status,
@@ -145,7 +145,7 @@ fn one_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{control::AggregatorRoots, spools::ReplicaSpools, tls::TlsConfigs};
+    use crate::{aggregator_client::AggregatorRoots, spools::ReplicaSpools, tls::TlsConfigs};
 
     #[test]
     fn a_name_is_one_aggregator_until_it_leads_to_several_and_what_is_known_stays_while_it_leads_nowhere() {

@@ -18,8 +18,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    aggregator_client::{AggregatorClient, chain},
     clock::Clock,
-    control::{AggregatorClient, chain},
     facts::{FactDelivery, LatestFacts},
     jitter,
     replica_key::ReplicaKey,

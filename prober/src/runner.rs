@@ -15,7 +15,7 @@ use crate::{
     context::ProbeContext,
     evidence::{Evidence, patience},
     governor::ConcurrencyLimiter,
-    orders::RequestQueue,
+    on_demand::RequestQueue,
     probe,
     result::ProbeResult,
     schedule::{ProbeSchedule, ProbeStart},

@@ -19,13 +19,13 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, StatusCode, header};
 
 pub(crate) use options::{AccessMode, AccessOptions, ProxyOptions};
-pub(crate) use review::Reviews;
+pub(crate) use review::ReviewCache;
 
-use crate::{api_error::ApiError, token::Token};
+use crate::{api_error::ApiError, token::BearerToken};
 
 /// What somebody wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Deed {
+pub(crate) enum Permission {
     /// See page and API.
     Read,
     /// Ask for a run.
@@ -34,7 +34,7 @@ pub(crate) enum Deed {
     Handle,
 }
 
-impl Deed {
+impl Permission {
     /// Verb and resource of the group `parallax.dev` that RBAC is asked about. Incidents are no custom resource; a rule
     /// about them is one all the same.
     pub(crate) const fn rule(self) -> (&'static str, &'static str) {
@@ -48,54 +48,58 @@ impl Deed {
 
 /// Somebody who may.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Person {
+pub(crate) struct AuthorizedUser {
     pub(crate) name: String,
 }
 
 /// How people are known.
 #[derive(Debug, Clone)]
-pub(crate) enum Known {
+pub(crate) enum UserAuthentication {
     /// Not at all; `local` where only this machine can connect.
     Nobody { local: bool },
     /// By a secret.
-    Secret(Token),
+    Secret(BearerToken),
     /// By a token of the cluster.
-    Cluster(Arc<Reviews>),
+    Cluster(Arc<ReviewCache>),
     /// By a proxy before us.
     Proxy(Arc<ProxyOptions>),
 }
 
 /// The gate for people.
 #[derive(Debug, Clone)]
-pub(crate) struct Access {
-    pub(crate) known: Known,
+pub(crate) struct AccessControl {
+    pub(crate) known: UserAuthentication,
     /// Whether reading needs nothing.
     pub(crate) open_read: bool,
 }
 
-impl Access {
+impl AccessControl {
     /// Who asks, if they may.
-    pub(crate) async fn allow(&self, headers: &HeaderMap, deed: Deed) -> Result<Person, ApiError> {
-        if deed == Deed::Read && self.open_read {
-            return Ok(Person {
+    pub(crate) async fn allow(
+        &self,
+        headers: &HeaderMap,
+        deed: Permission,
+    ) -> Result<AuthorizedUser, ApiError> {
+        if deed == Permission::Read && self.open_read {
+            return Ok(AuthorizedUser {
                 name: "anybody".to_owned(),
             });
         }
         match &self.known {
-            Known::Nobody { local: true } => {
+            UserAuthentication::Nobody { local: true } => {
                 same_machine(headers)?;
-                Ok(Person {
+                Ok(AuthorizedUser {
                     name: "this machine".to_owned(),
                 })
             }
-            Known::Nobody { local: false } => Err(ApiError::new(
+            UserAuthentication::Nobody { local: false } => Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "nobody is known here, so nobody may do this: set access.tokenFile, access.kubernetes or access.proxy in the aggregator's configuration",
             )),
-            Known::Secret(token) => headers
+            UserAuthentication::Secret(token) => headers
                 .get(header::AUTHORIZATION)
                 .filter(|shown| token.opens(shown.as_bytes()))
-                .map(|_| Person {
+                .map(|_| AuthorizedUser {
                     name: "holder of the token".to_owned(),
                 })
                 .ok_or_else(|| {
@@ -103,13 +107,13 @@ impl Access {
                         "the secret of access.tokenFile (or tokenFile); `parallax` takes it by --token-file",
                     )
                 }),
-            Known::Cluster(reviews) => {
+            UserAuthentication::Cluster(reviews) => {
                 let token = bearer(headers).ok_or_else(|| {
                     unknown("a token of the cluster, as from `kubectl create token ACCOUNT`; `parallax` takes it by --token-file or PARALLAX_TOKEN")
                 })?;
                 reviews.allow(token, deed).await
             }
-            Known::Proxy(options) => behind_proxy(options, headers, deed),
+            UserAuthentication::Proxy(options) => behind_proxy(options, headers, deed),
         }
     }
 }
@@ -151,7 +155,11 @@ fn same_machine(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-fn behind_proxy(options: &ProxyOptions, headers: &HeaderMap, deed: Deed) -> Result<Person, ApiError> {
+fn behind_proxy(
+    options: &ProxyOptions,
+    headers: &HeaderMap,
+    deed: Permission,
+) -> Result<AuthorizedUser, ApiError> {
     let shown = headers.get(&options.secret_header).map(|shown| {
         let mut bearer = b"Bearer ".to_vec();
         bearer.extend_from_slice(shown.as_bytes());
@@ -195,7 +203,7 @@ fn behind_proxy(options: &ProxyOptions, headers: &HeaderMap, deed: Deed) -> Resu
     };
     let groups = text(&options.groups_header).unwrap_or_default();
     let mut groups = groups.split(',').map(str::trim);
-    if deed != Deed::Read
+    if deed != Permission::Read
         && !options.writers.is_empty()
         && !groups.any(|group| options.writers.iter().any(|w| w == group))
     {
@@ -207,7 +215,7 @@ fn behind_proxy(options: &ProxyOptions, headers: &HeaderMap, deed: Deed) -> Resu
             ),
         ));
     }
-    Ok(Person { name: tamed(name) })
+    Ok(AuthorizedUser { name: tamed(name) })
 }
 
 /// A name for tables and logs.

@@ -2,13 +2,13 @@
 
 use axum::http::HeaderName;
 
-use crate::token::Token;
+use crate::token::BearerToken;
 
 /// Knowing people by a proxy that authenticates them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProxyOptions {
     /// What the proxy shows, so that nobody passes it by.
-    pub(crate) secret: Token,
+    pub(crate) secret: BearerToken,
     pub(crate) secret_header: HeaderName,
     pub(crate) user_header: HeaderName,
     pub(crate) groups_header: HeaderName,
@@ -20,7 +20,7 @@ pub(crate) struct ProxyOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AccessMode {
     /// By a shared secret.
-    Secret(Token),
+    Secret(BearerToken),
     /// By tokens of the cluster.
     Cluster,
     /// By a proxy.

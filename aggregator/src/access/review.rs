@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Deed, Person};
+use super::{AuthorizedUser, Permission};
 use crate::{api_client::ApiClient, api_error::ApiError};
 
 /// A review that takes longer is given up.
@@ -29,18 +29,18 @@ const MOST: usize = 4_096;
 const AT_ONCE: usize = 16;
 
 /// What the API server is asked. A seam for tests without one.
-pub(crate) trait Ask: Send + Sync + fmt::Debug {
+pub(crate) trait ReviewClient: Send + Sync + fmt::Debug {
     /// Whose token it is; nothing where it is nobody's.
     fn who<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>>;
     /// Whether they may; with the reason the API server gives.
     fn may<'a>(
         &'a self,
         user: &'a UserInfo,
-        deed: Deed,
+        deed: Permission,
     ) -> BoxFuture<'a, Result<(bool, String), kube::Error>>;
 }
 
-impl Ask for ApiClient {
+impl ReviewClient for ApiClient {
     fn who<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>> {
         Box::pin(async move {
             let review = TokenReview {
@@ -65,7 +65,7 @@ impl Ask for ApiClient {
     fn may<'a>(
         &'a self,
         user: &'a UserInfo,
-        deed: Deed,
+        deed: Permission,
     ) -> BoxFuture<'a, Result<(bool, String), kube::Error>> {
         Box::pin(async move {
             let (verb, resource) = deed.rule();
@@ -100,34 +100,34 @@ impl Ask for ApiClient {
     }
 }
 
-type Key = ([u8; 32], Deed);
+type Key = ([u8; 32], Permission);
 
 /// What was said, and until when it stands.
-type Answer = (Result<Person, Refusal>, Instant);
+type CachedReview = (Result<AuthorizedUser, ReviewRefusal>, Instant);
 
 /// Answers of the API server, remembered for a short while.
 #[derive(Debug)]
-pub(crate) struct Reviews {
-    ask: Box<dyn Ask>,
-    known: Mutex<BTreeMap<Key, Answer>>,
+pub(crate) struct ReviewCache {
+    ask: Box<dyn ReviewClient>,
+    known: Mutex<BTreeMap<Key, CachedReview>>,
     slots: Semaphore,
 }
 
 /// A no that the API server said.
 #[derive(Debug, Clone)]
-enum Refusal {
+enum ReviewRefusal {
     Unknown,
-    Forbidden { who: String, deed: Deed },
+    Forbidden { who: String, deed: Permission },
 }
 
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
+impl From<ReviewRefusal> for ApiError {
+    fn from(refusal: ReviewRefusal) -> Self {
         match refusal {
-            Refusal::Unknown => Self::new(
+            ReviewRefusal::Unknown => Self::new(
                 StatusCode::UNAUTHORIZED,
                 "the API server does not accept the token: it has expired, or is of another cluster; get a new one, as by `kubectl create token ACCOUNT`",
             ),
-            Refusal::Forbidden { who, deed } => {
+            ReviewRefusal::Forbidden { who, deed } => {
                 let (verb, resource) = deed.rule();
                 Self::new(
                     StatusCode::FORBIDDEN,
@@ -140,8 +140,8 @@ impl From<Refusal> for ApiError {
     }
 }
 
-impl Reviews {
-    pub(crate) fn new(ask: impl Ask + 'static) -> Self {
+impl ReviewCache {
+    pub(crate) fn new(ask: impl ReviewClient + 'static) -> Self {
         Self {
             ask: Box::new(ask),
             known: Mutex::default(),
@@ -149,7 +149,7 @@ impl Reviews {
         }
     }
 
-    pub(super) async fn allow(&self, token: &str, deed: Deed) -> Result<Person, ApiError> {
+    pub(super) async fn allow(&self, token: &str, deed: Permission) -> Result<AuthorizedUser, ApiError> {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
         let key = (hash, deed);
@@ -176,20 +176,24 @@ impl Reviews {
         answer.map_err(Into::into)
     }
 
-    async fn review(&self, token: &str, deed: Deed) -> Result<Result<Person, Refusal>, kube::Error> {
+    async fn review(
+        &self,
+        token: &str,
+        deed: Permission,
+    ) -> Result<Result<AuthorizedUser, ReviewRefusal>, kube::Error> {
         let Ok(_slot) = self.slots.acquire().await else {
-            return Ok(Err(Refusal::Unknown));
+            return Ok(Err(ReviewRefusal::Unknown));
         };
         let Some(user) = self.ask.who(token).await? else {
-            return Ok(Err(Refusal::Unknown));
+            return Ok(Err(ReviewRefusal::Unknown));
         };
         let name = super::tamed(user.username.as_deref().unwrap_or("somebody without a name"));
         let (allowed, reason) = self.ask.may(&user, deed).await?;
         if allowed {
-            return Ok(Ok(Person { name }));
+            return Ok(Ok(AuthorizedUser { name }));
         }
         tracing::info!(%name, ?deed, %reason, "not allowed");
-        Ok(Err(Refusal::Forbidden { who: name, deed }))
+        Ok(Err(ReviewRefusal::Forbidden { who: name, deed }))
     }
 }
 

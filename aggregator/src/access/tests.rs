@@ -7,8 +7,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use futures_util::future::BoxFuture;
 use k8s_openapi::api::authentication::v1::UserInfo;
 
-use super::{Access, Deed, Known, Person, Reviews, review::Ask};
-use crate::{access::ProxyOptions, token::Token};
+use super::{
+    AccessControl, AuthorizedUser, Permission, ReviewCache, UserAuthentication, review::ReviewClient,
+};
+use crate::{access::ProxyOptions, token::BearerToken};
 
 fn headers(given: &[(&str, &str)]) -> HeaderMap {
     given
@@ -20,68 +22,72 @@ fn headers(given: &[(&str, &str)]) -> HeaderMap {
         .collect()
 }
 
-async fn status(access: &Access, given: &[(&str, &str)], deed: Deed) -> Result<String, StatusCode> {
+async fn status(
+    access: &AccessControl,
+    given: &[(&str, &str)],
+    deed: Permission,
+) -> Result<String, StatusCode> {
     let answer = access.allow(&headers(given), deed).await;
     answer.map(|person| person.name).map_err(|error| error.status())
 }
 
-fn token() -> Token {
-    Token::new("correct-horse-battery").unwrap()
+fn token() -> BearerToken {
+    BearerToken::new("correct-horse-battery").unwrap()
 }
 
 #[tokio::test]
 async fn where_nobody_is_known_reading_is_open_and_the_rest_is_for_this_machine_only() {
-    let here = Access {
-        known: Known::Nobody { local: true },
+    let here = AccessControl {
+        known: UserAuthentication::Nobody { local: true },
         open_read: true,
     };
-    let elsewhere = Access {
-        known: Known::Nobody { local: false },
+    let elsewhere = AccessControl {
+        known: UserAuthentication::Nobody { local: false },
         ..here.clone()
     };
-    assert!(status(&elsewhere, &[], Deed::Read).await.is_ok());
+    assert!(status(&elsewhere, &[], Permission::Read).await.is_ok());
     assert_eq!(
-        status(&elsewhere, &[], Deed::Run).await,
+        status(&elsewhere, &[], Permission::Run).await,
         Err(StatusCode::FORBIDDEN)
     );
     for host in ["127.0.0.1:8080", "localhost:8080", "[::1]:8080"] {
         assert!(
-            status(&here, &[("host", host)], Deed::Run).await.is_ok(),
+            status(&here, &[("host", host)], Permission::Run).await.is_ok(),
             "{host}"
         );
     }
     // A page of elsewhere whose name was made to resolve to us.
     for host in ["rebound.example.test:8080", "", "127.0.0.1.example.test"] {
-        let answer = status(&here, &[("host", host)], Deed::Run).await;
+        let answer = status(&here, &[("host", host)], Permission::Run).await;
         assert_eq!(answer, Err(StatusCode::FORBIDDEN), "{host}");
     }
 }
 
 #[tokio::test]
 async fn a_secret_opens_everything_and_without_it_only_what_is_open() {
-    let mut access = Access {
-        known: Known::Secret(token()),
+    let mut access = AccessControl {
+        known: UserAuthentication::Secret(token()),
         open_read: false,
     };
     let shown = [("authorization", "Bearer correct-horse-battery")];
-    assert!(status(&access, &shown, Deed::Handle).await.is_ok());
+    assert!(status(&access, &shown, Permission::Handle).await.is_ok());
     assert_eq!(
-        status(&access, &[], Deed::Read).await,
+        status(&access, &[], Permission::Read).await,
         Err(StatusCode::UNAUTHORIZED)
     );
     access.open_read = true;
-    assert!(status(&access, &[], Deed::Read).await.is_ok());
+    assert!(status(&access, &[], Permission::Read).await.is_ok());
     let wrong = [("authorization", "Bearer correct-horse-batterz")];
     assert_eq!(
-        status(&access, &wrong, Deed::Run).await,
+        status(&access, &wrong, Permission::Run).await,
         Err(StatusCode::UNAUTHORIZED)
     );
 }
 
 #[tokio::test]
 async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
-    let access = Access {
-        known: Known::Proxy(Arc::new(ProxyOptions {
+    let access = AccessControl {
+        known: UserAuthentication::Proxy(Arc::new(ProxyOptions {
             secret: token(),
             secret_header: HeaderName::from_static("x-proxy-secret"),
             user_header: HeaderName::from_static("x-forwarded-user"),
@@ -92,12 +98,16 @@ async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
     };
     let secret = ("x-proxy-secret", "correct-horse-battery");
     let ann = ("x-forwarded-user", "ann");
-    let read = status(&access, &[secret, ann], Deed::Read).await;
+    let read = status(&access, &[secret, ann], Permission::Read).await;
     assert_eq!(read, Ok("ann".to_owned()));
     let sre = ("x-forwarded-groups", "dev, sre");
-    assert!(status(&access, &[secret, ann, sre], Deed::Handle).await.is_ok());
+    assert!(
+        status(&access, &[secret, ann, sre], Permission::Handle)
+            .await
+            .is_ok()
+    );
     let dev = ("x-forwarded-groups", "dev,sre2");
-    let refused = status(&access, &[secret, ann, dev], Deed::Handle).await;
+    let refused = status(&access, &[secret, ann, dev], Permission::Handle).await;
     assert_eq!(refused, Err(StatusCode::FORBIDDEN));
     for forged in [
         vec![ann, sre],
@@ -107,7 +117,7 @@ async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
         vec![secret, ("x-forwarded-user", "root"), ann],
         vec![secret, ann, sre, dev],
     ] {
-        let answer = status(&access, &forged, Deed::Read).await;
+        let answer = status(&access, &forged, Permission::Read).await;
         assert_eq!(answer, Err(StatusCode::UNAUTHORIZED), "{forged:?}");
     }
 }
@@ -118,7 +128,7 @@ struct Server {
     asked: Arc<AtomicUsize>,
 }
 
-impl Ask for Server {
+impl ReviewClient for Server {
     fn who<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
@@ -129,22 +139,26 @@ impl Ask for Server {
         })
     }
 
-    fn may<'a>(&'a self, _: &'a UserInfo, deed: Deed) -> BoxFuture<'a, Result<(bool, String), kube::Error>> {
-        Box::pin(async move { Ok((deed != Deed::Handle, String::new())) })
+    fn may<'a>(
+        &'a self,
+        _: &'a UserInfo,
+        deed: Permission,
+    ) -> BoxFuture<'a, Result<(bool, String), kube::Error>> {
+        Box::pin(async move { Ok((deed != Permission::Handle, String::new())) })
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_api_server_says_who_and_whether_and_is_not_asked_at_every_request() {
     let asked = Arc::new(AtomicUsize::new(0));
-    let reviews = Reviews::new(Server {
+    let reviews = ReviewCache::new(Server {
         asked: Arc::clone(&asked),
     });
     for _ in 0..5 {
-        let person = reviews.allow("ann", Deed::Run).await.unwrap();
+        let person = reviews.allow("ann", Permission::Run).await.unwrap();
         assert_eq!(
             person,
-            Person {
+            AuthorizedUser {
                 name: "ann[31m".to_owned()
             },
             "no control characters"
@@ -152,15 +166,15 @@ async fn the_api_server_says_who_and_whether_and_is_not_asked_at_every_request()
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     tokio::time::advance(std::time::Duration::from_secs(31)).await;
-    reviews.allow("ann", Deed::Run).await.unwrap();
+    reviews.allow("ann", Permission::Run).await.unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 2);
-    let refused = reviews.allow("ann", Deed::Handle).await.unwrap_err();
+    let refused = reviews.allow("ann", Permission::Handle).await.unwrap_err();
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
     let said = format!("{refused:?}");
     assert!(
         said.contains("verbs: [update]") && said.contains("resources: [incidents]"),
         "{said}"
     );
-    let unknown = reviews.allow("eve", Deed::Read).await.unwrap_err();
+    let unknown = reviews.allow("eve", Permission::Read).await.unwrap_err();
     assert_eq!(unknown.status(), StatusCode::UNAUTHORIZED);
 }

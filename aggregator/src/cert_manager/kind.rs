@@ -6,13 +6,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    kubernetes::{Key, Watched},
+    kubernetes::{Key, WatchedResource},
     preflight::{Certificate, Challenge, Issuer, Meta, read},
 };
 
 /// A kind of cert-manager's objects, in the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum CertManagerKind {
     Certificates,
     Issuers,
     ClusterIssuers,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
 
 /// One object of any of them.
 #[derive(Debug)]
-pub(crate) enum Thing {
+pub(crate) enum CertManagerObject {
     Certificate(Arc<Certificate>),
     Issuer(Arc<Issuer>),
     ClusterIssuer(Arc<Issuer>),
@@ -31,7 +31,7 @@ pub(crate) enum Thing {
 /// Annotations that are of use; what `kubectl apply` keeps among them would double every object.
 const ANNOTATIONS: [&str; 3] = ["acme.cert-manager.io/", "cert-manager.io/", "parallax.dev/"];
 
-impl Kind {
+impl CertManagerKind {
     pub(crate) const ALL: [Self; 4] = [
         Self::Certificates,
         Self::Issuers,
@@ -49,8 +49,8 @@ impl Kind {
     }
 }
 
-impl Watched for Kind {
-    type Object = Thing;
+impl WatchedResource for CertManagerKind {
+    type Object = CertManagerObject;
 
     fn plural(&self) -> &'static str {
         match self {
@@ -76,23 +76,25 @@ impl Watched for Kind {
         true
     }
 
-    fn read(&self, value: Value) -> Result<Thing, String> {
+    fn read(&self, value: Value) -> Result<CertManagerObject, String> {
         Ok(match self {
             Self::Certificates => {
-                Thing::Certificate(named(value, |object: &mut Certificate| &mut object.metadata)?)
+                CertManagerObject::Certificate(named(value, |object: &mut Certificate| &mut object.metadata)?)
             }
-            Self::Issuers => Thing::Issuer(named(value, |object: &mut Issuer| &mut object.metadata)?),
+            Self::Issuers => {
+                CertManagerObject::Issuer(named(value, |object: &mut Issuer| &mut object.metadata)?)
+            }
             Self::ClusterIssuers => {
-                Thing::ClusterIssuer(named(value, |object: &mut Issuer| &mut object.metadata)?)
+                CertManagerObject::ClusterIssuer(named(value, |object: &mut Issuer| &mut object.metadata)?)
             }
             Self::Challenges => {
-                Thing::Challenge(named(value, |object: &mut Challenge| &mut object.metadata)?)
+                CertManagerObject::Challenge(named(value, |object: &mut Challenge| &mut object.metadata)?)
             }
         })
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for CertManagerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.plural())
     }

@@ -7,23 +7,23 @@
 //! says so instead of showing nothing, and goes on looking. A Challenge's token and key are in the picture because the
 //! self check is replayed with them; the key is neither logged nor served.
 
-mod follow;
 mod kind;
-mod picture;
+mod state;
 #[cfg(test)]
 mod tests;
+mod watcher;
 
-use crate::kubernetes::{Kubernetes, Mode};
+use crate::kubernetes::{CertManagerMode, KubernetesSettings};
 
-pub(crate) use follow::follow;
-pub(crate) use kind::Kind;
+pub(crate) use kind::CertManagerKind;
 #[cfg(test)]
-pub(crate) use picture::Shelf;
-pub(crate) use picture::{Missing, Picture};
+pub(crate) use state::ObjectStore;
+pub(crate) use state::{CertManagerState, UnavailableReason};
+pub(crate) use watcher::follow;
 
 /// The cluster in which they are followed, if they are.
-pub(crate) fn wanted(kubernetes: Option<&Kubernetes>) -> Option<Kubernetes> {
+pub(crate) fn wanted(kubernetes: Option<&KubernetesSettings>) -> Option<KubernetesSettings> {
     kubernetes
-        .filter(|kubernetes| kubernetes.cert_manager == Mode::Auto)
+        .filter(|kubernetes| kubernetes.cert_manager == CertManagerMode::Auto)
         .cloned()
 }

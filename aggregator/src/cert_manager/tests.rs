@@ -12,7 +12,7 @@ use crate::{
     api_server::{ApiServer, Manner},
     clock::Clock,
     config::Config,
-    kubernetes::{Key, Pace, Reason, Watches},
+    kubernetes::{Key, WatchFailureReason, WatchHealth, WatchTiming},
     preflight::Certificate,
 };
 
@@ -21,7 +21,7 @@ const KINDS: &[&str] = &["certificates", "issuers", "clusterissuers", "challenge
 /// Only a failing test waits so long.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-const PACE: Pace = Pace {
+const PACE: WatchTiming = WatchTiming {
     quiet: Duration::from_millis(5),
     longest_burst: Duration::from_millis(50),
     first_retry: Duration::from_millis(10),
@@ -33,8 +33,8 @@ const PACE: Pace = Pace {
 
 struct Scene {
     server: ApiServer,
-    picture: watch::Receiver<Picture>,
-    watches: watch::Receiver<Watches<Kind>>,
+    picture: watch::Receiver<CertManagerState>,
+    watches: watch::Receiver<WatchHealth<CertManagerKind>>,
     cancelled: CancellationToken,
     task: JoinHandle<()>,
     _folder: TempDir,
@@ -52,8 +52,8 @@ fn followed(server: ApiServer) -> Scene {
     let config = configured(&folder, "topology: {kubernetes: {kubeconfig: kubeconfig}}\n");
     let mut kubernetes = wanted(config.source.kubernetes.as_ref()).expect("followed unless said otherwise");
     kubernetes.pace = PACE;
-    let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotFollowed));
-    let (watches, watches_out) = watch::channel(Watches::default());
+    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotFollowed));
+    let (watches, watches_out) = watch::channel(WatchHealth::default());
     let cancelled = CancellationToken::new();
     let task = tokio::spawn(follow(
         kubernetes,
@@ -73,7 +73,7 @@ fn followed(server: ApiServer) -> Scene {
 }
 
 impl Scene {
-    async fn until(&mut self, holds: impl FnMut(&Picture) -> bool) -> Picture {
+    async fn until(&mut self, holds: impl FnMut(&CertManagerState) -> bool) -> CertManagerState {
         let found = tokio::time::timeout(DEADLINE, self.picture.wait_for(holds))
             .await
             .map(|picture| picture.unwrap().clone());
@@ -117,11 +117,11 @@ fn challenge() -> Value {
     })
 }
 
-fn nothing(picture: &Picture, why: &Missing) -> bool {
-    *picture == Picture::missing(why)
+fn nothing(picture: &CertManagerState, why: &UnavailableReason) -> bool {
+    *picture == CertManagerState::missing(why)
 }
 
-fn certificates(picture: &Picture) -> Vec<&Certificate> {
+fn certificates(picture: &CertManagerState) -> Vec<&Certificate> {
     let objects = picture.certificates.objects();
     objects
         .into_iter()
@@ -139,7 +139,7 @@ async fn objects_are_known_by_namespace_and_name_with_what_is_of_use_and_follow_
     );
     server.put("challenges", challenge());
     let mut scene = followed(server);
-    let full = |picture: &Picture| {
+    let full = |picture: &CertManagerState| {
         picture.issuers.objects().is_some()
             && picture.challenges.objects().is_some_and(|all| !all.is_empty())
             && picture.certificates.objects().is_some_and(|all| !all.is_empty())
@@ -222,7 +222,7 @@ async fn the_key_of_a_challenge_is_in_no_words_about_the_picture() {
 async fn without_cert_manager_nothing_is_known_until_its_definitions_come_and_again_when_they_go() {
     let mut scene = followed(ApiServer::start(KINDS).await);
     scene
-        .until(|picture| nothing(picture, &Missing::NotInstalled))
+        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
         .await;
     for kind in KINDS {
         scene.server.define(kind);
@@ -233,7 +233,7 @@ async fn without_cert_manager_nothing_is_known_until_its_definitions_come_and_ag
         scene.server.undefine(kind);
     }
     scene
-        .until(|picture| nothing(picture, &Missing::NotInstalled))
+        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
         .await;
     scene.stop().await;
 }
@@ -244,10 +244,10 @@ async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_ta
     server.put("certificates", certificate("web", None));
     server.behave("certificates", Manner::Answers(403));
     let mut scene = followed(server);
-    let forbidden = |picture: &Picture| {
+    let forbidden = |picture: &CertManagerState| {
         matches!(
             picture.certificates.why_missing(),
-            Some(Missing::Forbidden { .. })
+            Some(UnavailableReason::Forbidden { .. })
         )
     };
     let picture = scene
@@ -262,10 +262,10 @@ async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_ta
         scene
             .watches
             .borrow()
-            .get(&Kind::Certificates)
+            .get(&CertManagerKind::Certificates)
             .unwrap()
             .errors
-            .contains_key(&Reason::Forbidden)
+            .contains_key(&WatchFailureReason::Forbidden)
     );
     scene.server.behave("certificates", Manner::Sound);
     scene.until(|picture| certificates(picture).len() == 1).await;
@@ -284,12 +284,17 @@ async fn where_neither_definitions_nor_rights_are_there_no_right_is_asked_for() 
     }
     let mut scene = followed(server);
     scene
-        .until(|picture| nothing(picture, &Missing::NotInstalled))
+        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
         .await;
     for kind in KINDS {
         scene.server.define(kind);
     }
-    let all = |picture: &Picture| matches!(picture.challenges.why_missing(), Some(Missing::Forbidden { .. }));
+    let all = |picture: &CertManagerState| {
+        matches!(
+            picture.challenges.why_missing(),
+            Some(UnavailableReason::Forbidden { .. })
+        )
+    };
     scene.until(all).await;
     scene.stop().await;
 }
@@ -301,7 +306,9 @@ async fn an_api_server_that_is_away_leaves_the_picture_with_its_age() {
     let mut scene = followed(server);
     scene.until(|picture| certificates(picture).len() == 1).await;
     scene.server.go_away().await;
-    let stale = |picture: &Picture| matches!(&picture.certificates, Shelf::Known { stale: Some(_), .. });
+    let stale = |picture: &CertManagerState| {
+        matches!(&picture.certificates, ObjectStore::Known { stale: Some(_), .. })
+    };
     let picture = scene.until(stale).await;
     assert_eq!(certificates(&picture).len(), 1);
     scene.server.come_back().await;

@@ -5,11 +5,11 @@ use parallax_model::{EventTime, RunId, Vantage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::preflight::Standing;
+use crate::preflight::CheckState;
 
 /// Body of the answer to `GET /v1/challenges`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Challenges {
+pub struct ChallengeList {
     /// Those that wait, longest first.
     pub challenges: Vec<WaitingChallenge>,
     /// Why none are known, where they are not: cert-manager is not installed, or the right is missing.
@@ -37,7 +37,7 @@ pub struct WaitingChallenge {
     pub causes: Vec<ChallengeCause>,
     /// What came of replaying its self check, once it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explanation: Option<Explanation>,
+    pub explanation: Option<ChallengeExplanation>,
     /// Why it was not replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_replayed: Option<String>,
@@ -57,7 +57,7 @@ pub struct ChallengeCause {
 
 /// What came of replaying a self check from every node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Explanation {
+pub struct ChallengeExplanation {
     /// When.
     #[schemars(with = "i64")]
     pub at: EventTime,
@@ -65,9 +65,9 @@ pub struct Explanation {
     #[schemars(with = "Vec<String>")]
     pub runs: Vec<RunId>,
     /// cert-manager's check.
-    pub self_check: Replayed,
+    pub self_check: SelfCheckReplay,
     /// The CA's, by Let's Encrypt's rules.
-    pub ca: Replayed,
+    pub ca: SelfCheckReplay,
     /// Where cert-manager's pod sits, and what is not known about it.
     pub seat: Vec<String>,
     /// Ways out; none where an incident says them.
@@ -83,16 +83,16 @@ pub struct Explanation {
 
 /// One check, replayed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Replayed {
+pub struct SelfCheckReplay {
     /// How it stands.
-    pub standing: Standing,
+    pub standing: CheckState,
     /// In a sentence.
     pub sentence: String,
     /// From where it passes.
     #[schemars(with = "Vec<String>")]
     pub passes: Vec<Vantage>,
     /// From where it fails, largest group first.
-    pub fails: Vec<Failing>,
+    pub fails: Vec<FailingVantages>,
     /// Who did not answer.
     #[schemars(with = "Vec<String>")]
     pub silent: Vec<Vantage>,
@@ -102,7 +102,7 @@ pub struct Replayed {
 
 /// Vantages that fail alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Failing {
+pub struct FailingVantages {
     /// Which.
     #[schemars(with = "Vec<String>")]
     pub vantages: Vec<Vantage>,

@@ -10,26 +10,26 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::{
-    api_client::{Parts, api_resource},
-    preflight::{Look, Sought},
+    api_client::{ResourceParts, api_resource},
+    preflight::{PlacementReader, PlacementResource},
 };
 
 /// How long the API server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A client that says which rule it lacks.
-pub(super) struct Cluster(pub(super) Client);
+pub(super) struct ClusterReader(pub(super) Client);
 
-const fn parts(what: Sought) -> Parts {
+const fn parts(what: PlacementResource) -> ResourceParts {
     match what {
-        Sought::Deployments => ("apps", "v1", "Deployment", "deployments"),
-        Sought::Pods => ("", "v1", "Pod", "pods"),
-        Sought::NetworkPolicies => ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+        PlacementResource::Deployments => ("apps", "v1", "Deployment", "deployments"),
+        PlacementResource::Pods => ("", "v1", "Pod", "pods"),
+        PlacementResource::NetworkPolicies => ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
     }
 }
 
-impl Cluster {
-    fn api(&self, parts: Parts, namespace: Option<&str>) -> Api<DynamicObject> {
+impl ClusterReader {
+    fn api(&self, parts: ResourceParts, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = api_resource(parts);
         match namespace {
             Some(namespace) => Api::namespaced_with(self.0.clone(), namespace, &resource),
@@ -38,8 +38,13 @@ impl Cluster {
     }
 }
 
-impl Look for Cluster {
-    async fn list(&self, what: Sought, namespace: Option<&str>, labels: &str) -> Result<Vec<Value>, String> {
+impl PlacementReader for ClusterReader {
+    async fn list(
+        &self,
+        what: PlacementResource,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>, String> {
         let parts = parts(what);
         let params = ListParams::default().labels(labels);
         let api = self.api(parts, namespace);
@@ -57,7 +62,7 @@ impl Look for Cluster {
 
 /// Nothing where it does not exist.
 async fn called<T>(
-    (group, _, _, plural): Parts,
+    (group, _, _, plural): ResourceParts,
     namespace: Option<&str>,
     verb: &str,
     call: impl Future<Output = Result<T, kube::Error>>,

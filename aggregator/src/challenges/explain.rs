@@ -8,19 +8,20 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     Options,
-    api::{ChallengeCause, Explanation, Failing, Replayed},
-    book::Told,
-    cluster::Cluster,
-    linked,
+    api::{ChallengeCause, ChallengeExplanation, FailingVantages, SelfCheckReplay},
+    cluster::ClusterReader,
+    linked_incident,
+    registry::ExplanationState,
 };
 use crate::{
     api_client::ApiClient,
     clock::Clock,
     preflight::{
-        Cause, Challenge, Fetched, For, Gathering, Group, Judged, Names, Part, Seat, Verdict, Wanted,
-        caa_identities, runs::RunRequest, wait_instead,
+        Cause, CertManagerPlacement, Challenge, FailureGroup, FetchCollector, FetchPart, FetchRequest,
+        FetchResult, HostVerdict, NameAnswer, NameQuery, Verdict, caa_identities, runs::RunRequest,
+        wait_instead,
     },
-    runs::{Desk, NoRun},
+    runs::{RunManager, RunRefusedError},
     topology_state::TopologyState,
 };
 
@@ -35,34 +36,34 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Everything that it takes.
 #[derive(Clone)]
-pub(super) struct Explainer {
+pub(super) struct ChallengeExplainer {
     pub(super) options: Options,
     pub(super) client: Option<ApiClient>,
-    pub(super) desk: Arc<Desk>,
+    pub(super) desk: Arc<RunManager>,
     pub(super) topology: watch::Receiver<TopologyState>,
     pub(super) views: watch::Receiver<Arc<View>>,
     pub(super) clock: Clock,
 }
 
 /// A run that was not made, or did not come to its end.
-struct NotMade(String);
+struct ReplayError(String);
 
-impl From<NoRun> for NotMade {
-    fn from(refused: NoRun) -> Self {
+impl From<RunRefusedError> for ReplayError {
+    fn from(refused: RunRefusedError) -> Self {
         Self(refused.to_string())
     }
 }
 
-impl Explainer {
+impl ChallengeExplainer {
     /// Replays it, and says what that shows.
-    pub(super) async fn explain(&self, challenge: &Challenge) -> Told {
+    pub(super) async fn explain(&self, challenge: &Challenge) -> ExplanationState {
         let seat = self.seat().await;
         let spec = &challenge.spec;
         let host = match spec.dns_name.parse() {
             Ok(host) => host,
-            Err(error) => return Told::Not(format!("spec.dnsName: {error}")),
+            Err(error) => return ExplanationState::Not(format!("spec.dnsName: {error}")),
         };
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             host,
             port: self.options.port,
             token: spec.token.clone(),
@@ -71,7 +72,7 @@ impl Explainer {
             authority: ChallengeClient::Boulder,
             nameservers: seat.nameservers(),
             // The challenge's own URL is at the authority.
-            issues: For {
+            issues: NameQuery {
                 identities: caa_identities(&spec.url),
                 account_uri: None,
             },
@@ -79,25 +80,29 @@ impl Explainer {
         let mut runs = Vec::new();
         match self.fetch(&wanted, &mut runs).await {
             Ok(fetched) => self.told(challenge, &wanted, &fetched, &seat, runs),
-            Err(NotMade(why)) => Told::Not(format!("its self check could not be replayed: {why}")),
+            Err(ReplayError(why)) => {
+                ExplanationState::Not(format!("its self check could not be replayed: {why}"))
+            }
         }
     }
 
-    async fn seat(&self) -> Seat {
+    async fn seat(&self) -> CertManagerPlacement {
         match (&self.client, &self.options.cert_manager) {
-            (Some(client), Some(namespace)) => Seat::find(&Cluster(client.0.clone()), Some(namespace)).await,
-            _ => Seat::nowhere(
+            (Some(client), Some(namespace)) => {
+                CertManagerPlacement::find(&ClusterReader(client.0.clone()), Some(namespace)).await
+            }
+            _ => CertManagerPlacement::nowhere(
                 "the configuration does not name its namespace (challenges.certManagerNamespace), without which no right is granted to look",
             ),
         }
     }
 
-    async fn fetch(&self, wanted: &Wanted, runs: &mut Vec<RunId>) -> Result<Fetched, NotMade> {
+    async fn fetch(&self, wanted: &FetchRequest, runs: &mut Vec<RunId>) -> Result<FetchResult, ReplayError> {
         let mut own = wanted.request(ChallengeClient::CertManager);
         let mut as_it_resolves = !wanted.nameservers.is_empty();
         let id = match self.begin(&own).await {
             // Only resolvers that the configuration names are asked.
-            Err(NoRun::Forbidden(_)) if as_it_resolves => {
+            Err(RunRefusedError::Forbidden(_)) if as_it_resolves => {
                 as_it_resolves = false;
                 if let Some(ask) = &mut own.challenge {
                     ask.nameservers.clear();
@@ -109,7 +114,7 @@ impl Explainer {
         runs.push(id.clone());
         let ca = self.begin(&wanted.request(wanted.authority)).await?;
         runs.push(ca.clone());
-        let mut fetched = Fetched {
+        let mut fetched = FetchResult {
             self_check: self.followed(&id).await?,
             ca: self.followed(&ca).await?,
             as_it_resolves,
@@ -125,24 +130,28 @@ impl Explainer {
     }
 
     /// What everybody says of the name, as far as the rules allow to ask.
-    async fn of_the_name(&self, wanted: &Wanted, runs: &mut Vec<RunId>) -> Result<Names, NotMade> {
+    async fn of_the_name(
+        &self,
+        wanted: &FetchRequest,
+        runs: &mut Vec<RunId>,
+    ) -> Result<NameAnswer, ReplayError> {
         let id = match self.begin(&wanted.issues.request(&wanted.host)).await {
             Ok(id) => id,
-            Err(NoRun::Forbidden(why)) => return Ok(Names::NotAsked(why.to_string())),
+            Err(RunRefusedError::Forbidden(why)) => return Ok(NameAnswer::NotAsked(why.to_string())),
             Err(refused) => return Err(refused.into()),
         };
         runs.push(id.clone());
-        Ok(Names::of(self.followed(&id).await?.names))
+        Ok(NameAnswer::of(self.followed(&id).await?.names))
     }
 
     /// Hands a run to the desk, and waits where it has too many.
-    async fn begin(&self, request: &RunRequest) -> Result<RunId, NoRun> {
+    async fn begin(&self, request: &RunRequest) -> Result<RunId, RunRefusedError> {
         let since = Instant::now();
         loop {
             let topology = self.topology.borrow().topology.clone();
             let view = self.views.borrow().clone();
             match self.desk.begin(request, BY, &topology, &view) {
-                Err(NoRun::TooMany(wait)) if since.elapsed() < ROOM => {
+                Err(RunRefusedError::TooMany(wait)) if since.elapsed() < ROOM => {
                     tokio::time::sleep(Duration::from(wait).max(LOOK)).await;
                 }
                 Err(refused) => return Err(refused),
@@ -152,10 +161,10 @@ impl Explainer {
     }
 
     /// Everything a run says, to its end.
-    async fn followed(&self, id: &RunId) -> Result<Part, NotMade> {
-        let lost = || NotMade(format!("run {id} was given up before its end"));
+    async fn followed(&self, id: &RunId) -> Result<FetchPart, ReplayError> {
+        let lost = || ReplayError(format!("run {id} was given up before its end"));
         let mut follow = self.desk.follow(id.as_str()).ok_or_else(lost)?;
-        let mut gathering = Gathering::default();
+        let mut gathering = FetchCollector::default();
         while let Some(events) = follow.next().await {
             for event in events {
                 if let (_, Some(part)) = gathering.take(&event) {
@@ -169,18 +178,18 @@ impl Explainer {
     fn told(
         &self,
         challenge: &Challenge,
-        wanted: &Wanted,
-        fetched: &Fetched,
-        seat: &Seat,
+        wanted: &FetchRequest,
+        fetched: &FetchResult,
+        seat: &CertManagerPlacement,
         runs: Vec<RunId>,
-    ) -> Told {
+    ) -> ExplanationState {
         let judged = wanted.judged(fetched, seat);
         let topology = self.topology.borrow().topology.clone();
         let view = self.views.borrow().clone();
         let (causes, remedies, incident) = behind(&judged, seat, wanted, &topology, &view);
         let mut known: Vec<String> = seat.words().into_iter().collect();
         known.extend(seat.notes.iter().cloned());
-        let explanation = Explanation {
+        let explanation = ChallengeExplanation {
             at: self.clock.now(),
             runs,
             self_check: replayed(&judged.self_check),
@@ -190,16 +199,16 @@ impl Explainer {
             wait_instead_of_self_check: wait_instead(&judged, challenge).map(|way| way.words().to_owned()),
             incident: incident.map(|incident| incident.id.clone()),
         };
-        Told::Replayed(Box::new(explanation), causes)
+        ExplanationState::Replayed(Box::new(explanation), causes)
     }
 }
 
 /// What does it: what an open incident names for the same front, else what this check shows where cert-manager's pod sits,
 /// else where most fail.
 fn behind<'a>(
-    judged: &Judged,
-    seat: &Seat,
-    wanted: &Wanted,
+    judged: &HostVerdict,
+    seat: &CertManagerPlacement,
+    wanted: &FetchRequest,
     topology: &Topology,
     view: &'a View,
 ) -> (
@@ -212,7 +221,7 @@ fn behind<'a>(
     let Some(failing) = failing else {
         return (Vec::new(), Vec::new(), None);
     };
-    if let Some(incident) = linked::incident(wanted.host.as_str(), topology, view) {
+    if let Some(incident) = linked_incident::incident(wanted.host.as_str(), topology, view) {
         let named = incident.verdict.causes.iter().map(|cause| ChallengeCause {
             id: cause.id.clone(),
             title: cause.title.clone(),
@@ -221,7 +230,7 @@ fn behind<'a>(
         return (named.collect(), Vec::new(), Some(incident));
     }
     let node = seat.node();
-    let at_seat = |group: &&Group| {
+    let at_seat = |group: &&FailureGroup| {
         node.is_some_and(|node| group.vantages.iter().any(|vantage| vantage.node() == Some(node)))
     };
     let group = failing
@@ -246,7 +255,7 @@ fn cause(cause: &Cause) -> ChallengeCause {
     }
 }
 
-fn replayed(verdict: &Verdict) -> Replayed {
+fn replayed(verdict: &Verdict) -> SelfCheckReplay {
     // The sentence says the first in our words.
     let problems = verdict
         .problems
@@ -254,14 +263,14 @@ fn replayed(verdict: &Verdict) -> Replayed {
         .map(|problem| format!("{}: {}", problem.theirs, problem.remedy));
     let mut caveats = verdict.caveats.clone();
     caveats.extend(problems);
-    Replayed {
+    SelfCheckReplay {
         standing: verdict.standing,
         sentence: verdict.sentence.clone(),
         passes: verdict.passed.clone(),
         fails: verdict
             .failing
             .iter()
-            .map(|group| Failing {
+            .map(|group| FailingVantages {
                 vantages: group.vantages.clone(),
                 words: group.words.clone(),
                 theirs: group.theirs.clone(),
@@ -275,13 +284,13 @@ fn replayed(verdict: &Verdict) -> Replayed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preflight::{Check, NameCause, NameProblem, Standing};
+    use crate::preflight::{CheckKind, CheckState, NameCause, NameProblem};
 
     #[test]
     fn what_about_the_name_fails_the_ca_is_told_in_its_words_with_a_way_out() {
         let verdict = Verdict {
-            check: Check::Ca(ChallengeClient::Boulder),
-            standing: Standing::Failed,
+            check: CheckKind::Ca(ChallengeClient::Boulder),
+            standing: CheckState::Failed,
             sentence: "its CAA records allow others only".to_owned(),
             passed: Vec::new(),
             failing: Vec::new(),

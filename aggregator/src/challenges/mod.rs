@@ -8,11 +8,11 @@
 //! else, those that wait longest first. Nothing is created and nothing written.
 
 pub mod api;
-mod book;
 mod cluster;
 mod explain;
-mod follow;
-mod linked;
+mod linked_incident;
+mod registry;
+mod task;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use parallax_model::Micros;
 
-pub(crate) use follow::{Following, follow};
+pub(crate) use task::{ChallengeTask, follow};
 
 /// How Challenges that wait are explained.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,18 +12,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    api::{ChallengeCause, Explanation, Replayed, WaitingChallenge},
-    book::{Book, Told},
+    api::{ChallengeCause, ChallengeExplanation, SelfCheckReplay, WaitingChallenge},
+    registry::{ChallengeRegistry, ExplanationState},
     *,
 };
 use crate::{
-    cert_manager::{Missing, Picture, Shelf},
+    cert_manager::{CertManagerState, ObjectStore, UnavailableReason},
     clock::Clock,
     fixtures,
     kubernetes::Key,
-    preflight::{Challenge, Standing, read},
-    replicas::{Part, Replica},
-    runs::Desk,
+    preflight::{Challenge, CheckState, read},
+    replicas::{ReplicaRole, ReplicaState},
+    runs::RunManager,
     runs::RunMetrics,
     store::StoreHandle,
     topology_state::TopologyState,
@@ -67,8 +67,8 @@ fn names(next: &[(Key, Arc<Challenge>)]) -> Vec<&str> {
     next.iter().map(|(key, _)| key.name.as_str()).collect()
 }
 
-fn check(standing: Standing) -> Replayed {
-    Replayed {
+fn check(standing: CheckState) -> SelfCheckReplay {
+    SelfCheckReplay {
         standing,
         sentence: "it fails".to_owned(),
         passes: Vec::new(),
@@ -78,12 +78,12 @@ fn check(standing: Standing) -> Replayed {
     }
 }
 
-fn told(cause: &str) -> Told {
-    let explanation = Explanation {
+fn told(cause: &str) -> ExplanationState {
+    let explanation = ChallengeExplanation {
         at: at(0),
         runs: Vec::new(),
-        self_check: check(Standing::Failed),
-        ca: check(Standing::Unknown),
+        self_check: check(CheckState::Failed),
+        ca: check(CheckState::Unknown),
         seat: Vec::new(),
         remedies: Vec::new(),
         wait_instead_of_self_check: None,
@@ -94,12 +94,12 @@ fn told(cause: &str) -> Told {
         title: "as seen".to_owned(),
         diagnosed: true,
     };
-    Told::Replayed(Box::new(explanation), vec![cause])
+    ExplanationState::Replayed(Box::new(explanation), vec![cause])
 }
 
 /// One Challenge that has waited for long, as it is shown.
 fn shown(status: Value) -> Option<WaitingChallenge> {
-    let mut book = Book::default();
+    let mut book = ChallengeRegistry::default();
     book.take(&all(&[("web", status)]), at(1_000));
     book.list(&Options::default(), at(1_000)).pop()
 }
@@ -182,7 +182,7 @@ fn what_no_fetch_would_tell_more_about_is_shown_with_its_reason_and_never_asked_
             "the CA has decided",
         ),
     ] {
-        let mut book = Book::default();
+        let mut book = ChallengeRegistry::default();
         book.take(&all(&[("web", status)]), at(1_000));
         assert!(book.next(&Options::default(), at(1_000)).is_empty(), "{meaning}");
         let found = book.list(&Options::default(), at(1_000)).pop().unwrap();
@@ -207,7 +207,7 @@ fn what_is_queued_or_over_does_not_wait() {
 #[test]
 fn one_that_begins_to_wait_has_its_time_and_one_that_waited_before_is_looked_at_at_once() {
     let options = Options::default();
-    let mut book = Book::default();
+    let mut book = ChallengeRegistry::default();
     let refused = failing("dial tcp 203.0.113.10:80: connect: connection refused");
     book.take(&all(&[("old", refused.clone())]), at(1_000));
     assert_eq!(names(&book.next(&options, at(1_000))), ["old"]);
@@ -226,7 +226,7 @@ fn one_that_begins_to_wait_has_its_time_and_one_that_waited_before_is_looked_at_
 fn so_many_at_a_time_those_that_wait_longest_first_and_again_only_after_a_while() {
     let options = Options::default();
     let refused = || failing("dial tcp 203.0.113.10:80: connect: connection refused");
-    let mut book = Book::default();
+    let mut book = ChallengeRegistry::default();
     book.take(&all(&[]), at(0));
     let mut there = Vec::new();
     for (n, name) in ["c", "a", "b"].into_iter().enumerate() {
@@ -258,7 +258,7 @@ fn a_reason_that_says_something_else_is_looked_at_again_and_one_of_other_ports_i
             "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:{port}->10.96.0.10:53: i/o timeout"
         ))
     };
-    let mut book = Book::default();
+    let mut book = ChallengeRegistry::default();
     book.take(&all(&[("web", lookup(4_711))]), at(1_000));
     assert_eq!(book.next(&options, at(1_000)).len(), 1);
     book.tell(&key("web"), "uid-web", told("F16"));
@@ -275,7 +275,7 @@ fn a_reason_that_says_something_else_is_looked_at_again_and_one_of_other_ports_i
 #[test]
 fn an_explanation_ends_with_its_challenge_also_where_another_of_its_name_comes() {
     let options = Options::default();
-    let mut book = Book::default();
+    let mut book = ChallengeRegistry::default();
     book.take(&all(&[("web", failing("EOF"))]), at(1_000));
     assert_eq!(book.next(&options, at(1_000)).len(), 1);
     book.tell(&key("web"), "uid-web", told("F9"));
@@ -310,14 +310,14 @@ targets: [{url: "http://shop.example.test/"}]
 /// The follower alone, with a part that the test decides.
 struct Scene {
     waiting: watch::Receiver<Arc<[WaitingChallenge]>>,
-    picture: watch::Sender<Picture>,
-    part: watch::Sender<Part>,
-    desk: Arc<Desk>,
+    picture: watch::Sender<CertManagerState>,
+    part: watch::Sender<ReplicaRole>,
+    desk: Arc<RunManager>,
     cancelled: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
 
-fn scene(part: Part) -> Scene {
+fn scene(part: ReplicaRole) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("parallax.yaml");
     std::fs::write(&file, "topology: {kubernetes: {}}").unwrap();
@@ -325,24 +325,24 @@ fn scene(part: Part) -> Scene {
     let spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
     let topology = Arc::new(Topology::try_from(spec).unwrap());
     let (part, part_out) = watch::channel(part);
-    let replica = Replica::following(part_out);
+    let replica = ReplicaState::following(part_out);
     let clock = Clock::starting_at(at(1_000));
     let plan = PlanConfig {
         interval: Micros::from_secs(5),
         timeout: Micros::from_secs(3),
         echo_nonce: String::new(),
     };
-    let desk = Arc::new(Desk::new(
+    let desk = Arc::new(RunManager::new(
         clock,
         crate::runs::RunOptions::default(),
         plan,
         replica.clone(),
         (StoreHandle::off(), RunMetrics::new()),
     ));
-    let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotReadYet));
+    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotReadYet));
     let (waiting, waiting_out) = watch::channel(Arc::from([]));
     let cancelled = CancellationToken::new();
-    let following = Following {
+    let following = ChallengeTask {
         options: Options::default(),
         kubernetes: config.source.kubernetes.unwrap(),
         picture: picture_out,
@@ -364,18 +364,18 @@ fn scene(part: Part) -> Scene {
     }
 }
 
-fn picture(challenges: &[(&str, Value)]) -> Picture {
-    Picture {
-        challenges: Shelf::Known {
+fn picture(challenges: &[(&str, Value)]) -> CertManagerState {
+    CertManagerState {
+        challenges: ObjectStore::Known {
             objects: Arc::new(all(challenges)),
             stale: None,
         },
-        ..Picture::missing(&Missing::NotInstalled)
+        ..CertManagerState::missing(&UnavailableReason::NotInstalled)
     }
 }
 
-fn leads() -> Part {
-    Part::Leads {
+fn leads() -> ReplicaRole {
+    ReplicaRole::Leads {
         epoch: 1,
         nonce: Arc::from("nonce"),
     }
@@ -383,7 +383,7 @@ fn leads() -> Part {
 
 #[tokio::test(start_paused = true)]
 async fn only_who_leads_explains_and_forgets_it_all_with_the_lead() {
-    let mut scene = scene(Part::StandsBy { leader: None });
+    let mut scene = scene(ReplicaRole::StandsBy { leader: None });
     scene.picture.send_replace(picture(&[("web", failing("EOF"))]));
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(scene.waiting.borrow().is_empty() && scene.desk.list().is_empty());
@@ -398,7 +398,7 @@ async fn only_who_leads_explains_and_forgets_it_all_with_the_lead() {
     let why = found[0].not_replayed.as_deref().unwrap();
     assert!(why.contains("no vantage of nodes reports"), "{why}");
     assert_eq!(found[0].cause(), "F9");
-    scene.part.send_replace(Part::StandsBy { leader: None });
+    scene.part.send_replace(ReplicaRole::StandsBy { leader: None });
     scene.waiting.wait_for(|list| list.is_empty()).await.unwrap();
     scene.cancelled.cancel();
     scene.task.await.unwrap();
@@ -411,7 +411,7 @@ async fn where_challenges_are_not_known_any_more_nothing_is_said_of_them() {
     scene.waiting.wait_for(|list| !list.is_empty()).await.unwrap();
     scene
         .picture
-        .send_replace(Picture::missing(&Missing::NotInstalled));
+        .send_replace(CertManagerState::missing(&UnavailableReason::NotInstalled));
     scene.waiting.wait_for(|list| list.is_empty()).await.unwrap();
     scene.cancelled.cancel();
     scene.task.await.unwrap();

@@ -12,7 +12,7 @@ pub(super) const MOST_BYTES: u64 = 32 << 20;
 
 /// A checkpoint with what belongs to the same storage.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub(super) struct Document {
+pub(super) struct CheckpointDocument {
     /// What echoes answer to, where no object of the API server has a uid to derive it from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nonce: Option<String>,
@@ -21,19 +21,19 @@ pub(super) struct Document {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Written {
+struct EncodedCheckpoint {
     nonce: Option<String>,
     checkpoint: Value,
 }
 
-impl Document {
+impl CheckpointDocument {
     pub(super) fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
     /// Reads as much as this version understands; the reason if it is not such a document at all.
     pub(super) fn from_value(value: Value) -> Result<Self, String> {
-        let written: Written = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        let written: EncodedCheckpoint = serde_json::from_value(value).map_err(|error| error.to_string())?;
         let nonce = written.nonce.filter(|nonce| is_nonce(nonce));
         let checkpoint = checkpoint(written.checkpoint);
         Ok(Self { nonce, checkpoint })

@@ -22,7 +22,7 @@ use parallax_diagnosis::Checkpoint;
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use metrics::CheckpointMetrics;
-pub(crate) use storage::Storage;
+pub(crate) use storage::CheckpointStorage;
 pub(crate) use task::{CheckpointTask, NonceSource};
 
 use crate::object_key::ObjectKey;
@@ -38,7 +38,7 @@ pub enum CheckpointOptions {
 
 /// The hub's ends: what it starts with, and what it hands out.
 #[derive(Debug)]
-pub(crate) struct HubCheckpoint {
+pub(crate) struct EngineCheckpoint {
     /// What was kept. Rounds wait for it.
     pub(crate) restored: oneshot::Receiver<Checkpoint>,
     /// What is to be kept, as of the last change. Closed where nothing is kept.

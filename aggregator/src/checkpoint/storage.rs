@@ -12,13 +12,13 @@ use k8s_openapi::ByteString;
 use parallax_diagnosis::Checkpoint;
 use parallax_model::EventTime;
 
-use super::document::{Document, MOST_BYTES};
+use super::document::{CheckpointDocument, MOST_BYTES};
 use crate::{
     api_client::ApiClient,
-    config_map::{self, GET, Trouble, within},
+    config_map::{self, ConfigMapError, GET, within},
     object_key::ObjectKey,
     replicas::nonce_of,
-    store::{self, AskError, Hold, Paper, Status, StoreHandle},
+    store::{self, DocumentKind, QueryError, Status, StoreHandle, StoreHold},
 };
 
 /// A call of the API server that takes longer failed.
@@ -33,7 +33,7 @@ const TRIES: u32 = 3;
 
 /// One of the places.
 #[derive(Debug)]
-pub(crate) enum Storage {
+pub(crate) enum CheckpointStorage {
     ConfigMap {
         client: ApiClient,
         key: ObjectKey,
@@ -43,7 +43,7 @@ pub(crate) enum Storage {
     Store {
         store: StoreHandle,
         /// Held, not asked.
-        _hold: Arc<Hold>,
+        _hold: Arc<StoreHold>,
     },
     /// Memory only.
     Nowhere,
@@ -51,7 +51,7 @@ pub(crate) enum Storage {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct LoadedCheckpoint {
     pub(super) checkpoint: Checkpoint,
     /// What echoes answer to, if the place knows.
     pub(super) nonce: Option<Arc<str>>,
@@ -68,7 +68,7 @@ pub(super) enum ReadError {
     Lasting(String),
 }
 
-impl Storage {
+impl CheckpointStorage {
     pub(crate) const fn keeps(&self) -> bool {
         !matches!(self, Self::Nowhere)
     }
@@ -84,25 +84,25 @@ impl Storage {
     }
 
     /// What was kept; empty where nothing was yet.
-    pub(super) async fn read(&self) -> Result<Found, ReadError> {
+    pub(super) async fn read(&self) -> Result<LoadedCheckpoint, ReadError> {
         match self {
-            Self::Nowhere => Ok(Found::default()),
+            Self::Nowhere => Ok(LoadedCheckpoint::default()),
             Self::ConfigMap { client, key } => read_map(client, key).await,
             Self::File(path) => {
                 let path = path.clone();
                 let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
                 read.map_err(|error| ReadError::Lasting(error.to_string()))?
-                    .map(Found::from)
+                    .map(LoadedCheckpoint::from)
                     .map_err(ReadError::Lasting)
             }
             Self::Store { store, .. } => {
                 let kept = store
-                    .ask(|store| store.document(Paper::Checkpoint, DOCUMENT))
+                    .ask(|store| store.document(DocumentKind::Checkpoint, DOCUMENT))
                     .await;
                 match kept {
-                    Ok(None) | Err(AskError::Off) => Ok(Found::default()),
-                    Ok(Some(document)) => Document::from_value(document.value)
-                        .map(Found::from)
+                    Ok(None) | Err(QueryError::Off) => Ok(LoadedCheckpoint::default()),
+                    Ok(Some(document)) => CheckpointDocument::from_value(document.value)
+                        .map(LoadedCheckpoint::from)
                         .map_err(ReadError::Lasting),
                     // What is wrong with it may last, and probing does not depend on it.
                     Err(error) if matches!(store.now().status, Status::Down { .. }) => {
@@ -121,7 +121,7 @@ impl Storage {
         nonce: Option<&str>,
         now: EventTime,
     ) -> Result<(), String> {
-        let document = Document {
+        let document = CheckpointDocument {
             nonce: nonce.map(str::to_owned),
             checkpoint: checkpoint.clone(),
         };
@@ -138,8 +138,8 @@ impl Storage {
                     .map_err(|error| error.to_string())
             }
             Self::Store { store, .. } => {
-                let document = store::Document {
-                    sort: Paper::Checkpoint,
+                let document = store::StoredDocument {
+                    sort: DocumentKind::Checkpoint,
                     id: DOCUMENT.to_owned(),
                     at: now,
                     value: document.to_value(),
@@ -151,8 +151,8 @@ impl Storage {
     }
 }
 
-impl From<Document> for Found {
-    fn from(document: Document) -> Self {
+impl From<CheckpointDocument> for LoadedCheckpoint {
+    fn from(document: CheckpointDocument) -> Self {
         Self {
             checkpoint: document.checkpoint,
             nonce: document.nonce.map(Arc::from),
@@ -160,15 +160,17 @@ impl From<Document> for Found {
     }
 }
 
-async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<Found, ReadError> {
+async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<LoadedCheckpoint, ReadError> {
     let map = within(PATIENCE, GET, config_map::api(client, key).get(key.name.as_str())).await;
     let map = map.map_err(|trouble| match trouble {
-        Trouble::Missing | Trouble::Forbidden(_) => ReadError::Lasting(trouble.to_string()),
-        Trouble::Conflict | Trouble::Silent | Trouble::Other(_) => ReadError::Transient(trouble.to_string()),
+        ConfigMapError::Missing | ConfigMapError::Forbidden(_) => ReadError::Lasting(trouble.to_string()),
+        ConfigMapError::Conflict | ConfigMapError::Silent | ConfigMapError::Other(_) => {
+            ReadError::Transient(trouble.to_string())
+        }
     })?;
     let nonce = map.metadata.uid.as_deref().map(nonce_of);
     let bytes = map.binary_data.as_ref().and_then(|data| data.get(KEY));
-    let checkpoint = match bytes.map(|ByteString(bytes)| Document::decompressed(bytes)) {
+    let checkpoint = match bytes.map(|ByteString(bytes)| CheckpointDocument::decompressed(bytes)) {
         None => Checkpoint::default(),
         Some(Ok(document)) => document.checkpoint,
         Some(Err(reason)) => {
@@ -177,15 +179,19 @@ async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<Found, ReadErro
             Checkpoint::default()
         }
     };
-    Ok(Found { checkpoint, nonce })
+    Ok(LoadedCheckpoint { checkpoint, nonce })
 }
 
-async fn write_map(client: &ApiClient, key: &ObjectKey, mut document: Document) -> Result<(), Trouble> {
+async fn write_map(
+    client: &ApiClient,
+    key: &ObjectKey,
+    mut document: CheckpointDocument,
+) -> Result<(), ConfigMapError> {
     // Its uid serves.
     document.nonce = None;
     let bytes = document
         .compressed_within(MOST_IN_CONFIG_MAP)
-        .map_err(|error| Trouble::Other(kube::Error::Service(error.into())))?;
+        .map_err(|error| ConfigMapError::Other(kube::Error::Service(error.into())))?;
     config_map::change((client, key), (PATIENCE, TRIES), |map| {
         map.binary_data
             .get_or_insert_default()
@@ -196,21 +202,21 @@ async fn write_map(client: &ApiClient, key: &ObjectKey, mut document: Document) 
 }
 
 /// The document in the file; an empty one where there is no file yet.
-fn read_file(path: &Path) -> Result<Document, String> {
+fn read_file(path: &Path) -> Result<CheckpointDocument, String> {
     let file = match fs::File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Document::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(CheckpointDocument::default()),
         Err(error) => return Err(error.to_string()),
     };
     let mut bytes = Vec::new();
     file.take(MOST_BYTES)
         .read_to_end(&mut bytes)
         .map_err(|error| error.to_string())?;
-    Document::from_slice(&bytes)
+    CheckpointDocument::from_slice(&bytes)
 }
 
 /// Writes a temporary file beside it and renames that, so that a reader sees the former document or the new one.
-fn write_file(path: &Path, document: &Document) -> io::Result<()> {
+fn write_file(path: &Path, document: &CheckpointDocument) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

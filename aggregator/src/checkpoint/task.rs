@@ -10,11 +10,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::storage::{Found, ReadError, Storage};
+use super::storage::{CheckpointStorage, LoadedCheckpoint, ReadError};
 use crate::{
     checkpoint::metrics::{CheckpointMetrics, CheckpointResult},
     clock::Clock,
-    replicas::{Part, Replica},
+    replicas::{ReplicaRole, ReplicaState},
     topology_state::TopologyState,
 };
 
@@ -36,17 +36,17 @@ pub(crate) enum NonceSource {
     Storage {
         epoch: u64,
         fresh: Arc<str>,
-        part: watch::Sender<Part>,
+        part: watch::Sender<ReplicaRole>,
     },
 }
 
 /// Its owner is the aggregator, which awaits [`Self::run`].
 #[derive(Debug)]
 pub(crate) struct CheckpointTask {
-    pub(crate) storage: Storage,
+    pub(crate) storage: CheckpointStorage,
     pub(crate) nonce: NonceSource,
     pub(crate) clock: Clock,
-    pub(crate) replica: Replica,
+    pub(crate) replica: ReplicaState,
     pub(crate) metrics: CheckpointMetrics,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) restored: oneshot::Sender<Checkpoint>,
@@ -55,7 +55,7 @@ pub(crate) struct CheckpointTask {
 
 /// What is known to be kept, and since when.
 #[derive(Debug, Default)]
-struct Written {
+struct CheckpointProgress {
     checkpoint: Option<Arc<Checkpoint>>,
     next: Option<Instant>,
     /// The last write failed, which has been said.
@@ -73,7 +73,7 @@ impl CheckpointTask {
             NonceSource::Election => None,
             NonceSource::Storage { epoch, fresh, part } => {
                 let nonce = found.nonce.unwrap_or(fresh);
-                part.send_replace(Part::Alone {
+                part.send_replace(ReplicaRole::Alone {
                     epoch,
                     nonce: Arc::clone(&nonce),
                 });
@@ -87,7 +87,7 @@ impl CheckpointTask {
             return;
         }
         let mut latest = self.latest;
-        let mut written = Written::default();
+        let mut written = CheckpointProgress::default();
         let mut led = replica.leads();
         while latest.changed().await.is_ok() {
             if let Some(next) = written.next {
@@ -116,7 +116,7 @@ impl CheckpointTask {
         }
     }
 
-    async fn read(&self) -> Found {
+    async fn read(&self) -> LoadedCheckpoint {
         let (mut rest, longest) = RESTS;
         let started = Instant::now();
         let mut said = false;
@@ -136,7 +136,7 @@ impl CheckpointTask {
                         %place, %reason,
                         "the checkpoint cannot be read; starting without what worked and which incidents were open"
                     );
-                    return Found::default();
+                    return LoadedCheckpoint::default();
                 }
                 Err(ReadError::Transient(reason)) => {
                     let judges = !self.topology.borrow().topology.nodes().is_empty();
@@ -146,7 +146,7 @@ impl CheckpointTask {
                             "the checkpoint could not be read in time; starting without what worked and which \
                              incidents were open"
                         );
-                        return Found::default();
+                        return LoadedCheckpoint::default();
                     }
                     if !said {
                         tracing::warn!(%place, %reason, "the checkpoint cannot be read; trying again");
@@ -160,7 +160,7 @@ impl CheckpointTask {
     }
 }
 
-impl Written {
+impl CheckpointProgress {
     fn is_stale(&self, checkpoint: &Checkpoint) -> bool {
         self.checkpoint.as_ref().is_none_or(|written| {
             let (before, now) = (written.judged, checkpoint.judged);
@@ -169,7 +169,7 @@ impl Written {
         })
     }
 
-    fn done(&mut self, checkpoint: Arc<Checkpoint>, done: Result<(), String>, storage: &Storage) {
+    fn done(&mut self, checkpoint: Arc<Checkpoint>, done: Result<(), String>, storage: &CheckpointStorage) {
         match done {
             Ok(()) => {
                 self.checkpoint = Some(checkpoint);

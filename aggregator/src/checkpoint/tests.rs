@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::{CheckpointTask, NonceSource, Storage, document::Document};
+use super::{CheckpointStorage, CheckpointTask, NonceSource, document::CheckpointDocument};
 use crate::{
     api_client::ApiClient,
     api_server::ApiServer,
     checkpoint::CheckpointMetrics,
     clock::Clock,
-    replicas::{Part, Replica},
+    replicas::{ReplicaRole, ReplicaState},
     topology_state::TopologyState,
 };
 
@@ -38,8 +38,8 @@ struct Life {
 }
 
 impl Life {
-    async fn start(storage: Storage, fresh: &str) -> Self {
-        let (replica, part) = Replica::starting();
+    async fn start(storage: CheckpointStorage, fresh: &str) -> Self {
+        let (replica, part) = ReplicaState::starting();
         let mut changes = replica.changes();
         let (restored, restored_in) = oneshot::channel();
         let (latest, latest_out) = watch::channel(None);
@@ -58,7 +58,7 @@ impl Life {
             restored,
             latest: latest_out,
         };
-        assert_eq!(replica.part(), Part::Starting);
+        assert_eq!(replica.part(), ReplicaRole::Starting);
         assert!(!replica.leads(), "nothing is written before it is known what was");
         let cancelled = CancellationToken::new();
         let task = tokio::spawn(task.run(cancelled.clone()));
@@ -89,18 +89,18 @@ const SECOND: &str = "ffeeddccbbaa99887766554433221100";
 async fn a_file_keeps_the_last_word_and_the_nonce() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state/checkpoint.json");
-    let first = Life::start(Storage::File(path.clone()), FIRST).await;
+    let first = Life::start(CheckpointStorage::File(path.clone()), FIRST).await;
     assert_eq!(
         (first.nonce.as_str(), &first.restored),
         (FIRST, &Checkpoint::default())
     );
     first.end(checkpoint("http://a.example.test/", 7)).await;
     assert_eq!(mode(&path), 0o600, "names and the nonce are in it");
-    let second = Life::start(Storage::File(path.clone()), SECOND).await;
+    let second = Life::start(CheckpointStorage::File(path.clone()), SECOND).await;
     assert_eq!(second.nonce, FIRST, "echoes of the former mesh are answered");
     assert_eq!(second.restored, checkpoint("http://a.example.test/", 7));
     second.end(checkpoint("http://b.example.test/", 8)).await;
-    let third = Life::start(Storage::File(path), SECOND).await;
+    let third = Life::start(CheckpointStorage::File(path), SECOND).await;
     assert_eq!(third.restored.judged, Some(EventTime(8)));
     third.end(Checkpoint::default()).await;
 }
@@ -117,7 +117,7 @@ async fn a_config_map_keeps_it_compressed_and_its_uid_is_the_secret() {
         "configmaps",
         json!({"metadata": {"namespace": "parallax", "name": "parallax-checkpoint", "uid": "uid-1"}}),
     );
-    let storage = || Storage::ConfigMap {
+    let storage = || CheckpointStorage::ConfigMap {
         client: ApiClient(kube::Client::try_from(kube::Config::new(server.url().parse().unwrap())).unwrap()),
         key: "parallax/parallax-checkpoint".parse().unwrap(),
     };
@@ -134,7 +134,7 @@ async fn a_config_map_keeps_it_compressed_and_its_uid_is_the_secret() {
 #[tokio::test]
 async fn without_the_config_map_it_starts_with_nothing() {
     let server = ApiServer::start(&[]).await;
-    let storage = Storage::ConfigMap {
+    let storage = CheckpointStorage::ConfigMap {
         client: ApiClient(kube::Client::try_from(kube::Config::new(server.url().parse().unwrap())).unwrap()),
         key: "parallax/parallax-checkpoint".parse().unwrap(),
     };
@@ -151,17 +151,17 @@ async fn a_file_that_is_no_checkpoint_is_no_reason_not_to_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint.json");
     std::fs::write(&path, "\u{0}\u{1}nonsense").unwrap();
-    let life = Life::start(Storage::File(path.clone()), FIRST).await;
+    let life = Life::start(CheckpointStorage::File(path.clone()), FIRST).await;
     assert_eq!(life.restored, Checkpoint::default());
     life.end(checkpoint("http://a.example.test/", 7)).await;
-    let next = Life::start(Storage::File(path), SECOND).await;
+    let next = Life::start(CheckpointStorage::File(path), SECOND).await;
     assert_eq!(next.restored.judged, Some(EventTime(7)), "it is whole again");
     next.end(Checkpoint::default()).await;
 }
 
 #[test]
 fn what_another_version_wrote_counts_as_far_as_it_is_understood() {
-    let mut written: Value = Document {
+    let mut written: Value = CheckpointDocument {
         nonce: Some("short".to_owned()),
         checkpoint: checkpoint("http://a.example.test/", 7),
     }
@@ -171,7 +171,7 @@ fn what_another_version_wrote_counts_as_far_as_it_is_understood() {
     written["checkpoint"]["nodes"] = json!(["n1", {"name": "n2"}, "n3"]);
     written["checkpoint"]["incidents"] = json!([{"id": "of another form"}]);
     written["checkpoint"]["weather"] = json!("fine");
-    let read = Document::from_value(written).unwrap();
+    let read = CheckpointDocument::from_value(written).unwrap();
     assert_eq!(read.nonce, None, "no nonce of ours");
     let targets: Vec<&str> = read.checkpoint.targets.keys().map(TargetId::as_str).collect();
     assert_eq!(targets, ["http://a.example.test/", "http://c.example.test/"]);
@@ -191,14 +191,14 @@ fn what_does_not_fit_is_kept_without_baselines() {
             serde_json::from_value(memory).unwrap(),
         );
     }
-    let document = Document {
+    let document = CheckpointDocument {
         nonce: None,
         checkpoint: large,
     };
     let whole = document.compressed().unwrap().len();
     let kept = document.compressed_within(whole - 1).unwrap();
     assert!(kept.len() < whole);
-    let read = Document::decompressed(&kept).unwrap().checkpoint;
+    let read = CheckpointDocument::decompressed(&kept).unwrap().checkpoint;
     assert_eq!(read.targets.len(), 2_001);
     assert!(
         read.targets

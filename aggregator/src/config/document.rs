@@ -5,9 +5,9 @@ use std::{io::Read, path::Path};
 use serde::de::DeserializeOwned;
 
 use super::{
-    error::{Complaint, ConfigError},
+    error::{ConfigError, ConfigProblem},
     read,
-    tree::{self, Node, Place, Value},
+    tree::{self, Node, SourcePosition, Value},
 };
 
 /// No configuration of ours is larger; a wrong path may be anything.
@@ -15,12 +15,12 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// A file that was read as YAML: what is wrong with a value of it is said with line and column.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct YamlDocument {
     file: String,
     root: Node,
 }
 
-impl Document {
+impl YamlDocument {
     /// Reads a file. `what` names it in the complaint (`the configuration`).
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Document {
     pub fn open(path: &Path, what: &str) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
         let unreadable = |reason: String| {
-            ConfigError::new(vec![Complaint {
+            ConfigError::new(vec![ConfigProblem {
                 file: file.clone(),
                 place: None,
                 path: String::new(),
@@ -48,9 +48,9 @@ impl Document {
     pub(super) fn parse(file: String, text: &str) -> Result<Self, ConfigError> {
         match tree::parse(text) {
             Ok(root) => Ok(Self { file, root }),
-            Err(error) => Err(ConfigError::new(vec![Complaint {
+            Err(error) => Err(ConfigError::new(vec![ConfigProblem {
                 file,
-                place: error.location().and_then(Place::of),
+                place: error.location().and_then(SourcePosition::of),
                 path: String::new(),
                 message: format!("not valid YAML: {}", sentence(&error)),
             }])),
@@ -65,7 +65,7 @@ impl Document {
         read::read(&self.root).map_err(|found| {
             let complaints = found
                 .into_iter()
-                .map(|complaint| Complaint {
+                .map(|complaint| ConfigProblem {
                     file: self.file.clone(),
                     place: complaint.place,
                     path: complaint.path,
@@ -93,8 +93,8 @@ impl Document {
 
     /// A complaint about the value at a path.
     #[must_use]
-    pub fn complaint(&self, path: &str, message: String) -> Complaint {
-        Complaint {
+    pub fn complaint(&self, path: &str, message: String) -> ConfigProblem {
+        ConfigProblem {
             file: self.file.clone(),
             place: self.root.locate(path),
             path: path.to_owned(),

@@ -2,22 +2,22 @@
 
 use std::fmt::{self, Write as _};
 
-use super::tree::Place;
+use super::tree::SourcePosition;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
+pub struct ConfigProblem {
     /// The file.
     pub file: String,
     /// Where in the file, as far as that can be said.
-    pub place: Option<Place>,
+    pub place: Option<SourcePosition>,
     /// The field (`targets[1].url`); empty where the file as a whole is meant.
     pub path: String,
     /// What was found and what was expected.
     pub message: String,
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         written(f, &self.file)?;
         if let Some(place) = self.place {
@@ -43,13 +43,13 @@ fn written(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 /// Everything that is wrong with a configuration or a topology: at least one complaint, in the order of the lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    complaints: Vec<Complaint>,
+    complaints: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
     /// From at least one complaint.
     #[must_use]
-    pub fn new(mut complaints: Vec<Complaint>) -> Self {
+    pub fn new(mut complaints: Vec<ConfigProblem>) -> Self {
         complaints.sort_by_key(|complaint| complaint.place);
         Self { complaints }
     }
@@ -61,7 +61,7 @@ impl ConfigError {
 
     /// All complaints.
     #[must_use]
-    pub fn complaints(&self) -> &[Complaint] {
+    pub fn complaints(&self) -> &[ConfigProblem] {
         &self.complaints
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::links::{Links, link_address};
+use crate::links::{ExternalLinks, link_address};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -12,10 +12,10 @@ pub(super) struct RawLinks {
 }
 
 /// The links, if every field is as it should be; `wrong` is told of each that is not.
-pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> Links {
+pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> ExternalLinks {
     let mut read =
         |field: &str, text: Option<String>| link_address(&text?).map_err(|why| wrong(field, why)).ok();
-    Links {
+    ExternalLinks {
         grafana: read("links.grafana", raw.grafana),
         page: read("links.page", raw.page),
     }

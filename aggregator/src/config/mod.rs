@@ -9,14 +9,14 @@ mod forecast;
 mod links;
 mod notify;
 mod people;
+mod positioned_error;
 mod public_views;
 mod raw;
 mod read;
 mod replicas;
 mod store;
 mod tree;
-mod words;
-mod wrong;
+mod wording;
 
 use std::{
     collections::BTreeMap,
@@ -28,11 +28,11 @@ use std::{
 use parallax_diagnosis::topology::{BalancerSpec, ResolversSpec, Topology, TopologySpec};
 use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage};
 
-pub use document::Document;
-pub use error::{Complaint, ConfigError};
+pub use document::YamlDocument;
+pub use error::{ConfigError, ConfigProblem};
 pub use notify::receiver_address;
 pub use store::scaled;
-pub use tree::Place;
+pub use tree::SourcePosition;
 
 use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
@@ -41,17 +41,19 @@ use crate::{
     api_client::ApiClient,
     checkpoint::CheckpointOptions,
     identity::IdentityOptions,
-    kubernetes::{Access, Defaults, Kubernetes, Mode, PROBERS, Pace},
-    links::Links,
+    kubernetes::{
+        ApiServerAccess, CertManagerMode, KubernetesSettings, PROBERS, TargetDefaults, WatchTiming,
+    },
+    links::ExternalLinks,
     notify::NotifyOptions,
     object_key::ObjectKey,
-    prober_pods::Pods,
+    prober_pods::ProberPods,
     record::RecordOptions,
     replicas::ReplicaOptions,
     runs::RunOptions,
     store::StoreOptions,
     tls::TlsOptions,
-    token::Token,
+    token::BearerToken,
 };
 
 /// Shortest and longest interval, in milliseconds.
@@ -69,7 +71,7 @@ pub struct Config {
     /// Deadline of a probe.
     pub timeout: Micros,
     /// The shared secret that probers show, if one is wanted.
-    pub token: Option<Token>,
+    pub token: Option<BearerToken>,
     /// Serving probers over TLS beside `listen`.
     pub tls: Option<TlsOptions>,
     /// Knowing probers by their Kubernetes accounts instead of by a shared secret.
@@ -85,9 +87,9 @@ pub struct Config {
     /// The API server, where it is not to be looked for as every client of a cluster does.
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
-    pub(crate) pods: Option<Arc<dyn Pods>>,
+    pub(crate) pods: Option<Arc<dyn ProberPods>>,
     /// Where else incidents can be looked at.
-    pub(crate) links: Links,
+    pub(crate) links: ExternalLinks,
     /// The `ConfigMap` in which what people did about incidents outlives this aggregator.
     pub(crate) handling: Option<ObjectKey>,
     /// Who is told of incidents.
@@ -99,7 +101,7 @@ pub struct Config {
     /// What makes this one of several aggregators; the only one without.
     pub(crate) replicas: Option<ReplicaOptions>,
     /// What it is called among them, and the address at which the others reach it.
-    pub(crate) own: Own,
+    pub(crate) own: RuntimeEnvironment,
     /// Whether and where what is seen is recorded.
     pub record: Option<RecordOptions>,
     /// Where history outlives a restart, if anywhere.
@@ -110,7 +112,7 @@ pub struct Config {
 
 /// What the place where it runs says of this aggregator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct RuntimeEnvironment {
     pub(crate) name: Option<String>,
     pub(crate) address: Option<IpAddr>,
 }
@@ -121,9 +123,9 @@ pub(crate) struct TopologySource {
     /// The file to keep reading; absent for an inline topology.
     pub(crate) file: Option<PathBuf>,
     /// The cluster to watch.
-    pub(crate) kubernetes: Option<Kubernetes>,
+    pub(crate) kubernetes: Option<KubernetesSettings>,
     config_file: PathBuf,
-    config: Option<Arc<Document>>,
+    config: Option<Arc<YamlDocument>>,
     targets: Vec<TargetSpec>,
     vantages: Vec<Vantage>,
     /// Vantages that no file names: the program around the aggregator expects them.
@@ -135,7 +137,7 @@ pub(crate) struct TopologySource {
 impl Config {
     /// Reads, checks and completes a configuration file and the topology file it names.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let document = Document::open(path, "the configuration")?;
+        let document = YamlDocument::open(path, "the configuration")?;
         let folder = path.parent().unwrap_or(Path::new(""));
         // Read as one or the other, so that complaints speak of the fields that the one meant has.
         if document.has(&["topology", "kubernetes"]) {
@@ -166,7 +168,7 @@ impl Config {
     )]
     fn checked<T>(
         path: &Path,
-        document: &Document,
+        document: &YamlDocument,
         raw: RawConfig<T>,
         build: impl FnOnce(&mut TopologySource, Option<T>) -> Result<Topology, ConfigError>,
     ) -> Result<Self, ConfigError> {
@@ -195,7 +197,7 @@ impl Config {
         let interval = within("intervalMs", INTERVAL_MS, raw.interval_ms, 5_000);
         let timeout = within("timeoutMs", TIMEOUT_MS, raw.timeout_ms, 3_000);
         let token = raw.token_file.as_ref().and_then(|file| {
-            Token::read(&folder.join(file))
+            BearerToken::read(&folder.join(file))
                 .map_err(|message| wrong("tokenFile", message))
                 .ok()
         });
@@ -275,7 +277,7 @@ impl Config {
                 checkpoint,
                 forecast,
                 replicas,
-                own: Own::default(),
+                own: RuntimeEnvironment::default(),
                 record: None,
                 store,
                 initial: Arc::new(topology),
@@ -303,13 +305,13 @@ impl Config {
             challenges: crate::challenges::Options::default(),
             client: None,
             pods: None,
-            links: Links::default(),
+            links: ExternalLinks::default(),
             handling: None,
             notify: NotifyOptions::default(),
             checkpoint: None,
             forecast: Some(forecast::USUAL),
             replicas: None,
-            own: Own::default(),
+            own: RuntimeEnvironment::default(),
             record: None,
             store: None,
             initial: Arc::new(topology),
@@ -346,13 +348,13 @@ impl Config {
     /// address, at the one of `listen`.
     #[must_use]
     pub fn as_replica(mut self, name: Option<String>, address: Option<IpAddr>) -> Self {
-        self.own = Own { name, address };
+        self.own = RuntimeEnvironment { name, address };
         self
     }
 
     /// Knows prober Pods by this, instead of by a watch of its own.
     #[must_use]
-    pub fn with_pods(mut self, pods: Arc<dyn Pods>) -> Self {
+    pub fn with_pods(mut self, pods: Arc<dyn ProberPods>) -> Self {
         self.pods = Some(pods);
         self
     }
@@ -400,13 +402,18 @@ impl TopologySource {
     /// Reads the topology file again, whole.
     pub(crate) fn reload(&self) -> Result<Topology, ConfigError> {
         let path = self.file.as_deref().unwrap_or(&self.config_file);
-        let document = Document::open(path, "the topology")?;
+        let document = YamlDocument::open(path, "the topology")?;
         let spec = document.read()?;
         self.build(spec, &document, "")
     }
 
     /// Joins what the topology says with the targets and vantages of the configuration.
-    fn build(&self, mut spec: TopologySpec, document: &Document, at: &str) -> Result<Topology, ConfigError> {
+    fn build(
+        &self,
+        mut spec: TopologySpec,
+        document: &YamlDocument,
+        at: &str,
+    ) -> Result<Topology, ConfigError> {
         let (own, own_balancers) = (spec.targets.len(), spec.balancers.len());
         self.add(&mut spec);
         let topology = Topology::try_from(spec).map_err(|problems| {
@@ -487,27 +494,27 @@ impl TopologySource {
 }
 
 impl RawKubernetes {
-    fn read(self, folder: &Path) -> Kubernetes {
+    fn read(self, folder: &Path) -> KubernetesSettings {
         let context = self.context;
-        Kubernetes {
+        KubernetesSettings {
             access: match self.kubeconfig {
-                Some(path) => Access::File {
+                Some(path) => ApiServerAccess::File {
                     path: folder.join(path),
                     context,
                 },
-                None => Access::Inferred { context },
+                None => ApiServerAccess::Inferred { context },
             },
             prober_namespaces: self.prober_namespace.map(String::from).into_iter().collect(),
             prober_selector: self.prober_selector.unwrap_or_else(|| PROBERS.to_owned()),
             defaults: match self.targets {
-                RawDefaults::Published => Defaults::Published,
-                RawDefaults::Annotated => Defaults::Annotated,
+                RawDefaults::Published => TargetDefaults::Published,
+                RawDefaults::Annotated => TargetDefaults::Annotated,
             },
             cert_manager: match self.cert_manager {
-                RawCertManager::Auto => Mode::Auto,
-                RawCertManager::Off => Mode::Off,
+                RawCertManager::Auto => CertManagerMode::Auto,
+                RawCertManager::Off => CertManagerMode::Off,
             },
-            pace: Pace::default(),
+            pace: WatchTiming::default(),
         }
     }
 }

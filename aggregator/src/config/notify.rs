@@ -11,7 +11,8 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::notify::{
-    AlertmanagerOptions, EVENTS, NotifyOptions, TrialError, Tried, WebhookOptions, try_receivers,
+    AlertmanagerOptions, EVENTS, NotifyOptions, TestDelivery, TestDeliveryError, WebhookOptions,
+    try_receivers,
 };
 
 /// Shortest and longest time between two pushes of what fires, in seconds. Four of them must not be long enough for anybody to
@@ -58,7 +59,7 @@ pub(super) struct RawAlertmanager {
 
 impl super::Config {
     /// Says something that is no incident to each receiver, one after the other.
-    pub async fn try_receivers(&self) -> Result<Vec<Tried>, TrialError> {
+    pub async fn try_receivers(&self) -> Result<Vec<TestDelivery>, TestDeliveryError> {
         try_receivers(&self.notify, self.client.as_ref()).await
     }
 }

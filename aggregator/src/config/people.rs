@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use crate::{
     access::{AccessMode, AccessOptions, ProxyOptions},
-    hop::HOP,
+    hop_headers::HOP,
     runs::RunOptions,
-    token::Token,
+    token::BearerToken,
 };
 
 #[derive(Debug, Deserialize)]
@@ -123,8 +123,10 @@ fn is_taken(name: &HeaderName) -> bool {
         || ["parallax-forwarded-by", "sec-fetch-site"].contains(&name.as_str())
 }
 
-fn secret(field: &str, path: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<Token> {
-    Token::read(path).map_err(|message| wrong(field, message)).ok()
+fn secret(field: &str, path: &Path, wrong: &mut impl FnMut(&str, String)) -> Option<BearerToken> {
+    BearerToken::read(path)
+        .map_err(|message| wrong(field, message))
+        .ok()
 }
 
 pub(super) fn runs(raw: &RawRuns, wrong: &mut impl FnMut(&str, String)) -> RunOptions {

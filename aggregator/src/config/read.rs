@@ -15,9 +15,9 @@ use serde::{
 };
 
 use super::{
-    tree::{Key, Node, Place, Value},
-    words,
-    wrong::{Say, Wrong},
+    positioned_error::{ErrorMessage, PositionedError},
+    tree::{Key, Node, SourcePosition, Value},
+    wording,
 };
 
 /// More complaints than this help nobody, and each costs a pass.
@@ -25,16 +25,16 @@ const MOST_COMPLAINTS: usize = 50;
 
 /// Something that does not fit, and where.
 #[derive(Debug)]
-pub(super) struct Complaint {
-    pub(super) place: Option<Place>,
+pub(super) struct ReadProblem {
+    pub(super) place: Option<SourcePosition>,
     pub(super) path: String,
     pub(super) message: String,
 }
 
 /// Reads a value of type `T`, or says everything that is wrong with it.
-pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<Complaint>> {
-    let findings = RefCell::new(Findings::default());
-    let reader = Reader {
+pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<ReadProblem>> {
+    let findings = RefCell::new(ReadProblems::default());
+    let reader = ValueReader {
         node: root,
         path: String::new(),
         findings: &findings,
@@ -43,7 +43,7 @@ pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<Complaint>
         let before = findings.borrow().set_aside.len();
         let read = T::deserialize(reader.clone());
         if let Err(error) = &read
-            && matches!(error.say, Say::New)
+            && matches!(error.say, ErrorMessage::New)
         {
             reader.complain(error);
         }
@@ -60,21 +60,21 @@ pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<Complaint>
 }
 
 #[derive(Default)]
-struct Findings {
-    complaints: Vec<Complaint>,
+struct ReadProblems {
+    complaints: Vec<ReadProblem>,
     /// Paths that later passes leave out.
     set_aside: BTreeSet<String>,
 }
 
 /// One value of the tree, about to become a typed one.
 #[derive(Clone)]
-struct Reader<'a> {
+struct ValueReader<'a> {
     node: &'a Node,
     path: String,
-    findings: &'a RefCell<Findings>,
+    findings: &'a RefCell<ReadProblems>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ValueReader<'a> {
     fn item(&self, i: usize, node: &'a Node) -> Self {
         Self {
             node,
@@ -91,12 +91,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn complain(&self, error: &Wrong) {
+    fn complain(&self, error: &PositionedError) {
         let (place, path) = error
             .at
             .clone()
             .unwrap_or_else(|| (self.node.place, self.path.clone()));
-        self.findings.borrow_mut().complaints.push(Complaint {
+        self.findings.borrow_mut().complaints.push(ReadProblem {
             place: place.or(self.node.place),
             path,
             message: error.message.clone(),
@@ -108,15 +108,15 @@ impl<'a> Reader<'a> {
     }
 
     /// Complains of a child that does not fit, and has the next pass leave it out.
-    fn set_aside(&self, error: Wrong) -> Wrong {
-        if matches!(error.say, Say::New) {
+    fn set_aside(&self, error: PositionedError) -> PositionedError {
+        if matches!(error.say, ErrorMessage::New) {
             self.complain(&error);
         }
-        if !matches!(error.say, Say::Said) {
+        if !matches!(error.say, ErrorMessage::Said) {
             self.findings.borrow_mut().set_aside.insert(self.path.clone());
         }
-        Wrong {
-            say: Say::Said,
+        PositionedError {
+            say: ErrorMessage::Said,
             ..error
         }
     }
@@ -127,22 +127,26 @@ impl<'a> Reader<'a> {
     }
 
     /// A field that is missing because it was set aside has been spoken of.
-    fn judge_missing(&self, error: Wrong) -> Wrong {
+    fn judge_missing(&self, error: PositionedError) -> PositionedError {
         let known = error
             .missing
             .is_some_and(|field| self.findings.borrow().set_aside.contains(&self.field(field)));
-        Wrong {
-            say: if known { Say::Consequence } else { error.say },
+        PositionedError {
+            say: if known {
+                ErrorMessage::Consequence
+            } else {
+                error.say
+            },
             missing: None,
             ..error
         }
     }
 }
 
-impl<'de> Deserializer<'de> for Reader<'de> {
-    type Error = Wrong;
+impl<'de> Deserializer<'de> for ValueReader<'de> {
+    type Error = PositionedError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PositionedError> {
         match &self.node.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value, _) => visitor.visit_bool(*value),
@@ -150,12 +154,12 @@ impl<'de> Deserializer<'de> for Reader<'de> {
             Value::Signed(value, _) => visitor.visit_i64(*value),
             Value::Float(value, _) => visitor.visit_f64(*value),
             Value::Text(text) => visitor.visit_str(text),
-            Value::List(items) => visitor.visit_seq(Items {
+            Value::List(items) => visitor.visit_seq(ItemReader {
                 list: &self,
                 items: items.iter().enumerate(),
             }),
             Value::Map(entries) => visitor
-                .visit_map(Entries {
+                .visit_map(EntryReader {
                     map: &self,
                     rest: entries.iter(),
                     value: None,
@@ -166,23 +170,23 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     /// Text also where YAML sees a number or a truth value: `expectStatus: 200` means "200".
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PositionedError> {
         match &self.node.value {
             Value::Bool(_, Some(written))
             | Value::Unsigned(_, Some(written))
             | Value::Signed(_, Some(written))
             | Value::Float(_, Some(written)) => visitor
                 .visit_str(written)
-                .map_err(|error: Wrong| error.at(self.node.place, &self.path)),
+                .map_err(|error: PositionedError| error.at(self.node.place, &self.path)),
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PositionedError> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PositionedError> {
         match &self.node.value {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -190,9 +194,9 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 
     /// `services:` with nothing behind it is an empty list.
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PositionedError> {
         match &self.node.value {
-            Value::Null => visitor.visit_seq(Items {
+            Value::Null => visitor.visit_seq(ItemReader {
                 list: &self,
                 items: [].iter().enumerate(),
             }),
@@ -206,13 +210,14 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, PositionedError> {
         match &self.node.value {
             Value::List(_) => {
-                Err(Wrong::custom("expected a mapping, found a list").at(self.node.place, &self.path))
+                Err(PositionedError::custom("expected a mapping, found a list")
+                    .at(self.node.place, &self.path))
             }
             // A file with nothing but comments.
-            Value::Null if self.path.is_empty() => visitor.visit_map(Entries {
+            Value::Null if self.path.is_empty() => visitor.visit_map(EntryReader {
                 map: &self,
                 rest: [].iter(),
                 value: None,
@@ -225,7 +230,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, PositionedError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -234,20 +239,20 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
+    ) -> Result<V::Value, PositionedError> {
         match &self.node.value {
             Value::Text(text) => {
-                let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
+                let text: StrDeserializer<'_, PositionedError> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)
             }
             // YAML sees a truth value in `off`, where that is one of the words.
             Value::Bool(_, Some(text)) if variants.contains(&text.as_str()) => {
-                let text: StrDeserializer<'_, Wrong> = text.as_str().into_deserializer();
+                let text: StrDeserializer<'_, PositionedError> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)
             }
-            _ => Err(Wrong::custom(format_args!(
+            _ => Err(PositionedError::custom(format_args!(
                 "expected {}",
-                words::one_of(variants)
+                wording::one_of(variants)
             ))),
         }
         .map_err(|error| error.at(self.node.place, &self.path))
@@ -259,15 +264,18 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-struct Items<'a, 'de> {
-    list: &'a Reader<'de>,
+struct ItemReader<'a, 'de> {
+    list: &'a ValueReader<'de>,
     items: std::iter::Enumerate<std::slice::Iter<'de, Node>>,
 }
 
-impl<'de> SeqAccess<'de> for Items<'_, 'de> {
-    type Error = Wrong;
+impl<'de> SeqAccess<'de> for ItemReader<'_, 'de> {
+    type Error = PositionedError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Wrong> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, PositionedError> {
         for (i, node) in self.items.by_ref() {
             let item = self.list.item(i, node);
             if !item.is_set_aside() {
@@ -281,22 +289,25 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
     }
 }
 
-struct Entries<'a, 'de> {
-    map: &'a Reader<'de>,
+struct EntryReader<'a, 'de> {
+    map: &'a ValueReader<'de>,
     rest: std::slice::Iter<'de, (Key, Node)>,
-    value: Option<Reader<'de>>,
+    value: Option<ValueReader<'de>>,
 }
 
-impl<'de> MapAccess<'de> for Entries<'_, 'de> {
-    type Error = Wrong;
+impl<'de> MapAccess<'de> for EntryReader<'_, 'de> {
+    type Error = PositionedError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Wrong> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, PositionedError> {
         for (key, node) in self.rest.by_ref() {
             let value = self.map.entry(key, node);
             if value.is_set_aside() {
                 continue;
             }
-            let name: StrDeserializer<'_, Wrong> = key.name.as_str().into_deserializer();
+            let name: StrDeserializer<'_, PositionedError> = key.name.as_str().into_deserializer();
             let read = seed.deserialize(name).map_err(|error| {
                 if let Some(meant) = error.meant {
                     let meant = self.map.field(meant);
@@ -310,11 +321,11 @@ impl<'de> MapAccess<'de> for Entries<'_, 'de> {
         Ok(None)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, PositionedError> {
         let value = self
             .value
             .take()
-            .ok_or_else(|| Wrong::custom("a value before its key"))?;
+            .ok_or_else(|| PositionedError::custom("a value before its key"))?;
         seed.deserialize(value.clone())
             .map_err(|error| value.set_aside(error))
     }

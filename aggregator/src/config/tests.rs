@@ -335,10 +335,10 @@ fn quotas_and_public_resolvers_come_from_the_configuration_whatever_the_topology
 fn the_cluster_as_source_needs_nothing_but_its_name() {
     let config = load("topology: {kubernetes: }\ntargets: [{url: 'http://a.example.test/'}]\n").unwrap();
     let kubernetes = config.source.kubernetes.unwrap();
-    assert_eq!(kubernetes.access, Access::Inferred { context: None });
+    assert_eq!(kubernetes.access, ApiServerAccess::Inferred { context: None });
     assert!(kubernetes.prober_namespaces.is_empty(), "its own");
     assert_eq!(kubernetes.prober_selector, PROBERS);
-    assert_eq!(kubernetes.defaults, Defaults::Published);
+    assert_eq!(kubernetes.defaults, TargetDefaults::Published);
     assert_eq!(
         config.initial.targets().len(),
         1,
@@ -359,14 +359,14 @@ fn what_is_said_of_the_cluster_is_taken_relative_to_the_file() {
     let yaml = "topology:\n  kubernetes:\n    kubeconfig: kube/config\n    context: blue\n    proberNamespace: mesh\n    \
                 proberSelector: app=prober\n    targets: annotated\n";
     let kubernetes = load(yaml).unwrap().source.kubernetes.unwrap();
-    let Access::File { path, context } = kubernetes.access else {
+    let ApiServerAccess::File { path, context } = kubernetes.access else {
         panic!("a kubeconfig was named");
     };
     assert!(path.is_absolute() && path.ends_with("kube/config"));
     assert_eq!(context.as_deref(), Some("blue"));
     assert_eq!(kubernetes.prober_namespaces, ["mesh"]);
     assert_eq!(kubernetes.prober_selector, "app=prober");
-    assert_eq!(kubernetes.defaults, Defaults::Annotated);
+    assert_eq!(kubernetes.defaults, TargetDefaults::Annotated);
 }
 
 #[test]

@@ -14,14 +14,14 @@ use serde_saphyr::{Location, Spanned};
 
 /// A place in a file, both numbers from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourcePosition {
     /// Line.
     pub line: u64,
     /// Column, in characters.
     pub column: u64,
 }
 
-impl Place {
+impl SourcePosition {
     pub(super) fn of(location: Location) -> Option<Self> {
         (location != Location::UNKNOWN).then(|| Self {
             line: location.line(),
@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -39,7 +39,7 @@ impl fmt::Display for Place {
 /// One value of the document and where it stands.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<SourcePosition>,
     pub(super) value: Value,
 }
 
@@ -58,14 +58,14 @@ pub(super) enum Value {
 
 #[derive(Debug, Clone)]
 pub(super) struct Key {
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<SourcePosition>,
     pub(super) name: String,
 }
 
 /// Reads a document. The error is the parser's: syntax, a duplicate key, a bomb of aliases.
 pub(super) fn parse(source: &str) -> Result<Node, serde_saphyr::Error> {
     let options = serde_saphyr::options! { with_snippet: false };
-    let bare: Option<Spanned<Bare>> = serde_saphyr::from_str_with_options(source, options)?;
+    let bare: Option<Spanned<RawValue>> = serde_saphyr::from_str_with_options(source, options)?;
     Ok(bare.map_or(
         Node {
             place: None,
@@ -77,7 +77,7 @@ pub(super) fn parse(source: &str) -> Result<Node, serde_saphyr::Error> {
 
 impl Node {
     /// The place that a path like `services[2].endpoints[0].node` leads to, or the nearest one above it.
-    pub(super) fn locate(&self, path: &str) -> Option<Place> {
+    pub(super) fn locate(&self, path: &str) -> Option<SourcePosition> {
         let mut here = self;
         let mut place = self.place;
         for step in path.split(['.', '[', ']']).filter(|step| !step.is_empty()) {
@@ -93,22 +93,22 @@ impl Node {
         place
     }
 
-    fn dress(bare: Spanned<Bare>, source: &str) -> Self {
+    fn dress(bare: Spanned<RawValue>, source: &str) -> Self {
         let written = || written(bare.referenced, source);
         let value = match bare.value {
-            Bare::Null => Value::Null,
-            Bare::Bool(value) => Value::Bool(value, written()),
-            Bare::Unsigned(value) => Value::Unsigned(value, written()),
-            Bare::Signed(value) => Value::Signed(value, written()),
-            Bare::Float(value) => Value::Float(value, written()),
-            Bare::Text(text) => Value::Text(text),
-            Bare::List(items) => Value::List(items.into_iter().map(|i| Self::dress(i, source)).collect()),
-            Bare::Map(entries) => Value::Map(
+            RawValue::Null => Value::Null,
+            RawValue::Bool(value) => Value::Bool(value, written()),
+            RawValue::Unsigned(value) => Value::Unsigned(value, written()),
+            RawValue::Signed(value) => Value::Signed(value, written()),
+            RawValue::Float(value) => Value::Float(value, written()),
+            RawValue::Text(text) => Value::Text(text),
+            RawValue::List(items) => Value::List(items.into_iter().map(|i| Self::dress(i, source)).collect()),
+            RawValue::Map(entries) => Value::Map(
                 entries
                     .into_iter()
                     .map(|(key, value)| {
                         let key = Key {
-                            place: Place::of(key.referenced),
+                            place: SourcePosition::of(key.referenced),
                             name: key.value,
                         };
                         (key, Self::dress(value, source))
@@ -117,7 +117,7 @@ impl Node {
             ),
         };
         Self {
-            place: Place::of(bare.referenced),
+            place: SourcePosition::of(bare.referenced),
             value,
         }
     }
@@ -133,77 +133,77 @@ fn written(location: Location, source: &str) -> Option<String> {
 }
 
 /// The tree as the YAML library hands it out.
-enum Bare {
+enum RawValue {
     Null,
     Bool(bool),
     Unsigned(u64),
     Signed(i64),
     Float(f64),
     Text(String),
-    List(Vec<Spanned<Bare>>),
-    Map(Vec<(Spanned<String>, Spanned<Bare>)>),
+    List(Vec<Spanned<RawValue>>),
+    Map(Vec<(Spanned<String>, Spanned<RawValue>)>),
 }
 
-impl<'de> Deserialize<'de> for Bare {
+impl<'de> Deserialize<'de> for RawValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(BareVisitor)
+        deserializer.deserialize_any(RawValueVisitor)
     }
 }
 
-struct BareVisitor;
+struct RawValueVisitor;
 
-impl<'de> Visitor<'de> for BareVisitor {
-    type Value = Bare;
+impl<'de> Visitor<'de> for RawValueVisitor {
+    type Value = RawValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Bare, E> {
-        Ok(Bare::Null)
+    fn visit_unit<E>(self) -> Result<RawValue, E> {
+        Ok(RawValue::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Bare, E> {
-        Ok(Bare::Null)
+    fn visit_none<E>(self) -> Result<RawValue, E> {
+        Ok(RawValue::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Bare, E> {
-        Ok(Bare::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<RawValue, E> {
+        Ok(RawValue::Bool(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Bare, E> {
-        Ok(Bare::Unsigned(value))
+    fn visit_u64<E>(self, value: u64) -> Result<RawValue, E> {
+        Ok(RawValue::Unsigned(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Bare, E> {
-        Ok(u64::try_from(value).map_or(Bare::Signed(value), Bare::Unsigned))
+    fn visit_i64<E>(self, value: i64) -> Result<RawValue, E> {
+        Ok(u64::try_from(value).map_or(RawValue::Signed(value), RawValue::Unsigned))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Bare, E> {
-        Ok(Bare::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<RawValue, E> {
+        Ok(RawValue::Float(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Bare, E> {
-        Ok(Bare::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<RawValue, E> {
+        Ok(RawValue::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Bare, E> {
-        Ok(Bare::Text(value))
+    fn visit_string<E>(self, value: String) -> Result<RawValue, E> {
+        Ok(RawValue::Text(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Bare, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<RawValue, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
-        Ok(Bare::List(list))
+        Ok(RawValue::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Bare, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawValue, A::Error> {
         let mut map = Vec::new();
         while let Some(entry) = entries.next_entry()? {
             map.push(entry);
         }
-        Ok(Bare::Map(map))
+        Ok(RawValue::Map(map))
     }
 }

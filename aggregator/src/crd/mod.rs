@@ -11,7 +11,7 @@
 //!
 //! Each object is judged alone: what is wrong with one never stops another.
 
-mod judged;
+mod judgement;
 pub mod objects;
 pub mod preflights;
 mod runs;
@@ -22,5 +22,5 @@ mod types;
 mod tests;
 
 pub(crate) use runs::follow as follow_runs;
-pub(crate) use targets::{Owned, Targets};
+pub(crate) use targets::{ScopedTargets, TargetController};
 pub use types::{Condition, definitions as custom_resources, yaml as custom_resource_definitions};

@@ -32,7 +32,7 @@ pub type Key = (String, String);
 
 /// One kind of object, everywhere or in one namespace.
 #[derive(Debug, Clone)]
-pub struct Objects {
+pub struct ObjectClient {
     client: ApiClient,
     resource: ApiResource,
     namespace: Option<String>,
@@ -42,7 +42,7 @@ pub struct Objects {
     silent: Arc<AtomicBool>,
 }
 
-impl Objects {
+impl ObjectClient {
     pub(super) fn new(client: ApiClient, kind: &str) -> Self {
         let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", kind);
         Self {
@@ -142,13 +142,13 @@ impl Objects {
 
 /// Objects as known, from what happens to them.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownObjects {
     objects: BTreeMap<Key, DynamicObject>,
     /// What a new list has told so far.
     listing: BTreeMap<Key, DynamicObject>,
 }
 
-impl Known {
+impl KnownObjects {
     /// Takes one event; whether what is known may be another.
     pub fn take(&mut self, event: watcher::Event<DynamicObject>) -> bool {
         match event {

@@ -19,14 +19,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    objects::{Key, Known, Objects, condition, now},
+    objects::{Key, KnownObjects, ObjectClient, condition, now},
     types::{RunBody, RunResult, RunStatus},
 };
 use crate::{
     api_client::ApiClient,
-    preflight::runs::{Run, RunFrom, RunOutcome, RunRequest, RunState},
-    replicas::Replica,
-    runs::{Desk, NoRun},
+    preflight::runs::{PreflightRun, RunOutcome, RunRequest, RunState, RunVantages},
+    replicas::ReplicaState,
+    runs::{RunManager, RunRefusedError},
     topology_state::TopologyState,
 };
 
@@ -39,13 +39,13 @@ const RESULTS: usize = 50;
 /// Runs that wait because too many were asked for, tried again at each tick.
 const MOST_WAITING: usize = 200;
 
-struct Following {
-    objects: Objects,
-    desk: Arc<Desk>,
-    replica: Replica,
+struct RunWatch {
+    objects: ObjectClient,
+    desk: Arc<RunManager>,
+    replica: ReplicaState,
     topology: watch::Receiver<TopologyState>,
     views: watch::Receiver<Arc<View>>,
-    known: Known,
+    known: KnownObjects,
     under_way: BTreeMap<Key, (String, RunId)>,
     /// Objects by uid that this life has judged or refused: what was written may not be back yet.
     over: BTreeSet<String>,
@@ -56,20 +56,20 @@ struct Following {
 /// Follows Run objects until cancelled.
 pub(crate) async fn follow(
     client: ApiClient,
-    (desk, replica): (Arc<Desk>, Replica),
+    (desk, replica): (Arc<RunManager>, ReplicaState),
     topology: watch::Receiver<TopologyState>,
     views: watch::Receiver<Arc<View>>,
     cancelled: CancellationToken,
 ) {
-    let objects = Objects::new(client, "Run");
+    let objects = ObjectClient::new(client, "Run");
     let mut events = objects.follow();
-    let mut following = Following {
+    let mut following = RunWatch {
         objects,
         desk,
         replica,
         topology,
         views,
-        known: Known::default(),
+        known: KnownObjects::default(),
         under_way: BTreeMap::new(),
         over: BTreeSet::new(),
         waiting: BTreeMap::new(),
@@ -104,7 +104,7 @@ pub(crate) async fn follow(
     }
 }
 
-impl Following {
+impl RunWatch {
     async fn turn(&mut self) {
         if !self.replica.leads() {
             // Who leads makes them, from the beginning; what is under way here is nobody's any more.
@@ -157,7 +157,7 @@ impl Following {
             let view = self.views.borrow().clone();
             self.desk
                 .begin(&request, &by, &topology, &view)
-                .map_err(|refused| Refusal::of(&refused))
+                .map_err(|refused| RunRefusal::of(&refused))
         });
         match begun {
             Ok(run) => {
@@ -175,8 +175,8 @@ impl Following {
                 self.say(key, &status).await;
             }
             // Others are being made, or nobody can make it yet: it stays and is tried again.
-            Err(Refusal::Later(None)) => {}
-            Err(Refusal::Later(Some((reason, message)))) => {
+            Err(RunRefusal::Later(None)) => {}
+            Err(RunRefusal::Later(Some((reason, message)))) => {
                 if self.waiting.get(uid) == Some(&reason) {
                     return;
                 }
@@ -188,7 +188,7 @@ impl Following {
                     self.waiting.insert(uid.to_owned(), reason);
                 }
             }
-            Err(Refusal::Never(reason, message)) => {
+            Err(RunRefusal::Never(reason, message)) => {
                 let passed = "the run was not made";
                 let status = RunStatus {
                     completion_time: Some(now()),
@@ -233,7 +233,7 @@ impl Following {
     }
 }
 
-fn judged(object: &DynamicObject, run: &Run) -> RunStatus {
+fn judged(object: &DynamicObject, run: &PreflightRun) -> RunStatus {
     let (passed, reason) = match run.outcome {
         Some(RunOutcome::Passed) => ("True", "Passed"),
         Some(RunOutcome::Failed) => ("False", "Failed"),
@@ -260,40 +260,40 @@ fn judged(object: &DynamicObject, run: &Run) -> RunStatus {
     }
 }
 
-enum Refusal {
+enum RunRefusal {
     /// It waits; with the reason, where it may take long.
     Later(Option<(&'static str, String)>),
     Never(&'static str, String),
 }
 
-impl Refusal {
-    fn of(refused: &NoRun) -> Self {
+impl RunRefusal {
+    fn of(refused: &RunRefusedError) -> Self {
         match refused {
-            NoRun::StandsBy => Self::Later(None),
-            NoRun::TooMany(_) => {
+            RunRefusedError::StandsBy => Self::Later(None),
+            RunRefusedError::TooMany(_) => {
                 let said = "others are under way, or were asked for just now; it waits for them";
                 Self::Later(Some(("TooMany", said.to_owned())))
             }
-            NoRun::Nobody(_) | NoRun::NoMesh(_) => {
+            RunRefusedError::Nobody(_) | RunRefusedError::NoMesh(_) => {
                 Self::Later(Some(("Nobody", format!("it waits: {refused}"))))
             }
-            NoRun::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
-            NoRun::Target(_)
-            | NoRun::Value { .. }
-            | NoRun::Challenge(_)
-            | NoRun::Names(_)
-            | NoRun::NotFromThere { .. }
-            | NoRun::TooLarge(_) => Self::Never("Invalid", refused.to_string()),
+            RunRefusedError::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
+            RunRefusedError::Target(_)
+            | RunRefusedError::Value { .. }
+            | RunRefusedError::Challenge(_)
+            | RunRefusedError::Names(_)
+            | RunRefusedError::NotFromThere { .. }
+            | RunRefusedError::TooLarge(_) => Self::Never("Invalid", refused.to_string()),
         }
     }
 }
 
-fn read(object: &DynamicObject) -> Result<RunRequest, Refusal> {
-    let invalid = |text: String| Refusal::Never("Invalid", format!("spec: {text}"));
+fn read(object: &DynamicObject) -> Result<RunRequest, RunRefusal> {
+    let invalid = |text: String| RunRefusal::Never("Invalid", format!("spec: {text}"));
     let body: RunBody =
         serde_json::from_value(object.data["spec"].clone()).map_err(|error| invalid(error.to_string()))?;
     let from = match body.from {
-        None => RunFrom::All,
+        None => RunVantages::All,
         Some(word) => serde_json::from_value(Value::String(word))
             .map_err(|_| invalid("from: expected all, nodes, zones or outside".to_owned()))?,
     };

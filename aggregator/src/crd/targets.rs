@@ -10,13 +10,13 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    judged::{Judged, Verdict, judge},
-    objects::{Known, Objects, condition},
+    judgement::{PreflightJudgement, Verdict, judge},
+    objects::{KnownObjects, ObjectClient, condition},
     types::TargetStatus,
 };
 use crate::{
     api_client::ApiClient,
-    replicas::Replica,
+    replicas::ReplicaState,
     runs::{RunOptions, scope_of},
     topology_state::TopologyState,
 };
@@ -29,12 +29,12 @@ const AGAIN: Duration = Duration::from_secs(2);
 
 /// Targets whose owner is not the mesh's operator, and where their probes may go.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Owned {
+pub(crate) struct ScopedTargets {
     ids: BTreeSet<TargetId>,
     scope: Scope,
 }
 
-impl Owned {
+impl ScopedTargets {
     /// Keeps a probe of such a target to its scope.
     pub(crate) fn bound(&self, assignment: Assignment) -> Assignment {
         if !self.ids.contains(&assignment.target) {
@@ -49,22 +49,22 @@ impl Owned {
 
 /// Follows Targets.
 #[derive(Debug)]
-pub(crate) struct Targets {
+pub(crate) struct TargetController {
     pub(crate) client: ApiClient,
     pub(crate) options: RunOptions,
     /// Only who leads answers; everybody probes and judges.
-    pub(crate) replica: Replica,
+    pub(crate) replica: ReplicaState,
     pub(crate) bare: watch::Receiver<TopologyState>,
     pub(crate) full: watch::Sender<TopologyState>,
-    pub(crate) owned: watch::Sender<Arc<Owned>>,
+    pub(crate) owned: watch::Sender<Arc<ScopedTargets>>,
 }
 
-impl Targets {
+impl TargetController {
     /// Runs until cancelled. While the API server cannot be asked, those known stay.
     pub(crate) async fn follow(mut self, cancelled: CancellationToken) {
-        let objects = Objects::new(self.client.clone(), "Target");
+        let objects = ObjectClient::new(self.client.clone(), "Target");
         let mut events = objects.follow();
-        let mut known = Known::default();
+        let mut known = KnownObjects::default();
         let (mut failing, mut changes, mut unsaid) = (false, 0, false);
         let mut parts = self.replica.changes();
         loop {
@@ -105,7 +105,7 @@ impl Targets {
             let scope = scope_of(&state.topology, &self.options);
             let judged = judge(known.objects(), &state.topology, &scope);
             // The bounds of their probes before the targets themselves.
-            self.owned.send_replace(Arc::new(Owned {
+            self.owned.send_replace(Arc::new(ScopedTargets {
                 ids: judged.ids.clone(),
                 scope,
             }));
@@ -146,7 +146,7 @@ fn joined(bare: &Arc<Topology>, accepted: &[TargetSpec]) -> Arc<Topology> {
 }
 
 /// Writes the status of those that say something else; whether all of it was taken.
-async fn say(objects: &Objects, known: &Known, judged: &Judged) -> bool {
+async fn say(objects: &ObjectClient, known: &KnownObjects, judged: &PreflightJudgement) -> bool {
     let mut all = true;
     for (key, verdict) in &judged.verdicts {
         if let Some(status) = known

@@ -6,7 +6,7 @@ use parallax_model::{Scope, TargetSpec};
 use serde_json::{Value, json};
 
 use super::{
-    judged::{Verdict, judge},
+    judgement::{Verdict, judge},
     preflights, types,
 };
 

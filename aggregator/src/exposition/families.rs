@@ -3,18 +3,18 @@
 
 /// What a family is and means.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Described {
+pub(super) struct FamilyDescription {
     /// Without the prefix `parallax_`, and a counter without `_total`.
     pub(super) name: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and its test"))]
-    pub(super) kind: Kind,
+    pub(super) kind: MetricKind,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page and its test"))]
     pub(super) labels: &'static [&'static str],
     /// A sentence, with its full stop.
     pub(super) help: &'static str,
 }
 
-impl Described {
+impl FamilyDescription {
     /// The help text for a registry that ends the sentence itself.
     pub(super) fn unended(&self) -> &'static str {
         self.help.strip_suffix('.').unwrap_or(self.help)
@@ -23,7 +23,7 @@ impl Described {
 
 /// How a family counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     Counter,
     Gauge,
     Histogram,
@@ -31,16 +31,16 @@ pub(super) enum Kind {
 
 macro_rules! families {
     ($($section:literal { $($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)+ })+) => {
-        $($(pub(super) const $constant: Described = Described {
+        $($(pub(super) const $constant: FamilyDescription = FamilyDescription {
             name: $name,
-            kind: Kind::$kind,
+            kind: MetricKind::$kind,
             labels: &[$($label),*],
             help: $help,
         };)+)+
 
         /// All of them, by what they are about.
         #[cfg(test)]
-        pub(super) const SECTIONS: &[(&str, &[Described])] = &[$(($section, &[$($constant),+])),+];
+        pub(super) const SECTIONS: &[(&str, &[FamilyDescription])] = &[$(($section, &[$($constant),+])),+];
     };
 }
 

@@ -16,7 +16,7 @@ use prometheus_client::{
 use tokio::sync::watch;
 
 use super::{
-    families::{self, Described},
+    families::{self, FamilyDescription},
     renewals, verdicts,
 };
 use crate::{
@@ -24,35 +24,35 @@ use crate::{
     cert_manager,
     challenges::api::WaitingChallenge,
     clock::Clock,
-    forecast::Forecasts,
-    handling,
-    kubernetes::{Condition, Reason, WatchState, Watches},
+    forecast::RenewalForecastList,
+    incident_actions,
+    kubernetes::{WatchCondition, WatchFailureReason, WatchHealth, WatchState},
     notify,
     store::{Status, StoreState},
     topology_state::TopologyState,
-    watch::kube::Source,
+    watch::kube::WatchSource,
 };
 
 /// The sources that a scrape reads.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct ScrapeSources {
     pub(crate) clock: Clock,
     pub(crate) views: watch::Receiver<Arc<View>>,
     /// From when on the probers' observations are known.
     pub(crate) evidence: watch::Receiver<EventTime>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
-    pub(crate) watches: watch::Receiver<Watches<Source>>,
+    pub(crate) watches: watch::Receiver<WatchHealth<WatchSource>>,
     /// Those of cert-manager's objects.
-    pub(crate) cert_manager: watch::Receiver<Watches<cert_manager::Kind>>,
+    pub(crate) cert_manager: watch::Receiver<WatchHealth<cert_manager::CertManagerKind>>,
     /// Challenges that wait.
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     /// Renewals foreseen.
-    pub(crate) forecasts: watch::Receiver<Arc<Forecasts>>,
+    pub(crate) forecasts: watch::Receiver<Arc<RenewalForecastList>>,
     /// What people did about incidents.
-    pub(crate) handling: Arc<handling::Desk>,
+    pub(crate) handling: Arc<incident_actions::ActionManager>,
     /// Who is told of them.
-    pub(crate) notifications: Arc<notify::Desk>,
+    pub(crate) notifications: Arc<notify::NotificationState>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -109,7 +109,7 @@ struct CauseLabel {
     cause: String,
 }
 
-impl Collector for Live {
+impl Collector for ScrapeSources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let encoder = &mut encoder;
         let view = self.views.borrow().clone();
@@ -161,7 +161,7 @@ impl Collector for Live {
 }
 
 /// What receivers are owed; no series where nobody is told anything.
-fn told(encoder: &mut DescriptorEncoder<'_>, desk: &notify::Desk) -> Result<(), fmt::Error> {
+fn told(encoder: &mut DescriptorEncoder<'_>, desk: &notify::NotificationState) -> Result<(), fmt::Error> {
     let pending = desk.pending();
     let nobody = pending.is_empty();
     let label = |receiver: &String| ReceiverLabel {
@@ -186,7 +186,7 @@ fn watched(
 ) -> Result<(), fmt::Error> {
     let label = |resource: &&'static str| ResourceLabel { resource };
     let up = watches.iter().map(|(resource, watch)| {
-        let up = matches!(watch.condition, Condition::Live | Condition::Absent);
+        let up = matches!(watch.condition, WatchCondition::Live | WatchCondition::Absent);
         (label(resource), f64::from(u8::from(up)))
     });
     gauges(encoder, families::WATCH_UP, up.collect())?;
@@ -204,7 +204,7 @@ fn watched(
     counters(families::WATCH_LISTS, |watch| watch.lists)?;
     counters(families::WATCH_UNREADABLE, |watch| watch.unreadable)?;
     let errors = watches.iter().flat_map(|(resource, watch)| {
-        Reason::ALL.into_iter().map(move |reason| {
+        WatchFailureReason::ALL.into_iter().map(move |reason| {
             let labels = ResourceReason {
                 resource,
                 reason: reason.label(),
@@ -238,7 +238,11 @@ fn store(encoder: &mut DescriptorEncoder<'_>, state: &StoreState) -> Result<(), 
     Ok(())
 }
 
-fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Described, value: f64) -> Result<(), fmt::Error> {
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    family: FamilyDescription,
+    value: f64,
+) -> Result<(), fmt::Error> {
     encoder
         .encode_descriptor(family.name, family.help, None, MetricType::Gauge)?
         .encode_gauge(&value)
@@ -246,7 +250,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, family: Described, value: f64) -> 
 
 pub(super) fn gauges<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
-    family: Described,
+    family: FamilyDescription,
     values: BTreeMap<L, f64>,
 ) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Gauge)?;
@@ -258,7 +262,7 @@ pub(super) fn gauges<L: EncodeLabelSet>(
 
 fn counters<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
-    family: Described,
+    family: FamilyDescription,
     values: impl Iterator<Item = (L, u64)>,
 ) -> Result<(), fmt::Error> {
     let mut family = encoder.encode_descriptor(family.name, family.help, None, MetricType::Counter)?;

@@ -19,12 +19,12 @@ mod verdicts;
 use prometheus_client::registry::Registry;
 
 use crate::{
-    checkpoint::CheckpointMetrics, handling::HandlingMetrics, identity::IdentityMetrics,
+    checkpoint::CheckpointMetrics, identity::IdentityMetrics, incident_actions::IncidentActionMetrics,
     ingest::IngestMetrics, notify::NotifyMetrics, record::RecordMetrics, replicas::ReplicaMetrics,
     runs::RunMetrics, store::StoreMetrics, tls::TlsMetrics,
 };
 
-pub(crate) use live::Live;
+pub(crate) use live::ScrapeSources;
 
 /// What every part has counted so far. Clones share the counts.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub(crate) struct Metrics {
     pub(crate) identity: IdentityMetrics,
     pub(crate) tls: TlsMetrics,
     pub(crate) replicas: ReplicaMetrics,
-    pub(crate) handling: HandlingMetrics,
+    pub(crate) handling: IncidentActionMetrics,
     pub(crate) notify: NotifyMetrics,
     pub(crate) runs: RunMetrics,
     pub(crate) store: StoreMetrics,
@@ -50,7 +50,7 @@ impl Metrics {
             identity: IdentityMetrics::new(),
             tls: TlsMetrics::default(),
             replicas: ReplicaMetrics::default(),
-            handling: HandlingMetrics::default(),
+            handling: IncidentActionMetrics::default(),
             notify: NotifyMetrics::default(),
             runs: RunMetrics::new(),
             store: StoreMetrics::new(),
@@ -58,7 +58,7 @@ impl Metrics {
     }
 
     /// Everything to be scraped.
-    pub(crate) fn registry(&self, live: Live) -> Registry {
+    pub(crate) fn registry(&self, live: ScrapeSources) -> Registry {
         let mut registry = Registry::with_prefix("parallax");
         macro_rules! register {
             ($($family:ident: $($field:ident).+;)+) => {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    families::{Described, Kind, SECTIONS},
+    families::{FamilyDescription, MetricKind, SECTIONS},
     tests::{COUNTED, OK, scene},
 };
 use crate::fixtures;
@@ -50,8 +50,8 @@ fn page() -> String {
 }
 
 /// As it stands in queries.
-fn shown(family: &Described) -> String {
-    let total = if family.kind == Kind::Counter {
+fn shown(family: &FamilyDescription) -> String {
+    let total = if family.kind == MetricKind::Counter {
         "_total"
     } else {
         ""
@@ -59,11 +59,11 @@ fn shown(family: &Described) -> String {
     format!("parallax_{}{total}", family.name)
 }
 
-const fn kind(kind: Kind) -> &'static str {
+const fn kind(kind: MetricKind) -> &'static str {
     match kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
     }
 }
 
@@ -120,9 +120,9 @@ fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
         );
         let wanted: BTreeSet<String> = family.labels.iter().map(ToString::to_string).collect();
         let sample = match family.kind {
-            Kind::Counter => format!("parallax_{}_total", family.name),
-            Kind::Gauge => format!("parallax_{}", family.name),
-            Kind::Histogram => format!("parallax_{}_count", family.name),
+            MetricKind::Counter => format!("parallax_{}_total", family.name),
+            MetricKind::Gauge => format!("parallax_{}", family.name),
+            MetricKind::Histogram => format!("parallax_{}_count", family.name),
         };
         let found = labels.remove(&sample).unwrap_or_default();
         assert_eq!(found, wanted, "{sample}");

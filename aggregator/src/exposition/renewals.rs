@@ -6,7 +6,7 @@ use parallax_model::EventTime;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 
 use super::{families, live::gauges};
-use crate::forecast::{FailCause, Forecasts, Term};
+use crate::forecast::{CertificateValidity, ForecastCause, RenewalForecastList};
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct ForecastLabels {
@@ -23,14 +23,17 @@ struct CertificateLabels {
     certificate: String,
 }
 
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, forecasts: &Forecasts) -> Result<(), fmt::Error> {
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    forecasts: &RenewalForecastList,
+) -> Result<(), fmt::Error> {
     let foreseen = forecasts.forecasts.iter().map(|forecast| {
         let labels = ForecastLabels {
             namespace: forecast.namespace.clone(),
             certificate: forecast.certificate.clone(),
             host: forecast.host.clone(),
             forecast: forecast.outlook.label(),
-            cause: forecast.cause.map_or("", FailCause::label),
+            cause: forecast.cause.map_or("", ForecastCause::label),
         };
         (labels, 1.0)
     });
@@ -51,7 +54,10 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, forecasts: &Forecasts)
     clippy::cast_precision_loss,
     reason = "whole seconds since 1970 are far below 2^52"
 )]
-fn times(terms: &[Term], of: fn(&Term) -> Option<EventTime>) -> BTreeMap<CertificateLabels, f64> {
+fn times(
+    terms: &[CertificateValidity],
+    of: fn(&CertificateValidity) -> Option<EventTime>,
+) -> BTreeMap<CertificateLabels, f64> {
     let known = terms.iter().filter_map(|term| {
         let labels = CertificateLabels {
             namespace: term.namespace.clone(),

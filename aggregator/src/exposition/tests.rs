@@ -14,20 +14,20 @@ use crate::{
     challenges::api::WaitingChallenge,
     clock::Clock,
     fixtures,
-    handling::Desk,
-    kubernetes::Watches,
+    incident_actions::ActionManager,
+    kubernetes::WatchHealth,
     metrics::{BUCKETS, NATIVE_SCHEMA},
     topology_state::TopologyState,
-    watch::kube::Source,
+    watch::kube::WatchSource,
 };
 
 pub(super) struct Scene {
-    handling: Arc<Desk>,
+    handling: Arc<ActionManager>,
     metrics: Metrics,
     registry: Registry,
     views: watch::Sender<Arc<View>>,
     topology: watch::Sender<TopologyState>,
-    forecasts: watch::Sender<Arc<crate::forecast::Forecasts>>,
+    forecasts: watch::Sender<Arc<crate::forecast::RenewalForecastList>>,
 }
 
 fn topology(targets: &[&str]) -> Topology {
@@ -43,21 +43,22 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     metrics.ingest.keep_series_of(&topology(targets));
     let (views, views_out) = watch::channel(Arc::new(view));
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
-    let (forecasts, forecasts_out) = watch::channel(Arc::new(crate::forecast::Forecasts::missing("not yet")));
-    let handling = Arc::new(Desk::new(
+    let (forecasts, forecasts_out) =
+        watch::channel(Arc::new(crate::forecast::RenewalForecastList::missing("not yet")));
+    let handling = Arc::new(ActionManager::new(
         Clock::starting_at(fixtures::NOW),
         crate::store::StoreHandle::off(),
         None,
     ));
-    let registry = metrics.registry(Live {
+    let registry = metrics.registry(ScrapeSources {
         clock: Clock::starting_at(fixtures::NOW),
         views: views_out,
         evidence: watch::channel(fixtures::NOW).1,
         topology: topology_out,
         store: crate::store::StoreHandle::off().state,
-        watches: watch::channel(Watches::starting(Source::all(&["parallax".into()]))).1,
+        watches: watch::channel(WatchHealth::starting(WatchSource::all(&["parallax".into()]))).1,
         challenges: watch::channel(Arc::from([waiting_challenge()])).1,
-        cert_manager: watch::channel(Watches::starting(crate::cert_manager::Kind::ALL)).1,
+        cert_manager: watch::channel(WatchHealth::starting(crate::cert_manager::CertManagerKind::ALL)).1,
         forecasts: forecasts_out,
         handling: handling.clone(),
         notifications: crate::notify::told_nobody_but("oncall", &metrics.notify),
@@ -128,7 +129,7 @@ fn names_types_and_help_texts_are_an_api() {
 }
 
 /// Three names of two Certificates, and one that needs no port 80.
-fn foreseen() -> crate::forecast::Forecasts {
+fn foreseen() -> crate::forecast::RenewalForecastList {
     serde_json::from_value(serde_json::json!({
         "note": "", "left_out": 0,
         "certificates": [
@@ -369,7 +370,7 @@ fn the_age_of_the_topology_counts_while_its_source_cannot_be_read() {
     let scene = scene(fixtures::waiting(), &[]);
     assert!(scene.text().contains("parallax_topology_age_seconds 0.0"));
     scene.topology.send_modify(|state| {
-        state.trouble = Some(crate::topology_state::Trouble {
+        state.trouble = Some(crate::topology_state::SourceError {
             message: "broken".to_owned(),
             since: EventTime(fixtures::NOW.0).minus(Micros::from_secs(90)),
         });

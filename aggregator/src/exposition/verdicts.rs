@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 };
 use prometheus_client::encoding::EncodeLabelSet;
 
-use crate::{handling::Standing, severity::Severity};
+use crate::{incident_actions::ActionState, severity::Severity};
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 pub(super) struct TargetCause {
@@ -147,7 +147,10 @@ pub(super) fn hazards(view: &View) -> BTreeMap<HazardLabels, f64> {
 }
 
 /// Each open incident. Its id stays while cause and severity may change.
-pub(super) fn each(view: &View, handling: impl Fn(&Incident) -> Standing) -> BTreeMap<IncidentLabels, f64> {
+pub(super) fn each(
+    view: &View,
+    handling: impl Fn(&Incident) -> ActionState,
+) -> BTreeMap<IncidentLabels, f64> {
     open(view)
         .map(|incident| {
             let labels = IncidentLabels {

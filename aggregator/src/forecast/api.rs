@@ -4,13 +4,13 @@ use parallax_model::EventTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::subjects::Subjects;
-use crate::{cert_manager::Picture, preflight::NameCause};
+use super::subjects::RenewalSubjects;
+use crate::{cert_manager::CertManagerState, preflight::NameCause};
 
 /// How a renewal would end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Outlook {
+pub enum RenewalOutlook {
     /// For a cause that is certain, it would fail.
     WouldFail,
     /// It cannot be told.
@@ -19,7 +19,7 @@ pub enum Outlook {
     WouldPass,
 }
 
-impl Outlook {
+impl RenewalOutlook {
     /// As a label.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -34,7 +34,7 @@ impl Outlook {
 /// Why a renewal would fail: only what stays so until somebody changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum FailCause {
+pub enum ForecastCause {
     /// No public server knows the name.
     Nxdomain,
     /// The name has no address in public.
@@ -56,7 +56,7 @@ pub enum FailCause {
     Solver,
 }
 
-impl FailCause {
+impl ForecastCause {
     /// As a label.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -87,7 +87,7 @@ impl FailCause {
 
 /// What is foreseen for one name of one Certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Forecast {
+pub struct RenewalForecast {
     /// The Certificate's namespace.
     pub namespace: String,
     /// The Certificate.
@@ -111,10 +111,10 @@ pub struct Forecast {
     #[schemars(with = "Option<i64>")]
     pub looked: Option<EventTime>,
     /// How a renewal would end now.
-    pub outlook: Outlook,
+    pub outlook: RenewalOutlook,
     /// Why it would fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<FailCause>,
+    pub cause: Option<ForecastCause>,
     /// In a sentence.
     pub sentence: String,
     /// What the CA would say.
@@ -133,7 +133,7 @@ pub struct Forecast {
 
 /// A Certificate's own times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Term {
+pub struct CertificateValidity {
     /// Its namespace.
     pub namespace: String,
     /// It.
@@ -150,16 +150,16 @@ pub struct Term {
 
 /// Answer of `GET /v1/forecasts`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Forecasts {
+pub struct RenewalForecastList {
     /// What a forecast is, for whoever reads it.
     pub note: String,
     /// Why there are none: cert-manager's objects are not known, or this aggregator has not looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// By namespace, Certificate and name.
-    pub forecasts: Vec<Forecast>,
+    pub forecasts: Vec<RenewalForecast>,
     /// Every Certificate with its times, also those that need no port 80.
-    pub certificates: Vec<Term>,
+    pub certificates: Vec<CertificateValidity>,
     /// Names that are not looked at, because there are too many.
     #[serde(default)]
     pub left_out: usize,
@@ -167,10 +167,10 @@ pub struct Forecasts {
 
 // === impl Forecasts ===
 
-impl Forecasts {
+impl RenewalForecastList {
     /// What an aggregator knows that has not looked, because it is starting or does not lead: nothing, and why.
-    pub(crate) fn without_a_look(picture: &Picture) -> Self {
-        let subjects = Subjects::of(picture);
+    pub(crate) fn without_a_look(picture: &CertManagerState) -> Self {
+        let subjects = RenewalSubjects::of(picture);
         let waiting = "this aggregator has not looked: it is starting, or another replica leads";
         Self::missing(subjects.missing.as_deref().unwrap_or(waiting))
     }

@@ -12,11 +12,11 @@ use parallax_model::{
 };
 
 use super::{
-    api::{FailCause, Forecast, Outlook},
-    subjects::Subject,
+    api::{ForecastCause, RenewalForecast, RenewalOutlook},
+    subjects::RenewalSubject,
 };
 use crate::preflight::{
-    Approach, NameFacts, NamesJudged, NodeAnswer, WantedViews, authority_says, judge_names,
+    NameFacts, NameVerdict, SolverRoute, VantageAnswer, WantedViews, authority_says, judge_names,
 };
 
 /// What came of the last look at a name.
@@ -25,23 +25,27 @@ pub(super) struct Evidence {
     pub(super) at: EventTime,
     pub(super) sights: Vec<(Vantage, NameSight)>,
     pub(super) wanted: WantedViews,
-    pub(super) self_check: Vec<NodeAnswer>,
-    pub(super) ca: Vec<NodeAnswer>,
+    pub(super) self_check: Vec<VantageAnswer>,
+    pub(super) ca: Vec<VantageAnswer>,
     /// Why nobody looked.
     pub(super) nobody: Option<String>,
 }
 
 /// Why it would fail, in all words.
-struct Failure {
-    cause: FailCause,
+struct ForecastFailure {
+    cause: ForecastCause,
     words: String,
     theirs: Option<String>,
     remedy: String,
 }
 
 /// The forecast, by the last look where there was one.
-pub(super) fn judge(subject: &Subject, evidence: Option<&Evidence>, topology: &Topology) -> Forecast {
-    let mut forecast = Forecast {
+pub(super) fn judge(
+    subject: &RenewalSubject,
+    evidence: Option<&Evidence>,
+    topology: &Topology,
+) -> RenewalForecast {
+    let mut forecast = RenewalForecast {
         namespace: subject.term.namespace.clone(),
         certificate: subject.term.certificate.clone(),
         host: subject.host.to_string(),
@@ -49,11 +53,11 @@ pub(super) fn judge(subject: &Subject, evidence: Option<&Evidence>, topology: &T
         solver: subject
             .approach
             .as_ref()
-            .map_or_else(Clone::clone, Approach::words),
+            .map_or_else(Clone::clone, SolverRoute::words),
         renewal: subject.term.renewal,
         not_after: subject.term.not_after,
         looked: None,
-        outlook: Outlook::Unknown,
+        outlook: RenewalOutlook::Unknown,
         cause: None,
         sentence: "it has not been looked at yet".to_owned(),
         theirs: None,
@@ -66,8 +70,8 @@ pub(super) fn judge(subject: &Subject, evidence: Option<&Evidence>, topology: &T
         Err(refused) => {
             fails(
                 &mut forecast,
-                Failure {
-                    cause: FailCause::Solver,
+                ForecastFailure {
+                    cause: ForecastCause::Solver,
                     words: format!("cert-manager refuses the solver: {refused}"),
                     theirs: None,
                     remedy: "mend the solver of the issuer, or the annotations that override it".to_owned(),
@@ -86,7 +90,7 @@ pub(super) fn judge(subject: &Subject, evidence: Option<&Evidence>, topology: &T
     }
     let facts = NameFacts::of(subject.host.as_str(), &evidence.sights, evidence.wanted);
     let names = judge_names(&facts, &subject.identities, subject.account.as_deref());
-    let look = Look {
+    let look = ForecastInput {
         subject,
         evidence,
         topology,
@@ -109,7 +113,7 @@ pub(super) fn judge(subject: &Subject, evidence: Option<&Evidence>, topology: &T
     }
     forecast.open.extend(look.open());
     if forecast.open.is_empty() {
-        forecast.outlook = Outlook::WouldPass;
+        forecast.outlook = RenewalOutlook::WouldPass;
         forecast.sentence = format!(
             "as far as it can be known without a token, it would pass: {}",
             look.why()
@@ -120,8 +124,8 @@ pub(super) fn judge(subject: &Subject, evidence: Option<&Evidence>, topology: &T
     forecast
 }
 
-fn fails(forecast: &mut Forecast, failure: Failure) {
-    forecast.outlook = Outlook::WouldFail;
+fn fails(forecast: &mut RenewalForecast, failure: ForecastFailure) {
+    forecast.outlook = RenewalOutlook::WouldFail;
     forecast.cause = Some(failure.cause);
     forecast.sentence = failure.words;
     forecast.theirs = failure.theirs;
@@ -129,7 +133,7 @@ fn fails(forecast: &mut Forecast, failure: Failure) {
 }
 
 /// The Services through which the solver's own route would be entered; none where that is not known.
-fn controllers(approach: &Approach, namespace: &str, topology: &Topology) -> BTreeSet<ServiceKey> {
+fn controllers(approach: &SolverRoute, namespace: &str, topology: &Topology) -> BTreeSet<ServiceKey> {
     let published = &topology.spec().published;
     let of = |class: &str| {
         let same = published
@@ -145,13 +149,13 @@ fn controllers(approach: &Approach, namespace: &str, topology: &Topology) -> BTr
             .collect()
     };
     match approach {
-        Approach::Ingress(solver) => {
+        SolverRoute::Ingress(solver) => {
             let class = Some(&solver.ingress_class_name)
                 .filter(|class| !class.is_empty())
                 .or_else(|| Some(&solver.class).filter(|class| !class.is_empty()));
             class.map_or_else(BTreeSet::new, |class| of(class))
         }
-        Approach::Route(solver) => solver
+        SolverRoute::Route(solver) => solver
             .parent_refs
             .iter()
             .filter_map(|parent| {
@@ -161,22 +165,22 @@ fn controllers(approach: &Approach, namespace: &str, topology: &Topology) -> BTr
             .flat_map(|class| of(&class))
             .collect(),
         // An Ingress that is there serves the host through whatever it serves it through now.
-        Approach::EditInPlace { .. } => BTreeSet::new(),
+        SolverRoute::EditInPlace { .. } => BTreeSet::new(),
     }
 }
 
-pub(super) struct Look<'a> {
-    pub(super) subject: &'a Subject,
+pub(super) struct ForecastInput<'a> {
+    pub(super) subject: &'a RenewalSubject,
     pub(super) evidence: &'a Evidence,
     pub(super) topology: &'a Topology,
     pub(super) controllers: BTreeSet<ServiceKey>,
     pub(super) facts: &'a NameFacts,
-    pub(super) names: &'a NamesJudged,
+    pub(super) names: &'a NameVerdict,
 }
 
-impl Look<'_> {
+impl ForecastInput<'_> {
     /// Fetches that resolved the name as the CA does: by public resolvers, or from the internet.
-    pub(super) fn as_the_ca(&self) -> impl Iterator<Item = &NodeAnswer> {
+    pub(super) fn as_the_ca(&self) -> impl Iterator<Item = &VantageAnswer> {
         let public = self.evidence.wanted.public;
         self.evidence
             .ca
@@ -184,7 +188,7 @@ impl Look<'_> {
             .filter(move |answer| public || is_internet(&answer.vantage))
     }
 
-    fn failure(&self) -> Option<Failure> {
+    fn failure(&self) -> Option<ForecastFailure> {
         self.of_the_name()
             .or_else(|| self.at_the_wrong_door())
             .or_else(|| self.without_endpoints())
@@ -192,10 +196,10 @@ impl Look<'_> {
             .or_else(|| self.by_ipv6())
     }
 
-    fn of_the_name(&self) -> Option<Failure> {
+    fn of_the_name(&self) -> Option<ForecastFailure> {
         self.names.problems.iter().find_map(|problem| {
-            Some(Failure {
-                cause: FailCause::of_the_name(problem.cause)?,
+            Some(ForecastFailure {
+                cause: ForecastCause::of_the_name(problem.cause)?,
                 words: problem.words.clone(),
                 theirs: Some(problem.theirs.clone()),
                 remedy: problem.remedy.clone(),
@@ -204,7 +208,7 @@ impl Look<'_> {
     }
 
     /// The Service behind what a fetch connected to first.
-    pub(super) fn entered(&self, answer: &NodeAnswer) -> Option<&ServiceKey> {
+    pub(super) fn entered(&self, answer: &VantageAnswer) -> Option<&ServiceKey> {
         let first = answer
             .sight
             .dials
@@ -228,7 +232,7 @@ impl Look<'_> {
         self.controllers.contains(entered) || self.controllers.iter().any(|key| !pods(key).is_disjoint(&own))
     }
 
-    fn at_the_wrong_door(&self) -> Option<Failure> {
+    fn at_the_wrong_door(&self) -> Option<ForecastFailure> {
         if self.controllers.is_empty() {
             return None;
         }
@@ -241,9 +245,9 @@ impl Look<'_> {
             .subject
             .approach
             .as_ref()
-            .map_or_else(Clone::clone, Approach::words);
-        Some(Failure {
-            cause: FailCause::WrongController,
+            .map_or_else(Clone::clone, SolverRoute::words);
+        Some(ForecastFailure {
+            cause: ForecastCause::WrongController,
             words: format!(
                 "the name leads to {wrong}, and {solver} is served by {}: nobody there knows the solver's route",
                 right.join(", ")
@@ -255,7 +259,7 @@ impl Look<'_> {
     }
 
     /// Nobody is there to answer, whichever way leads there.
-    fn without_endpoints(&self) -> Option<Failure> {
+    fn without_endpoints(&self) -> Option<ForecastFailure> {
         let mut services = BTreeSet::new();
         for answer in self.as_the_ca() {
             if !answer.outcome.is_failure() {
@@ -269,8 +273,8 @@ impl Look<'_> {
             services.insert(service.key.to_string());
         }
         let services: Vec<String> = services.into_iter().collect();
-        (!services.is_empty()).then(|| Failure {
-            cause: FailCause::NoEndpoints,
+        (!services.is_empty()).then(|| ForecastFailure {
+            cause: ForecastCause::NoEndpoints,
             words: format!(
                 "the name leads to {}, which has no endpoint that is ready",
                 services.join(", ")
@@ -281,7 +285,7 @@ impl Look<'_> {
     }
 
     /// Nobody on the internet gets through to port 80.
-    fn at_the_port(&self) -> Option<Failure> {
+    fn at_the_port(&self) -> Option<ForecastFailure> {
         let mut refused = true;
         let mut first = None;
         for answer in self
@@ -306,11 +310,11 @@ impl Look<'_> {
         let (answer, kind) = first?;
         let at = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
         let at = at.map_or_else(String::new, |dial| format!(" at {}", dial.address));
-        Some(Failure {
+        Some(ForecastFailure {
             cause: if refused {
-                FailCause::PortRefused
+                ForecastCause::PortRefused
             } else {
-                FailCause::PortSilent
+                ForecastCause::PortSilent
             },
             words: format!("from the internet ({}) port 80 does not open: {}{at}", answer.vantage, kind.words()),
             theirs: self.says(answer),
@@ -320,7 +324,7 @@ impl Look<'_> {
     }
 
     /// Everybody on the internet connects by IPv6 and hears nothing, whatever would be asked for.
-    fn by_ipv6(&self) -> Option<Failure> {
+    fn by_ipv6(&self) -> Option<ForecastFailure> {
         let mut first = None;
         for answer in self
             .evidence
@@ -345,8 +349,8 @@ impl Look<'_> {
             }
         }
         let (answer, kind, dial) = first?;
-        Some(Failure {
-            cause: FailCause::AaaaUnserved,
+        Some(ForecastFailure {
+            cause: ForecastCause::AaaaUnserved,
             words: format!(
                 "{} takes connections and does not answer ({}), and the CA goes by IPv4 only where it cannot connect",
                 dial.address.ip(),
@@ -361,7 +365,7 @@ impl Look<'_> {
         format!("http://{}/.well-known/acme-challenge/…", self.subject.host)
     }
 
-    fn says(&self, answer: &NodeAnswer) -> Option<String> {
+    fn says(&self, answer: &VantageAnswer) -> Option<String> {
         authority_says(
             ChallengeClient::Boulder,
             &answer.outcome,

@@ -9,13 +9,13 @@
 //! Only what is certain says that a renewal would fail. Unknown is never "would pass". Only the leader looks.
 
 mod api;
-mod due;
 mod judge;
-mod open;
+mod next_check;
 mod subjects;
 mod task;
 #[cfg(test)]
 mod tests;
+mod unknowns;
 
-pub use api::{FailCause, Forecast, Forecasts, Outlook, Term};
-pub(crate) use task::Forecaster;
+pub use api::{CertificateValidity, ForecastCause, RenewalForecast, RenewalForecastList, RenewalOutlook};
+pub(crate) use task::ForecastTask;

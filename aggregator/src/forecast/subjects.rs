@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use parallax_model::{EventTime, HostName};
 
-use super::api::Term;
+use super::api::CertificateValidity;
 use crate::{
-    cert_manager::Picture,
+    cert_manager::CertManagerState,
     kubernetes::Key,
     preflight::{
-        Approach, Certificate, Issuer, IssuerRef, Overrides, Unsolvable, caa_identities, pick, preflight_host,
+        Certificate, Issuer, IssuerRef, SolverOverrides, SolverRoute, UnsolvableReason, caa_identities, pick,
+        preflight_host,
     },
 };
 
@@ -19,13 +20,13 @@ pub(super) const MOST: usize = 1_000;
 
 /// One name of one Certificate.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Subject {
-    pub(super) term: Term,
+pub(super) struct RenewalSubject {
+    pub(super) term: CertificateValidity,
     pub(super) host: HostName,
     /// `ClusterIssuer letsencrypt`.
     pub(super) issuer: String,
     /// How the challenge would be answered, or why cert-manager would refuse its own solver.
-    pub(super) approach: Result<Approach, String>,
+    pub(super) approach: Result<SolverRoute, String>,
     /// The self check is skipped, and this long is waited instead.
     pub(super) waits: Option<String>,
     /// By which names the authority goes in CAA records.
@@ -35,16 +36,16 @@ pub(super) struct Subject {
 
 /// All of them, with every Certificate's times.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Subjects {
-    pub(super) all: Vec<Subject>,
-    pub(super) terms: Vec<Term>,
+pub(super) struct RenewalSubjects {
+    pub(super) all: Vec<RenewalSubject>,
+    pub(super) terms: Vec<CertificateValidity>,
     /// Why nothing is known of some kind of object.
     pub(super) missing: Option<String>,
     pub(super) left_out: usize,
 }
 
-impl Subjects {
-    pub(super) fn of(picture: &Picture) -> Self {
+impl RenewalSubjects {
+    pub(super) fn of(picture: &CertManagerState) -> Self {
         let missing = [
             picture.certificates.why_missing(),
             picture.issuers.why_missing(),
@@ -122,21 +123,21 @@ fn names(certificate: &Certificate) -> Vec<&str> {
 /// A name whose challenge would be answered over HTTP; nothing for all others.
 fn subject(
     certificate: &Certificate,
-    term: &Term,
+    term: &CertificateValidity,
     host: &str,
     issuer: &Issuer,
     words: &str,
-) -> Option<Subject> {
+) -> Option<RenewalSubject> {
     let acme = issuer.spec.acme.as_ref()?;
     let picked = pick(&acme.solvers, host, &certificate.metadata.labels)?;
-    let overrides = Overrides::of_certificate(&certificate.metadata.annotations);
-    let approach = match Approach::of(picked.solver, &overrides) {
-        Err(Unsolvable::ByDns) => return None,
+    let overrides = SolverOverrides::of_certificate(&certificate.metadata.annotations);
+    let approach = match SolverRoute::of(picked.solver, &overrides) {
+        Err(UnsolvableReason::ByDns) => return None,
         Ok(approach) => Ok(approach),
         Err(refused) => Err(refused.to_string()),
     };
     let account = issuer.status.acme.as_ref().map(|acme| acme.uri.clone());
-    Some(Subject {
+    Some(RenewalSubject {
         term: term.clone(),
         host: preflight_host(host).ok()?,
         issuer: words.to_owned(),
@@ -147,12 +148,12 @@ fn subject(
     })
 }
 
-fn term(certificate: &Certificate) -> Term {
+fn term(certificate: &Certificate) -> CertificateValidity {
     let time = |text: &Option<String>| {
         let stamp: Timestamp = text.as_deref()?.parse().ok()?;
         Some(EventTime(stamp.as_microsecond()))
     };
-    Term {
+    CertificateValidity {
         namespace: certificate.metadata.namespace.clone(),
         certificate: certificate.metadata.name.clone(),
         renewal: time(&certificate.status.renewal_time),

@@ -12,17 +12,17 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    api::{Forecasts, NOTE},
-    due,
+    api::{NOTE, RenewalForecastList},
     judge::{Evidence, judge},
-    subjects::Subjects,
+    next_check,
+    subjects::RenewalSubjects,
 };
 use crate::{
-    cert_manager::Picture,
+    cert_manager::CertManagerState,
     clock::Clock,
-    preflight::{NodeAnswer, token},
-    replicas::Replica,
-    runs::{CA, Desk, LookAt, Looked, NAMES, NoLook, SELF_CHECK},
+    preflight::{VantageAnswer, token},
+    replicas::ReplicaState,
+    runs::{CA, LookError, LookedHost, NAMES, ReplySet, RunManager, SELF_CHECK},
     topology_state::TopologyState,
 };
 
@@ -38,34 +38,34 @@ const STALE: u64 = 3;
 
 /// Looks at what is to be renewed.
 #[derive(Debug)]
-pub(crate) struct Forecaster {
+pub(crate) struct ForecastTask {
     pub(crate) clock: Clock,
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) replica: Replica,
-    pub(crate) picture: watch::Receiver<Picture>,
+    pub(crate) desk: Arc<RunManager>,
+    pub(crate) replica: ReplicaState,
+    pub(crate) picture: watch::Receiver<CertManagerState>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) views: watch::Receiver<Arc<View>>,
     /// Time between two looks at a name; nothing where nobody looks.
     pub(crate) every: Option<Micros>,
-    pub(crate) out: watch::Sender<Arc<Forecasts>>,
+    pub(crate) out: watch::Sender<Arc<RenewalForecastList>>,
 }
 
 /// What is known of a name.
 #[derive(Debug)]
-struct Known {
+struct NameForecast {
     next: EventTime,
     looking: bool,
     turn: usize,
     evidence: Option<Evidence>,
 }
 
-impl Forecaster {
+impl ForecastTask {
     /// Looks until cancelled.
     pub(crate) async fn run(mut self, cancelled: CancellationToken) {
-        let mut hosts: BTreeMap<HostName, Known> = BTreeMap::new();
+        let mut hosts: BTreeMap<HostName, NameForecast> = BTreeMap::new();
         let mut looks: JoinSet<(HostName, Evidence)> = JoinSet::new();
         let mut leading = self.replica.changes();
-        let mut subjects = Subjects::of(&self.picture.borrow_and_update());
+        let mut subjects = RenewalSubjects::of(&self.picture.borrow_and_update());
         let mut published = EventTime(i64::MIN);
         let mut changed = true;
         loop {
@@ -85,7 +85,7 @@ impl Forecaster {
                 // Another one looks, and says what it sees.
                 looks.abort_all();
                 hosts.clear();
-                self.show(Forecasts::without_a_look(&self.picture.borrow()));
+                self.show(RenewalForecastList::without_a_look(&self.picture.borrow()));
                 (published, changed) = (EventTime(i64::MIN), true);
             }
             let wait = self
@@ -98,7 +98,7 @@ impl Forecaster {
                         return;
                     }
                     changed = true;
-                    subjects = Subjects::of(&self.picture.borrow_and_update());
+                    subjects = RenewalSubjects::of(&self.picture.borrow_and_update());
                 }
                 () = leading.next() => {}
                 Some(ended) = looks.join_next() => match ended {
@@ -119,13 +119,18 @@ impl Forecaster {
     }
 
     /// Forgets names that nobody wants certified any more, and takes in new ones.
-    fn settle(&self, subjects: &Subjects, hosts: &mut BTreeMap<HostName, Known>, every: Micros) {
+    fn settle(
+        &self,
+        subjects: &RenewalSubjects,
+        hosts: &mut BTreeMap<HostName, NameForecast>,
+        every: Micros,
+    ) {
         let now = self.clock.now();
         let wanted: BTreeSet<&HostName> = subjects.all.iter().map(|subject| &subject.host).collect();
         hosts.retain(|host, _| wanted.contains(host));
         for subject in &subjects.all {
-            hosts.entry(subject.host.clone()).or_insert_with(|| Known {
-                next: due::first(subject.host.as_str(), every, now),
+            hosts.entry(subject.host.clone()).or_insert_with(|| NameForecast {
+                next: next_check::first(subject.host.as_str(), every, now),
                 looking: false,
                 turn: 0,
                 evidence: None,
@@ -136,8 +141,8 @@ impl Forecaster {
     /// Sets out for the names that are due, the longest first.
     fn set_out(
         &self,
-        subjects: &Subjects,
-        hosts: &mut BTreeMap<HostName, Known>,
+        subjects: &RenewalSubjects,
+        hosts: &mut BTreeMap<HostName, NameForecast>,
         looks: &mut JoinSet<(HostName, Evidence)>,
         every: Micros,
     ) {
@@ -158,10 +163,10 @@ impl Forecaster {
                 .filter(|subject| subject.host == host)
                 .filter_map(|subject| subject.term.renewal)
                 .min();
-            known.next = due::next(host.as_str(), every, renewal, now);
+            known.next = next_check::next(host.as_str(), every, renewal, now);
             known.looking = true;
             known.turn += 1;
-            let looking = Looking {
+            let looking = ForecastRound {
                 clock: self.clock,
                 desk: self.desk.clone(),
                 topology: self.topology.borrow().clone(),
@@ -171,13 +176,13 @@ impl Forecaster {
         }
     }
 
-    fn publish(&self, subjects: &Subjects, hosts: &BTreeMap<HostName, Known>) {
+    fn publish(&self, subjects: &RenewalSubjects, hosts: &BTreeMap<HostName, NameForecast>) {
         let now = self.clock.now();
         let topology = self.topology.borrow().topology.clone();
         let Some(every) = self.every else {
-            return self.show(Forecasts {
+            return self.show(RenewalForecastList {
                 certificates: subjects.terms.clone(),
-                ..Forecasts::missing("forecast.every is off in the aggregator's configuration")
+                ..RenewalForecastList::missing("forecast.every is off in the aggregator's configuration")
             });
         };
         let fresh = |evidence: &&Evidence| (now - evidence.at).0 <= every.0.saturating_mul(STALE);
@@ -185,7 +190,7 @@ impl Forecaster {
             let evidence = hosts.get(&subject.host).and_then(|known| known.evidence.as_ref());
             judge(subject, evidence.filter(fresh), &topology)
         });
-        self.show(Forecasts {
+        self.show(RenewalForecastList {
             note: NOTE.to_owned(),
             missing: subjects.missing.clone(),
             forecasts: forecasts.collect(),
@@ -194,7 +199,7 @@ impl Forecaster {
         });
     }
 
-    fn show(&self, new: Forecasts) {
+    fn show(&self, new: RenewalForecastList) {
         self.out.send_if_modified(|out| {
             let changed = **out != new;
             if changed {
@@ -204,7 +209,7 @@ impl Forecaster {
         });
     }
 
-    fn until_next(&self, hosts: &BTreeMap<HostName, Known>, looks: usize) -> Duration {
+    fn until_next(&self, hosts: &BTreeMap<HostName, NameForecast>, looks: usize) -> Duration {
         let now = self.clock.now();
         let next = hosts
             .values()
@@ -217,14 +222,14 @@ impl Forecaster {
 }
 
 /// One look, with what it needs.
-struct Looking {
+struct ForecastRound {
     clock: Clock,
-    desk: Arc<Desk>,
+    desk: Arc<RunManager>,
     topology: TopologyState,
     view: Arc<View>,
 }
 
-impl Looking {
+impl ForecastRound {
     async fn at(self, host: HostName, turn: usize) -> (HostName, Evidence) {
         let mut random = [0; 32];
         let words = std::iter::repeat_with(crate::random::random).take(4);
@@ -232,7 +237,7 @@ impl Looking {
             bytes.copy_from_slice(&word.to_be_bytes());
         }
         let token = token(random);
-        let at = LookAt {
+        let at = LookedHost {
             host: &host,
             token: &token,
             turn,
@@ -242,7 +247,7 @@ impl Looking {
         (host, evidence)
     }
 
-    fn evidence(&self, looked: Result<Looked, NoLook>) -> Evidence {
+    fn evidence(&self, looked: Result<ReplySet, LookError>) -> Evidence {
         let at = self.clock.now();
         let (looked, nobody) = match looked {
             Ok(looked) if looked.seen.is_empty() => (
@@ -254,7 +259,7 @@ impl Looking {
             ),
             Ok(looked) => (looked, None),
             Err(why) => {
-                let none = Looked {
+                let none = ReplySet {
                     seen: Vec::new(),
                     wanted: crate::preflight::WantedViews {
                         public: false,
@@ -286,14 +291,14 @@ impl Looking {
         }
     }
 
-    fn answer(&self, seen: &Recorded) -> NodeAnswer {
+    fn answer(&self, seen: &Recorded) -> VantageAnswer {
         let observation = &seen.observation;
         let placement = observation.front.map_or(Placement::Unknown, |front| {
             self.topology
                 .topology
                 .placement(&seen.vantage, Some(&front), observation.entry.as_ref())
         });
-        NodeAnswer {
+        VantageAnswer {
             vantage: seen.vantage.clone(),
             placement,
             outcome: observation.outcome.clone(),

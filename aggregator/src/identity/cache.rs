@@ -6,7 +6,7 @@ use parallax_model::Vantage;
 use ring::digest;
 use tokio::time::Instant;
 
-use super::{refusal::Reason, review::Subject};
+use super::{refusal::RefusalReason, review::TokenSubject};
 
 /// Tokens remembered: three for each prober of a 5 000-node mesh (an old and a new one, and a Pod that is being replaced).
 const MOST: usize = 16_384;
@@ -37,15 +37,15 @@ impl TokenHash {
 
 /// Who holds a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Holder {
-    pub(super) subject: Subject,
+pub(super) struct TokenHolder {
+    pub(super) subject: TokenSubject,
     /// The vantage that it was enrolled as, for one that is no Pod.
     pub(super) outside: Option<Vantage>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    holder: Holder,
+struct CacheEntry {
+    holder: TokenHolder,
     /// The API server is asked again after this.
     fresh: Instant,
     /// The token's own end.
@@ -54,42 +54,42 @@ struct Entry {
 
 /// What is known of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum CachedIdentity {
     /// As the API server said a short while ago.
-    Fresh(Holder),
+    Fresh(TokenHolder),
     /// As it said once; it should be asked again, and holds where it cannot be asked.
-    Stale(Holder),
+    Stale(TokenHolder),
     /// It said no.
-    Refused(Reason),
+    Refused(RefusalReason),
     Nothing,
 }
 
 /// The memory.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
-    held: BTreeMap<TokenHash, Entry>,
-    refused: BTreeMap<TokenHash, (Reason, Instant)>,
+pub(super) struct TokenCache {
+    held: BTreeMap<TokenHash, CacheEntry>,
+    refused: BTreeMap<TokenHash, (RefusalReason, Instant)>,
 }
 
-impl Cache {
-    pub(super) fn look(&self, hash: &TokenHash) -> Known {
+impl TokenCache {
+    pub(super) fn look(&self, hash: &TokenHash) -> CachedIdentity {
         let now = Instant::now();
         if let Some(entry) = self.held.get(hash).filter(|entry| now < entry.end) {
             let holder = entry.holder.clone();
             return if now < entry.fresh {
-                Known::Fresh(holder)
+                CachedIdentity::Fresh(holder)
             } else {
-                Known::Stale(holder)
+                CachedIdentity::Stale(holder)
             };
         }
         match self.refused.get(hash) {
-            Some((reason, until)) if now < *until => Known::Refused(*reason),
-            _ => Known::Nothing,
+            Some((reason, until)) if now < *until => CachedIdentity::Refused(*reason),
+            _ => CachedIdentity::Nothing,
         }
     }
 
     /// Remembers a holder for as long as the token is good.
-    pub(super) fn hold(&mut self, hash: TokenHash, holder: Holder, good_for: Duration) {
+    pub(super) fn hold(&mut self, hash: TokenHash, holder: TokenHolder, good_for: Duration) {
         let now = Instant::now();
         let stands = if holder.outside.is_some() {
             FRESH_OUTSIDE
@@ -102,7 +102,7 @@ impl Cache {
         }
         self.held.insert(
             hash,
-            Entry {
+            CacheEntry {
                 holder,
                 fresh: now + stands,
                 end: now + good_for,
@@ -111,7 +111,7 @@ impl Cache {
     }
 
     /// Remembers a refusal for a moment, and that nothing holds of what was said before.
-    pub(super) fn refuse(&mut self, hash: TokenHash, reason: Reason) {
+    pub(super) fn refuse(&mut self, hash: TokenHash, reason: RefusalReason) {
         let now = Instant::now();
         self.held.remove(&hash);
         make_room(&mut self.refused, MOST_REFUSED, now, |(_, until)| *until);
@@ -156,9 +156,9 @@ fn make_room<T>(map: &mut BTreeMap<TokenHash, T>, most: usize, now: Instant, end
 mod tests {
     use super::*;
 
-    fn holder(outside: Option<&str>) -> Holder {
-        Holder {
-            subject: Subject {
+    fn holder(outside: Option<&str>) -> TokenHolder {
+        TokenHolder {
+            subject: TokenSubject {
                 account: "parallax/parallax-prober".parse().unwrap(),
                 pod_uid: Some("uid-1".to_owned()),
                 node: None,
@@ -169,50 +169,50 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_said_is_believed_for_a_while_then_asked_again_and_never_past_the_tokens_end() {
-        let mut cache = Cache::default();
+        let mut cache = TokenCache::default();
         let hash = TokenHash::of("a");
         cache.hold(hash, holder(None), Duration::from_hours(1));
-        assert_eq!(cache.look(&hash), Known::Fresh(holder(None)));
+        assert_eq!(cache.look(&hash), CachedIdentity::Fresh(holder(None)));
         tokio::time::advance(FRESH).await;
-        assert_eq!(cache.look(&hash), Known::Stale(holder(None)));
+        assert_eq!(cache.look(&hash), CachedIdentity::Stale(holder(None)));
         cache.postpone(&hash);
-        assert_eq!(cache.look(&hash), Known::Fresh(holder(None)));
+        assert_eq!(cache.look(&hash), CachedIdentity::Fresh(holder(None)));
         tokio::time::advance(Duration::from_hours(1)).await;
         cache.postpone(&hash);
-        assert_eq!(cache.look(&hash), Known::Nothing);
+        assert_eq!(cache.look(&hash), CachedIdentity::Nothing);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_enrolled_vantage_is_asked_for_sooner_as_no_pod_vouches_for_it() {
-        let mut cache = Cache::default();
+        let mut cache = TokenCache::default();
         let hash = TokenHash::of("a");
         cache.hold(hash, holder(Some("vpc:bastion")), Duration::from_hours(1));
         tokio::time::advance(FRESH_OUTSIDE).await;
-        assert!(matches!(cache.look(&hash), Known::Stale(_)));
+        assert!(matches!(cache.look(&hash), CachedIdentity::Stale(_)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_replaces_what_was_known_and_is_soon_forgotten() {
-        let mut cache = Cache::default();
+        let mut cache = TokenCache::default();
         let hash = TokenHash::of("a");
         cache.hold(hash, holder(None), Duration::from_hours(1));
-        cache.refuse(hash, Reason::Invalid);
-        assert_eq!(cache.look(&hash), Known::Refused(Reason::Invalid));
+        cache.refuse(hash, RefusalReason::Invalid);
+        assert_eq!(cache.look(&hash), CachedIdentity::Refused(RefusalReason::Invalid));
         tokio::time::advance(REFUSED_FOR).await;
-        assert_eq!(cache.look(&hash), Known::Nothing);
+        assert_eq!(cache.look(&hash), CachedIdentity::Nothing);
     }
 
     #[tokio::test(start_paused = true)]
     async fn however_many_tokens_come_the_memory_is_bounded_and_the_newest_are_known() {
-        let mut cache = Cache::default();
+        let mut cache = TokenCache::default();
         let hash = |i: usize| TokenHash::of(&i.to_string());
         for i in 0..MOST + 50 {
             let seconds = u64::try_from(i).unwrap();
             cache.hold(hash(i), holder(None), Duration::from_secs(10_000 + seconds));
-            cache.refuse(hash(MOST + 100 + i), Reason::Invalid);
+            cache.refuse(hash(MOST + 100 + i), RefusalReason::Invalid);
         }
         assert_eq!(cache.len(), MOST + MOST_REFUSED);
-        assert_eq!(cache.look(&hash(0)), Known::Nothing);
-        assert!(matches!(cache.look(&hash(MOST + 49)), Known::Fresh(_)));
+        assert_eq!(cache.look(&hash(0)), CachedIdentity::Nothing);
+        assert!(matches!(cache.look(&hash(MOST + 49)), CachedIdentity::Fresh(_)));
     }
 }

@@ -9,9 +9,9 @@ const LONGEST: usize = 16 << 10;
 
 /// The claims that matter here.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Claims {
+pub(super) struct TokenClaims {
     #[serde(default, rename = "aud")]
-    audience: Audience,
+    audience: AudienceClaim,
     /// Seconds since 1970.
     #[serde(default, rename = "exp")]
     pub(super) expires: Option<i64>,
@@ -20,18 +20,18 @@ pub(super) struct Claims {
 /// One word, or several.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-enum Audience {
+enum AudienceClaim {
     One(String),
     Many(Vec<String>),
 }
 
-impl Default for Audience {
+impl Default for AudienceClaim {
     fn default() -> Self {
         Self::Many(Vec::new())
     }
 }
 
-impl Claims {
+impl TokenClaims {
     /// Reads the middle part of a JWT; nothing where it is none.
     pub(super) fn read(token: &str) -> Option<Self> {
         if token.len() > LONGEST {
@@ -47,8 +47,8 @@ impl Claims {
     /// Whether it is meant for us.
     pub(super) fn meant_for(&self, audience: &str) -> bool {
         match &self.audience {
-            Audience::One(one) => one == audience,
-            Audience::Many(many) => many.iter().any(|one| one == audience),
+            AudienceClaim::One(one) => one == audience,
+            AudienceClaim::Many(many) => many.iter().any(|one| one == audience),
         }
     }
 }
@@ -63,12 +63,12 @@ mod tests {
 
     #[test]
     fn one_audience_or_several_are_understood() {
-        let one = Claims::read(&token(r#"{"aud":"parallax","exp":7}"#)).unwrap();
+        let one = TokenClaims::read(&token(r#"{"aud":"parallax","exp":7}"#)).unwrap();
         assert!(one.meant_for("parallax") && !one.meant_for("other"));
         assert_eq!(one.expires, Some(7));
-        let many = Claims::read(&token(r#"{"aud":["x","parallax"],"sub":"s"}"#)).unwrap();
+        let many = TokenClaims::read(&token(r#"{"aud":["x","parallax"],"sub":"s"}"#)).unwrap();
         assert!(many.meant_for("parallax"));
-        assert!(!Claims::read(&token("{}")).unwrap().meant_for("parallax"));
+        assert!(!TokenClaims::read(&token("{}")).unwrap().meant_for("parallax"));
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
             "e30.bnVsbA.e30",
             &long,
         ] {
-            assert_eq!(Claims::read(text), None, "{text:.20}");
+            assert_eq!(TokenClaims::read(text), None, "{text:.20}");
         }
     }
 }

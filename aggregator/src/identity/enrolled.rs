@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Follows the accounts of enrolled vantages.
 #[derive(Debug)]
-pub(crate) struct Enrolments {
+pub(crate) struct EnrolledAccounts {
     pub(crate) client: ApiClient,
     pub(crate) namespace: Namespace,
     /// Rings when one shows itself that may not be known yet.
@@ -29,7 +29,7 @@ pub(crate) struct Enrolments {
     pub(crate) vantages: watch::Sender<BTreeSet<Vantage>>,
 }
 
-impl Enrolments {
+impl EnrolledAccounts {
     /// Lists until cancelled. While that fails, those known stay.
     pub(crate) async fn follow(self, cancelled: CancellationToken) {
         let api = Api::<ServiceAccount>::namespaced(self.client.0.clone(), self.namespace.as_str());

@@ -5,7 +5,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family},
 };
 
-use super::Reason;
+use super::RefusalReason;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct ReasonLabel {
@@ -23,21 +23,21 @@ impl IdentityMetrics {
         let metrics = Self {
             refused: Family::default(),
         };
-        for reason in Reason::ALL.map(Reason::label) {
+        for reason in RefusalReason::ALL.map(RefusalReason::label) {
             drop(metrics.refused.get_or_create(&ReasonLabel { reason }));
         }
         metrics
     }
 
     /// Counts one request of a prober that was not let in.
-    pub(crate) fn refused(&self, reason: Reason) {
+    pub(crate) fn refused(&self, reason: RefusalReason) {
         let reason = reason.label();
         self.refused.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// How often it was counted.
     #[cfg(test)]
-    pub(crate) fn refusals(&self, reason: Reason) -> u64 {
+    pub(crate) fn refusals(&self, reason: RefusalReason) -> u64 {
         let reason = reason.label();
         self.refused.get_or_create(&ReasonLabel { reason }).get()
     }

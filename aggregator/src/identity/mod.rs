@@ -29,19 +29,19 @@ use tokio::{
     time::Instant,
 };
 
-pub(crate) use enrolled::{Enrolments, with_enrolled};
+pub(crate) use enrolled::{EnrolledAccounts, with_enrolled};
 pub(crate) use metrics::IdentityMetrics;
 pub use options::IdentityOptions;
-pub(crate) use refusal::{Reason, Refused};
+pub(crate) use refusal::{AuthenticationError, RefusalReason};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
 
 use crate::{
     api_client::ApiClient,
-    prober_pods::{Lookup, Pods},
+    prober_pods::{PodLookup, ProberPods},
 };
-use cache::{Cache, Holder, Known, TokenHash};
-use claims::Claims;
-use review::{Reviewer, Subject};
+use cache::{CachedIdentity, TokenCache, TokenHash, TokenHolder};
+use claims::TokenClaims;
+use review::{TokenReviewer, TokenSubject};
 
 /// Reviews under way at one time; a flood of tokens waits for us, not on the API server.
 const REVIEWS: usize = 16;
@@ -52,18 +52,18 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Who has been let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Caller {
+pub(crate) struct AuthenticatedProber {
     /// Where it is.
     pub(crate) vantage: Vantage,
     /// Whether it probes, or only answers.
-    pub(crate) role: Role,
+    pub(crate) role: ProberRole,
     /// When its token ends, and with it whatever it was granted for.
     pub(crate) until: Instant,
 }
 
 /// What a caller is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum ProberRole {
     /// Follows a plan and reports.
     Prober,
     /// Answers the echo; wants to know the nonce and reports nothing.
@@ -72,23 +72,23 @@ pub(crate) enum Role {
 
 /// Tells who a token is.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub(crate) struct ProberAuthenticator {
     options: IdentityOptions,
-    reviewer: Box<dyn Reviewer>,
-    pods: Arc<dyn Pods>,
-    cache: Mutex<Cache>,
+    reviewer: Box<dyn TokenReviewer>,
+    pods: Arc<dyn ProberPods>,
+    cache: Mutex<TokenCache>,
     reviews: Semaphore,
     /// Rung when an enrolled vantage shows itself for the first time: it may not be among those listed yet.
     newcomer: Arc<Notify>,
     metrics: IdentityMetrics,
-    log: Log,
+    log: RefusalLog,
 }
 
-impl Identity {
+impl ProberAuthenticator {
     pub(crate) fn new(
         options: IdentityOptions,
         client: ApiClient,
-        pods: Arc<dyn Pods>,
+        pods: Arc<dyn ProberPods>,
         metrics: IdentityMetrics,
     ) -> Self {
         Self::asking(options, Box::new(client), pods, metrics)
@@ -96,8 +96,8 @@ impl Identity {
 
     fn asking(
         options: IdentityOptions,
-        reviewer: Box<dyn Reviewer>,
-        pods: Arc<dyn Pods>,
+        reviewer: Box<dyn TokenReviewer>,
+        pods: Arc<dyn ProberPods>,
         metrics: IdentityMetrics,
     ) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Identity {
             reviews: Semaphore::new(REVIEWS),
             newcomer: Arc::default(),
             metrics,
-            log: Log::default(),
+            log: RefusalLog::default(),
         }
     }
 
@@ -118,44 +118,55 @@ impl Identity {
     }
 
     /// Who sends a request. A refusal is counted and logged.
-    pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
+    pub(crate) async fn admit(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<AuthenticatedProber, AuthenticationError> {
         self.identify(headers)
             .await
             .inspect_err(|refused| self.note(refused))
     }
 
     /// Whether a caller may speak for a vantage. A refusal is counted and logged.
-    pub(crate) fn speaks_for(&self, caller: &Caller, vantage: &Vantage) -> Result<(), Refused> {
+    pub(crate) fn speaks_for(
+        &self,
+        caller: &AuthenticatedProber,
+        vantage: &Vantage,
+    ) -> Result<(), AuthenticationError> {
         if caller.vantage == *vantage {
             return Ok(());
         }
-        let refused = Refused::of(Reason::OtherVantage, format!("{} for {vantage}", caller.vantage));
+        let refused = AuthenticationError::of(
+            RefusalReason::OtherVantage,
+            format!("{} for {vantage}", caller.vantage),
+        );
         self.note(&refused);
         Err(refused)
     }
 
     /// Refuses the report of somebody who is only there to answer.
-    pub(crate) fn may_report(&self, caller: &Caller) -> Result<(), Refused> {
-        if caller.role == Role::Prober {
+    pub(crate) fn may_report(&self, caller: &AuthenticatedProber) -> Result<(), AuthenticationError> {
+        if caller.role == ProberRole::Prober {
             return Ok(());
         }
-        let refused = Refused::of(Reason::WrongAccount, caller.vantage.to_string());
+        let refused = AuthenticationError::of(RefusalReason::WrongAccount, caller.vantage.to_string());
         self.note(&refused);
         Err(refused)
     }
 
-    fn note(&self, refused: &Refused) {
+    fn note(&self, refused: &AuthenticationError) {
         self.metrics.refused(refused.reason);
         self.log.say(refused);
     }
 
-    async fn identify(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
-        let token = bearer(headers).ok_or(Refused::because(Reason::Missing))?;
-        let claims = Claims::read(token).ok_or(Refused::because(Reason::Malformed))?;
+    async fn identify(&self, headers: &HeaderMap) -> Result<AuthenticatedProber, AuthenticationError> {
+        let token = bearer(headers).ok_or(AuthenticationError::because(RefusalReason::Missing))?;
+        let claims =
+            TokenClaims::read(token).ok_or(AuthenticationError::because(RefusalReason::Malformed))?;
         if !claims.meant_for(&self.options.audience) {
-            return Err(Refused::because(Reason::WrongAudience));
+            return Err(AuthenticationError::because(RefusalReason::WrongAudience));
         }
-        let good_for = good_for(&claims).ok_or(Refused::because(Reason::Expired))?;
+        let good_for = good_for(&claims).ok_or(AuthenticationError::because(RefusalReason::Expired))?;
         let hash = TokenHash::of(token);
         let until = Instant::now() + good_for;
         let holder = self.holder(token, hash, good_for).await?;
@@ -163,13 +174,18 @@ impl Identity {
     }
 
     /// Who holds the token, as remembered or as the API server says.
-    async fn holder(&self, token: &str, hash: TokenHash, good_for: Duration) -> Result<Holder, Refused> {
+    async fn holder(
+        &self,
+        token: &str,
+        hash: TokenHash,
+        good_for: Duration,
+    ) -> Result<TokenHolder, AuthenticationError> {
         let known = self.cache.lock().look(&hash);
         let before = match known {
-            Known::Fresh(holder) => return Ok(holder),
-            Known::Refused(reason) => return Err(Refused::because(reason)),
-            Known::Stale(holder) => Some(holder),
-            Known::Nothing => None,
+            CachedIdentity::Fresh(holder) => return Ok(holder),
+            CachedIdentity::Refused(reason) => return Err(AuthenticationError::because(reason)),
+            CachedIdentity::Stale(holder) => Some(holder),
+            CachedIdentity::Nothing => None,
         };
         // The semaphore is never closed.
         let _turn = self.reviews.acquire().await;
@@ -182,23 +198,26 @@ impl Identity {
                 self.cache.lock().refuse(hash, refused.reason);
                 Err(refused)
             }
-            Err(review::Unavailable(why)) => {
+            Err(review::ReviewerUnavailable(why)) => {
                 self.cache.lock().postpone(&hash);
-                before.ok_or_else(|| Refused::of(Reason::ReviewUnavailable, why))
+                before.ok_or_else(|| AuthenticationError::of(RefusalReason::ReviewUnavailable, why))
             }
         }
     }
 
-    async fn ask(&self, token: &str) -> Result<Result<Holder, Refused>, review::Unavailable> {
+    async fn ask(
+        &self,
+        token: &str,
+    ) -> Result<Result<TokenHolder, AuthenticationError>, review::ReviewerUnavailable> {
         let subject = match self.reviewer.review(token, &self.options.audience).await? {
             Ok(subject) => subject,
-            Err(reason) => return Ok(Err(Refused::because(reason))),
+            Err(reason) => return Ok(Err(AuthenticationError::because(reason))),
         };
         if self.role(&subject).is_some() {
             let bound = subject.pod_uid.is_some();
-            let refused = || Refused::of(Reason::NotBound, subject.account.to_string());
+            let refused = || AuthenticationError::of(RefusalReason::NotBound, subject.account.to_string());
             return Ok(if bound {
-                Ok(Holder {
+                Ok(TokenHolder {
                     subject,
                     outside: None,
                 })
@@ -214,59 +233,70 @@ impl Identity {
         Ok(match outside {
             Some(vantage) => {
                 self.newcomer.notify_one();
-                Ok(Holder {
+                Ok(TokenHolder {
                     subject,
                     outside: Some(vantage),
                 })
             }
-            None => Err(Refused::of(Reason::WrongAccount, subject.account.to_string())),
+            None => Err(AuthenticationError::of(
+                RefusalReason::WrongAccount,
+                subject.account.to_string(),
+            )),
         })
     }
 
-    fn role(&self, subject: &Subject) -> Option<Role> {
+    fn role(&self, subject: &TokenSubject) -> Option<ProberRole> {
         if self.options.probers.contains(&subject.account) {
-            Some(Role::Prober)
+            Some(ProberRole::Prober)
         } else if self.options.responders.contains(&subject.account) {
-            Some(Role::Responder)
+            Some(ProberRole::Responder)
         } else {
             None
         }
     }
 
     /// Where the holder is. A Pod is looked up each time: with it goes its token.
-    fn place(&self, holder: &Holder, hash: &TokenHash, until: Instant) -> Result<Caller, Refused> {
+    fn place(
+        &self,
+        holder: &TokenHolder,
+        hash: &TokenHash,
+        until: Instant,
+    ) -> Result<AuthenticatedProber, AuthenticationError> {
         let subject = &holder.subject;
         if let Some(vantage) = &holder.outside {
-            return Ok(Caller {
+            return Ok(AuthenticatedProber {
                 vantage: vantage.clone(),
-                role: Role::Prober,
+                role: ProberRole::Prober,
                 until,
             });
         }
-        let role = self
-            .role(subject)
-            .ok_or_else(|| Refused::of(Reason::WrongAccount, subject.account.to_string()))?;
+        let role = self.role(subject).ok_or_else(|| {
+            AuthenticationError::of(RefusalReason::WrongAccount, subject.account.to_string())
+        })?;
         let uid = subject
             .pod_uid
             .as_deref()
-            .ok_or_else(|| Refused::of(Reason::NotBound, subject.account.to_string()))?;
+            .ok_or_else(|| AuthenticationError::of(RefusalReason::NotBound, subject.account.to_string()))?;
         let pod = match self.pods.find(uid) {
-            Lookup::Known(pod) => pod,
-            Lookup::Unknown => {
+            PodLookup::Known(pod) => pod,
+            PodLookup::Unknown => {
                 self.cache.lock().forget(hash);
                 let who = format!("a Pod of {}", subject.account);
-                return Err(Refused::of(Reason::UnknownPod, who));
+                return Err(AuthenticationError::of(RefusalReason::UnknownPod, who));
             }
-            Lookup::NotYet => return Err(Refused::because(Reason::PodsUnknown)),
+            PodLookup::NotYet => return Err(AuthenticationError::because(RefusalReason::PodsUnknown)),
         };
         if subject
             .node
             .as_ref()
             .is_some_and(|node| node != pod.node.as_str())
         {
-            return Err(Refused::of(Reason::OtherNode, pod.name.to_string()));
+            return Err(AuthenticationError::of(
+                RefusalReason::OtherNode,
+                pod.name.to_string(),
+            ));
         }
-        Ok(Caller {
+        Ok(AuthenticatedProber {
             vantage: Vantage::Cluster {
                 node: pod.node,
                 network: pod.network,
@@ -287,7 +317,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// How long the token is still good; nothing once it is not.
-fn good_for(claims: &Claims) -> Option<Duration> {
+fn good_for(claims: &TokenClaims) -> Option<Duration> {
     let Some(end) = claims.expires else {
         return Some(WITHOUT_END);
     };
@@ -299,11 +329,11 @@ fn good_for(claims: &Claims) -> Option<Duration> {
 
 /// Says each reason now and then, with how often it was not said.
 #[derive(Debug, Default)]
-struct Log(Mutex<BTreeMap<Reason, (Instant, u64)>>);
+struct RefusalLog(Mutex<BTreeMap<RefusalReason, (Instant, u64)>>);
 
-impl Log {
+impl RefusalLog {
     /// Whether the reason is to be said now, and how often it was not since the last time.
-    fn due(&self, reason: Reason) -> Option<u64> {
+    fn due(&self, reason: RefusalReason) -> Option<u64> {
         let now = Instant::now();
         let mut said = self.0.lock();
         let Some((last, unsaid)) = said.get_mut(&reason) else {
@@ -318,7 +348,7 @@ impl Log {
         Some(std::mem::take(unsaid))
     }
 
-    fn say(&self, refused: &Refused) {
+    fn say(&self, refused: &AuthenticationError) {
         let Some(unsaid) = self.due(refused.reason) else {
             return;
         };

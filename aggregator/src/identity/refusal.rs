@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 
 /// The closed list of reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub(crate) enum RefusalReason {
     /// No `Authorization: Bearer`.
     Missing,
     /// Not a token of Kubernetes at all.
@@ -31,7 +31,7 @@ pub(crate) enum Reason {
     PodsUnknown,
 }
 
-impl Reason {
+impl RefusalReason {
     pub(crate) const ALL: [Self; 12] = [
         Self::Missing,
         Self::Malformed,
@@ -101,22 +101,22 @@ impl Reason {
 
 /// Somebody was not let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) reason: Reason,
+pub(crate) struct AuthenticationError {
+    pub(crate) reason: RefusalReason,
     /// Who it was, as far as that is known. Names come from the API server or were parsed: nothing of it can break a
     /// line of the log.
     pub(crate) who: String,
 }
 
-impl Refused {
-    pub(crate) fn because(reason: Reason) -> Self {
+impl AuthenticationError {
+    pub(crate) fn because(reason: RefusalReason) -> Self {
         Self {
             reason,
             who: String::new(),
         }
     }
 
-    pub(crate) fn of(reason: Reason, who: String) -> Self {
+    pub(crate) fn of(reason: RefusalReason, who: String) -> Self {
         Self { reason, who }
     }
 }

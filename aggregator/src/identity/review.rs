@@ -14,7 +14,7 @@ use kube::{
 use parallax_model::{Namespace, ObjectName, Reach, Vantage, VantageName};
 use tokio::time::timeout;
 
-use super::refusal::Reason;
+use super::refusal::RefusalReason;
 use crate::{api_client::ApiClient, object_key::ObjectKey};
 
 /// A call that takes longer failed; the prober waits meanwhile.
@@ -30,7 +30,7 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
 /// Whose a token is, as the API server says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Subject {
+pub(super) struct TokenSubject {
     pub(super) account: ObjectKey,
     /// The Pod that holds the token, for a projected one.
     pub(super) pod_uid: Option<String>,
@@ -40,28 +40,30 @@ pub(super) struct Subject {
 
 /// The API server cannot be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unavailable(pub(super) String);
+pub(super) struct ReviewerUnavailable(pub(super) String);
 
 /// What is asked of the API server; one is the real one.
-pub(super) trait Reviewer: fmt::Debug + Send + Sync + 'static {
+pub(super) trait TokenReviewer: fmt::Debug + Send + Sync + 'static {
     /// Whose the token is; a reason where it is nobody's.
     fn review<'a>(
         &'a self,
         token: &'a str,
         audience: &'a str,
-    ) -> BoxFuture<'a, Result<Result<Subject, Reason>, Unavailable>>;
+    ) -> BoxFuture<'a, Result<Result<TokenSubject, RefusalReason>, ReviewerUnavailable>>;
 
     /// The vantage that an account was enrolled as, if it was.
-    fn enrolment<'a>(&'a self, account: &'a ObjectKey)
-    -> BoxFuture<'a, Result<Option<Vantage>, Unavailable>>;
+    fn enrolment<'a>(
+        &'a self,
+        account: &'a ObjectKey,
+    ) -> BoxFuture<'a, Result<Option<Vantage>, ReviewerUnavailable>>;
 }
 
-impl Reviewer for ApiClient {
+impl TokenReviewer for ApiClient {
     fn review<'a>(
         &'a self,
         token: &'a str,
         audience: &'a str,
-    ) -> BoxFuture<'a, Result<Result<Subject, Reason>, Unavailable>> {
+    ) -> BoxFuture<'a, Result<Result<TokenSubject, RefusalReason>, ReviewerUnavailable>> {
         Box::pin(async move {
             let review = TokenReview {
                 metadata: ObjectMeta::default(),
@@ -80,7 +82,7 @@ impl Reviewer for ApiClient {
     fn enrolment<'a>(
         &'a self,
         account: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<Vantage>, Unavailable>> {
+    ) -> BoxFuture<'a, Result<Option<Vantage>, ReviewerUnavailable>> {
         Box::pin(async move {
             let api = Api::<ServiceAccount>::namespaced(self.0.clone(), account.namespace.as_str());
             let found = called(api.get_opt(account.name.as_str())).await?;
@@ -89,32 +91,35 @@ impl Reviewer for ApiClient {
     }
 }
 
-async fn called<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Unavailable> {
+async fn called<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReviewerUnavailable> {
     match timeout(PATIENCE, call).await {
-        Err(_) => Err(Unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
-        Ok(done) => done.map_err(|error| Unavailable(error.to_string())),
+        Err(_) => Err(ReviewerUnavailable(format!(
+            "no answer within {} s",
+            PATIENCE.as_secs()
+        ))),
+        Ok(done) => done.map_err(|error| ReviewerUnavailable(error.to_string())),
     }
 }
 
 /// What a review means. A server that knows no audiences returns none of them, and then the token may be meant for
 /// anybody.
-fn judge(review: TokenReview, audience: &str) -> Result<Subject, Reason> {
+fn judge(review: TokenReview, audience: &str) -> Result<TokenSubject, RefusalReason> {
     let status = review.status.unwrap_or_default();
     if !status.authenticated.unwrap_or(false) {
-        return Err(Reason::Invalid);
+        return Err(RefusalReason::Invalid);
     }
     if !status.audiences.unwrap_or_default().iter().any(|a| a == audience) {
-        return Err(Reason::WrongAudience);
+        return Err(RefusalReason::WrongAudience);
     }
-    subject(status.user.unwrap_or_default()).ok_or(Reason::WrongAccount)
+    subject(status.user.unwrap_or_default()).ok_or(RefusalReason::WrongAccount)
 }
 
-fn subject(user: UserInfo) -> Option<Subject> {
+fn subject(user: UserInfo) -> Option<TokenSubject> {
     let name = user.username?;
     let (namespace, name) = name.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     let extra: BTreeMap<String, Vec<String>> = user.extra.unwrap_or_default();
     let first = |key: &str| extra.get(key)?.first().cloned();
-    Some(Subject {
+    Some(TokenSubject {
         account: ObjectKey {
             namespace: Namespace::new(namespace).ok()?,
             name: ObjectName::new(name).ok()?,

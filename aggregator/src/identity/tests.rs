@@ -5,13 +5,13 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_util::future::BoxFuture;
 use parallax_model::Network;
 
-use super::{review::Unavailable, *};
+use super::{review::ReviewerUnavailable, *};
 use crate::{object_key::ObjectKey, prober_pods::ProberPod};
 
 /// What the API server and the watch know; both can be changed while a test runs.
 #[derive(Debug, Default)]
 struct World {
-    tokens: Mutex<BTreeMap<String, Result<Subject, Reason>>>,
+    tokens: Mutex<BTreeMap<String, Result<TokenSubject, RefusalReason>>>,
     enrolled: Mutex<BTreeMap<String, Vantage>>,
     away: AtomicBool,
     reviews: AtomicU64,
@@ -22,15 +22,15 @@ struct World {
 #[derive(Debug, Clone)]
 struct Shown(Arc<World>);
 
-impl Reviewer for Shown {
+impl TokenReviewer for Shown {
     fn review<'a>(
         &'a self,
         token: &'a str,
         _audience: &'a str,
-    ) -> BoxFuture<'a, Result<Result<Subject, Reason>, Unavailable>> {
+    ) -> BoxFuture<'a, Result<Result<TokenSubject, RefusalReason>, ReviewerUnavailable>> {
         self.0.reviews.fetch_add(1, Ordering::Relaxed);
         let answer = if self.0.away.load(Ordering::Relaxed) {
-            Err(Unavailable("connection refused".to_owned()))
+            Err(ReviewerUnavailable("connection refused".to_owned()))
         } else {
             Ok(self
                 .0
@@ -38,7 +38,7 @@ impl Reviewer for Shown {
                 .lock()
                 .get(token)
                 .cloned()
-                .unwrap_or(Err(Reason::Invalid)))
+                .unwrap_or(Err(RefusalReason::Invalid)))
         };
         Box::pin(async move { answer })
     }
@@ -46,23 +46,23 @@ impl Reviewer for Shown {
     fn enrolment<'a>(
         &'a self,
         account: &'a ObjectKey,
-    ) -> BoxFuture<'a, Result<Option<Vantage>, Unavailable>> {
+    ) -> BoxFuture<'a, Result<Option<Vantage>, ReviewerUnavailable>> {
         let found = self.0.enrolled.lock().get(&account.to_string()).cloned();
         Box::pin(async move { Ok(found) })
     }
 }
 
-impl Pods for Shown {
-    fn find(&self, uid: &str) -> Lookup {
+impl ProberPods for Shown {
+    fn find(&self, uid: &str) -> PodLookup {
         if self.0.not_listed_yet.load(Ordering::Relaxed) {
-            return Lookup::NotYet;
+            return PodLookup::NotYet;
         }
         self.0
             .pods
             .lock()
             .get(uid)
             .cloned()
-            .map_or(Lookup::Unknown, Lookup::Known)
+            .map_or(PodLookup::Unknown, PodLookup::Known)
     }
 }
 
@@ -80,8 +80,8 @@ fn headers(token: &str) -> HeaderMap {
     headers
 }
 
-fn subject(account: &str, uid: Option<&str>, node: Option<&str>) -> Subject {
-    Subject {
+fn subject(account: &str, uid: Option<&str>, node: Option<&str>) -> TokenSubject {
+    TokenSubject {
         account: account.parse().unwrap(),
         pod_uid: uid.map(str::to_owned),
         node: node.map(str::to_owned),
@@ -98,7 +98,7 @@ fn pod(name: &str, node: &str, network: Network) -> ProberPod {
 
 struct Scene {
     world: Arc<World>,
-    identity: Identity,
+    identity: ProberAuthenticator,
     metrics: IdentityMetrics,
     good: String,
 }
@@ -120,7 +120,8 @@ impl Scene {
         };
         let metrics = IdentityMetrics::new();
         let shown = Shown(world.clone());
-        let identity = Identity::asking(options, Box::new(shown.clone()), Arc::new(shown), metrics.clone());
+        let identity =
+            ProberAuthenticator::asking(options, Box::new(shown.clone()), Arc::new(shown), metrics.clone());
         let scene = Self {
             world,
             identity,
@@ -134,11 +135,11 @@ impl Scene {
         scene
     }
 
-    fn knows(&self, token: &str, answer: Result<Subject, Reason>) {
+    fn knows(&self, token: &str, answer: Result<TokenSubject, RefusalReason>) {
         self.world.tokens.lock().insert(token.to_owned(), answer);
     }
 
-    async fn admit(&self, token: &str) -> Result<Caller, Refused> {
+    async fn admit(&self, token: &str) -> Result<AuthenticatedProber, AuthenticationError> {
         self.identity.admit(&headers(token)).await
     }
 
@@ -146,7 +147,7 @@ impl Scene {
         self.admit(token).await.unwrap().vantage.to_string()
     }
 
-    async fn reason(&self, token: &str) -> Reason {
+    async fn reason(&self, token: &str) -> RefusalReason {
         self.admit(token).await.unwrap_err().reason
     }
 
@@ -176,57 +177,62 @@ async fn whoever_is_not_a_prober_is_refused_with_the_reason_and_counted() {
     let mark = |mark: &str| token("parallax", 3_600, mark);
     let cases = [
         (
-            Reason::Malformed,
+            RefusalReason::Malformed,
             StatusCode::UNAUTHORIZED,
             "no-jwt-at-all".to_owned(),
             None,
         ),
         (
-            Reason::WrongAudience,
+            RefusalReason::WrongAudience,
             StatusCode::UNAUTHORIZED,
             token("https://kubernetes.default.svc", 3_600, "a"),
             None,
         ),
         (
-            Reason::Expired,
+            RefusalReason::Expired,
             StatusCode::UNAUTHORIZED,
             token("parallax", -1, "b"),
             None,
         ),
-        (Reason::Invalid, StatusCode::UNAUTHORIZED, mark("forged"), None),
+        (
+            RefusalReason::Invalid,
+            StatusCode::UNAUTHORIZED,
+            mark("forged"),
+            None,
+        ),
         // The claims say parallax, the server does not: only the server is believed.
         (
-            Reason::WrongAudience,
+            RefusalReason::WrongAudience,
             StatusCode::UNAUTHORIZED,
             mark("c"),
-            Some(Err(Reason::WrongAudience)),
+            Some(Err(RefusalReason::WrongAudience)),
         ),
         (
-            Reason::WrongAccount,
+            RefusalReason::WrongAccount,
             StatusCode::FORBIDDEN,
             mark("another account of the namespace"),
             Some(Ok(subject("parallax/default", Some("uid-1"), None))),
         ),
         (
-            Reason::WrongAccount,
+            RefusalReason::WrongAccount,
             StatusCode::FORBIDDEN,
             mark("the same name elsewhere"),
             Some(Ok(subject("shop/prober", Some("uid-1"), None))),
         ),
         (
-            Reason::NotBound,
+            RefusalReason::NotBound,
             StatusCode::FORBIDDEN,
             mark("made by hand"),
             Some(Ok(subject("parallax/prober", None, None))),
         ),
         (
-            Reason::UnknownPod,
+            RefusalReason::UnknownPod,
             StatusCode::FORBIDDEN,
             mark("not watched"),
             Some(Ok(subject("parallax/prober", Some("uid-9"), None))),
         ),
         (
-            Reason::OtherNode,
+            RefusalReason::OtherNode,
             StatusCode::FORBIDDEN,
             mark("moved"),
             Some(Ok(subject("parallax/prober", Some("uid-1"), Some("n2")))),
@@ -242,7 +248,7 @@ async fn whoever_is_not_a_prober_is_refused_with_the_reason_and_counted() {
         assert_eq!(scene.metrics.refusals(expected), before + 1, "{expected:?}");
     }
     let missing = scene.identity.admit(&HeaderMap::new()).await.unwrap_err();
-    assert_eq!(missing.reason, Reason::Missing);
+    assert_eq!(missing.reason, RefusalReason::Missing);
 }
 
 #[tokio::test]
@@ -253,14 +259,14 @@ async fn nobody_speaks_for_another_vantage() {
     assert!(scene.identity.speaks_for(&caller, &vantage("n1/pod")).is_ok());
     for other in ["n2/pod", "n1/host", "internet:laptop"] {
         let refused = scene.identity.speaks_for(&caller, &vantage(other)).unwrap_err();
-        assert_eq!(refused.reason, Reason::OtherVantage);
+        assert_eq!(refused.reason, RefusalReason::OtherVantage);
         assert!(
             refused.who.contains("n1/pod") && refused.who.contains(other),
             "{}",
             refused.who
         );
     }
-    assert_eq!(scene.metrics.refusals(Reason::OtherVantage), 3);
+    assert_eq!(scene.metrics.refusals(RefusalReason::OtherVantage), 3);
 }
 
 #[tokio::test]
@@ -269,7 +275,7 @@ async fn a_responder_is_known_and_reports_nothing() {
     let responder = token("parallax", 3_600, "responder");
     scene.knows(&responder, Ok(subject("parallax/responder", Some("uid-1"), None)));
     let caller = scene.admit(&responder).await.unwrap();
-    assert_eq!(caller.role, Role::Responder);
+    assert_eq!(caller.role, ProberRole::Responder);
     assert!(scene.identity.may_report(&caller).is_err());
     let prober = scene.admit(&scene.good).await.unwrap();
     assert!(scene.identity.may_report(&prober).is_ok());
@@ -280,7 +286,7 @@ async fn a_pod_that_is_gone_takes_its_token_along() {
     let scene = Scene::new();
     scene.vantage(&scene.good).await;
     let gone = scene.world.pods.lock().remove("uid-1").unwrap();
-    assert_eq!(scene.reason(&scene.good).await, Reason::UnknownPod);
+    assert_eq!(scene.reason(&scene.good).await, RefusalReason::UnknownPod);
     // Forgotten: the API server is asked again, also when a Pod of that uid turns up.
     scene.world.pods.lock().insert("uid-1".to_owned(), gone);
     let before = scene.reviews();
@@ -301,7 +307,7 @@ async fn the_api_server_is_asked_once_for_many_requests_and_again_after_a_while(
     // Refusals too are remembered, for a moment.
     let forged = token("parallax", 3_600, "forged");
     for _ in 0..100 {
-        assert_eq!(scene.reason(&forged).await, Reason::Invalid);
+        assert_eq!(scene.reason(&forged).await, RefusalReason::Invalid);
     }
     assert_eq!(scene.reviews(), 3);
 }
@@ -312,9 +318,9 @@ async fn while_the_api_server_is_away_known_tokens_work_on_and_new_ones_are_aske
     scene.vantage(&scene.good).await;
     scene.world.away.store(true, Ordering::Relaxed);
     let fresh = token("parallax", 3_600, "fresh");
-    assert_eq!(scene.reason(&fresh).await, Reason::ReviewUnavailable);
+    assert_eq!(scene.reason(&fresh).await, RefusalReason::ReviewUnavailable);
     assert_eq!(
-        Reason::ReviewUnavailable.status(),
+        RefusalReason::ReviewUnavailable.status(),
         StatusCode::SERVICE_UNAVAILABLE
     );
     let before = scene.reviews();
@@ -333,7 +339,7 @@ async fn while_the_api_server_is_away_known_tokens_work_on_and_new_ones_are_aske
     scene.world.away.store(false, Ordering::Relaxed);
     scene.world.tokens.lock().clear();
     tokio::time::advance(Duration::from_mins(1)).await;
-    assert_eq!(scene.reason(&scene.good).await, Reason::Invalid);
+    assert_eq!(scene.reason(&scene.good).await, RefusalReason::Invalid);
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,7 +353,7 @@ async fn a_known_token_works_to_its_end_and_no_longer_even_while_the_api_server_
     scene.vantage(&short).await;
     tokio::time::advance(Duration::from_secs(2)).await;
     // By the wall clock, which does not jump with this test, it is still good: what was remembered ended all the same.
-    assert_eq!(scene.reason(&short).await, Reason::ReviewUnavailable);
+    assert_eq!(scene.reason(&short).await, RefusalReason::ReviewUnavailable);
 }
 
 #[tokio::test(start_paused = true)]
@@ -364,37 +370,40 @@ async fn an_enrolled_vantage_is_who_its_account_says_until_it_is_revoked() {
     assert_eq!(scene.vantage(&outside).await, "internet:laptop");
     scene.world.tokens.lock().clear();
     tokio::time::advance(Duration::from_mins(1)).await;
-    assert_eq!(scene.reason(&outside).await, Reason::Invalid);
+    assert_eq!(scene.reason(&outside).await, RefusalReason::Invalid);
     // The same labels in another namespace enrol nobody.
     let elsewhere = token("parallax", 86_400, "elsewhere");
     scene.knows(
         &elsewhere,
         Ok(subject("shop/parallax-vantage-laptop", None, None)),
     );
-    assert_eq!(scene.reason(&elsewhere).await, Reason::WrongAccount);
+    assert_eq!(scene.reason(&elsewhere).await, RefusalReason::WrongAccount);
 }
 
 #[tokio::test]
 async fn before_the_watch_has_listed_nobody_is_refused_for_good() {
     let scene = Scene::new();
     scene.world.not_listed_yet.store(true, Ordering::Relaxed);
-    assert_eq!(scene.reason(&scene.good).await, Reason::PodsUnknown);
-    assert_eq!(Reason::PodsUnknown.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(scene.reason(&scene.good).await, RefusalReason::PodsUnknown);
+    assert_eq!(
+        RefusalReason::PodsUnknown.status(),
+        StatusCode::SERVICE_UNAVAILABLE
+    );
     scene.world.not_listed_yet.store(false, Ordering::Relaxed);
     assert_eq!(scene.vantage(&scene.good).await, "n1/pod");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_one_reason_is_one_line_now_and_then_and_hides_no_other_reason() {
-    let log = Log::default();
-    assert_eq!(log.due(Reason::Invalid), Some(0));
+    let log = RefusalLog::default();
+    assert_eq!(log.due(RefusalReason::Invalid), Some(0));
     for _ in 0..1_000 {
-        assert_eq!(log.due(Reason::Invalid), None);
+        assert_eq!(log.due(RefusalReason::Invalid), None);
     }
-    assert_eq!(log.due(Reason::OtherVantage), Some(0));
+    assert_eq!(log.due(RefusalReason::OtherVantage), Some(0));
     tokio::time::advance(LOG_EVERY).await;
-    assert_eq!(log.due(Reason::Invalid), Some(1_000));
-    assert_eq!(log.due(Reason::Invalid), None);
+    assert_eq!(log.due(RefusalReason::Invalid), Some(1_000));
+    assert_eq!(log.due(RefusalReason::Invalid), None);
 }
 
 #[test]
@@ -406,7 +415,7 @@ fn the_documentation_explains_every_reason_with_its_status_and_no_other() {
         .filter_map(|(reason, rest)| Some((reason, rest.split_once(" |")?.0)))
         .filter(|(_, status)| status.parse::<u16>().is_ok())
         .collect();
-    let expected: Vec<(&str, String)> = Reason::ALL
+    let expected: Vec<(&str, String)> = RefusalReason::ALL
         .iter()
         .map(|reason| (reason.label(), reason.status().as_u16().to_string()))
         .collect();

@@ -8,7 +8,7 @@ pub(crate) const LONGEST_LINE: usize = 64 * 1024;
 
 /// A report as far as it could be read.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct ReportBatch {
     pub(crate) header: ReportHeader,
     pub(crate) observations: Vec<Observation>,
     /// Lines that could not be read.
@@ -17,7 +17,7 @@ pub(crate) struct Batch {
 
 /// Why nothing of a report can be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub(crate) enum ReportError {
     #[error("expected a report header in the first line, found an empty body")]
     Empty,
     #[error("expected a report header in the first line: {0}")]
@@ -30,29 +30,29 @@ pub(crate) enum Unreadable {
 
 /// Reads a report. A version is understood when it is ours or a neighbour's: N and N−1 understand each other both
 /// ways, so a roll-out may go prober first or aggregator first.
-pub(crate) fn parse(body: &[u8]) -> Result<Batch, Unreadable> {
+pub(crate) fn parse(body: &[u8]) -> Result<ReportBatch, ReportError> {
     #[derive(Deserialize)]
-    struct Version {
+    struct ReportVersion {
         v: u32,
     }
     let mut lines = body
         .split(|byte| *byte == b'\n')
         .map(<[u8]>::trim_ascii)
         .filter(|line| !line.is_empty());
-    let first = lines.next().ok_or(Unreadable::Empty)?;
+    let first = lines.next().ok_or(ReportError::Empty)?;
     if first.len() > LONGEST_LINE {
-        return Err(Unreadable::Header(format!(
+        return Err(ReportError::Header(format!(
             "it is longer than {LONGEST_LINE} bytes"
         )));
     }
-    let unreadable = |error: serde_json::Error| Unreadable::Header(error.to_string());
-    let Version { v } = serde_json::from_slice(first).map_err(unreadable)?;
+    let unreadable = |error: serde_json::Error| ReportError::Header(error.to_string());
+    let ReportVersion { v } = serde_json::from_slice(first).map_err(unreadable)?;
     if v == 0 || v.abs_diff(WIRE_VERSION) > 1 {
-        return Err(Unreadable::Version(v));
+        return Err(ReportError::Version(v));
     }
     let header = serde_json::from_slice(first).map_err(unreadable)?;
 
-    let mut batch = Batch {
+    let mut batch = ReportBatch {
         header,
         observations: Vec::new(),
         malformed: 0,
@@ -91,14 +91,17 @@ mod tests {
         assert!(parse(HEADER.replace("\"v\":1", "\"v\":2,\"new\":[1]").as_bytes()).is_ok());
         for v in [0, 3, 900] {
             let header = format!(r#"{{"v":{v},"of another world":true}}"#);
-            assert_eq!(parse(header.as_bytes()).unwrap_err(), Unreadable::Version(v));
+            assert_eq!(parse(header.as_bytes()).unwrap_err(), ReportError::Version(v));
         }
     }
 
     #[test]
     fn without_a_header_nothing_is_read() {
-        assert_eq!(parse(b"\n \n").unwrap_err(), Unreadable::Empty);
-        assert!(matches!(parse(OK.as_bytes()).unwrap_err(), Unreadable::Header(_)));
+        assert_eq!(parse(b"\n \n").unwrap_err(), ReportError::Empty);
+        assert!(matches!(
+            parse(OK.as_bytes()).unwrap_err(),
+            ReportError::Header(_)
+        ));
     }
 
     proptest! {

@@ -12,7 +12,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
 };
 
-use super::Receipt;
+use super::ReportReceipt;
 use crate::metrics::{ResultLabel, histogram};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
@@ -31,7 +31,7 @@ pub(crate) struct PhaseLabels {
 
 /// Why a report was refused as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum ReportRefusal {
     Unauthorized,
     MediaType,
     TooLarge,
@@ -41,7 +41,7 @@ pub(crate) enum Refusal {
     Busy,
 }
 
-impl Refusal {
+impl ReportRefusal {
     const ALL: [Self; 7] = [
         Self::Unauthorized,
         Self::MediaType,
@@ -77,21 +77,21 @@ const LINE_RESULTS: [&str; 8] = [
     "malformed",
 ];
 
-type Phases = Family<PhaseLabels, Histogram, fn() -> Histogram>;
+type PhaseHistograms = Family<PhaseLabels, Histogram, fn() -> Histogram>;
 
 /// What was reported so far. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct IngestMetrics {
     pub(crate) probes: Family<ProbeLabels, Counter>,
-    pub(crate) phases: Phases,
+    pub(crate) phases: PhaseHistograms,
     pub(crate) lines: Family<ResultLabel, Counter>,
     pub(crate) reports: Family<ResultLabel, Counter>,
     /// The series of each target that the topology names; only these may have any.
-    series: Arc<Mutex<BTreeMap<TargetId, Series>>>,
+    series: Arc<Mutex<BTreeMap<TargetId, TargetSeries>>>,
 }
 
 #[derive(Debug, Default)]
-struct Series {
+struct TargetSeries {
     probes: BTreeSet<ProbeLabels>,
     phases: BTreeSet<PhaseLabels>,
 }
@@ -108,7 +108,11 @@ impl IngestMetrics {
         for result in LINE_RESULTS {
             drop(metrics.lines.get_or_create(&ResultLabel { result }));
         }
-        for result in Refusal::ALL.map(Refusal::label).into_iter().chain(["accepted"]) {
+        for result in ReportRefusal::ALL
+            .map(ReportRefusal::label)
+            .into_iter()
+            .chain(["accepted"])
+        {
             drop(metrics.reports.get_or_create(&ResultLabel { result }));
         }
         metrics
@@ -209,7 +213,7 @@ impl IngestMetrics {
     }
 
     /// Counts one accepted report.
-    pub(crate) fn reported(&self, receipt: Receipt) {
+    pub(crate) fn reported(&self, receipt: ReportReceipt) {
         self.reports
             .get_or_create(&ResultLabel { result: "accepted" })
             .inc();
@@ -222,7 +226,7 @@ impl IngestMetrics {
     }
 
     /// Counts one refused report.
-    pub(crate) fn refused(&self, why: Refusal) {
+    pub(crate) fn refused(&self, why: ReportRefusal) {
         self.reports
             .get_or_create(&ResultLabel { result: why.label() })
             .inc();

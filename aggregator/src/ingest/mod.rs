@@ -1,18 +1,18 @@
 //! Reports of the probers: read line by line, and what is known of each prober's life.
 
 mod lines;
-mod lives;
 mod metrics;
 mod offset;
-mod seen;
+mod sequence_set;
+mod sessions;
 
 use parallax_model::{EventTime, ReportAnswer, ReportHeader};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-pub(crate) use lines::{Batch, parse};
-pub(crate) use lives::{Lives, ProberView};
-pub(crate) use metrics::{IngestMetrics, Refusal};
+pub(crate) use lines::{ReportBatch, parse};
+pub(crate) use metrics::{IngestMetrics, ReportRefusal};
+pub(crate) use sessions::{ProberSessions, ProberView};
 
 /// Largest body, unpacked. A prober's spool is cut into reports far below it.
 pub(crate) const LARGEST_BODY: usize = 8 << 20;
@@ -20,23 +20,23 @@ pub(crate) const LARGEST_BODY: usize = 8 << 20;
 /// A report on its way to the hub.
 #[derive(Debug)]
 pub(crate) struct Report {
-    pub(crate) batch: Batch,
+    pub(crate) batch: ReportBatch,
     pub(crate) received: EventTime,
-    pub(crate) answer: oneshot::Sender<Answer>,
+    pub(crate) answer: oneshot::Sender<IngestAnswer>,
 }
 
 /// The answer to a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Answer {
+pub(crate) struct IngestAnswer {
     #[serde(flatten)]
-    pub(crate) receipt: Receipt,
+    pub(crate) receipt: ReportReceipt,
     #[serde(flatten)]
     pub(crate) wanted: ReportAnswer,
 }
 
 /// What became of a report's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub(crate) struct Receipt {
+pub(crate) struct ReportReceipt {
     pub(crate) accepted: u64,
     pub(crate) duplicates: u64,
     pub(crate) malformed: u64,

@@ -16,13 +16,13 @@ const SLOTS: usize = 10;
 
 /// The offset of one incarnation.
 #[derive(Debug, Default)]
-pub(crate) struct Offset {
+pub(crate) struct ClockOffset {
     /// Start of a slot and the smallest difference in it, oldest first.
     slots: VecDeque<(EventTime, i64)>,
     latest: i64,
 }
 
-impl Offset {
+impl ClockOffset {
     /// Takes one report's clocks into account.
     pub(crate) fn hear(&mut self, sent: EventTime, received: EventTime) {
         let difference = received.0.saturating_sub(sent.0);
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_quickest_report_of_the_window_sets_the_offset_and_a_slow_one_only_shows_as_delay() {
-        let mut offset = Offset::default();
+        let mut offset = ClockOffset::default();
         offset.hear(EventTime(1_000), EventTime(501_200));
         offset.hear(EventTime(2_000), EventTime(502_050));
         offset.hear(EventTime(3_000), EventTime(533_000));
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn an_old_minimum_is_forgotten_so_that_drift_is_followed() {
-        let mut offset = Offset::default();
+        let mut offset = ClockOffset::default();
         for minute in 0..30 {
             let sent = EventTime(minute * 60_000_000);
             offset.hear(sent, sent.shifted(1_000 + minute * 10));

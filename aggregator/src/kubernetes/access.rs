@@ -7,11 +7,11 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::kubernetes::{Backoff, Pace};
+use crate::kubernetes::{WatchBackoff, WatchTiming};
 
 /// How to reach the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum ApiServerAccess {
     /// As a Pod's ServiceAccount; outside of a cluster as `$KUBECONFIG` or `~/.kube/config` says.
     Inferred {
         /// Context of the kubeconfig.
@@ -27,8 +27,8 @@ pub(crate) enum Access {
 }
 
 /// A client of the API server, as soon as one can be made; what stands in the way is handed out each time.
-pub(crate) async fn connect(access: &Access, pace: Pace, trouble: impl Fn(String)) -> Client {
-    let mut backoff = Backoff::new(pace.first_retry, pace.longest_retry);
+pub(crate) async fn connect(access: &ApiServerAccess, pace: WatchTiming, trouble: impl Fn(String)) -> Client {
+    let mut backoff = WatchBackoff::new(pace.first_retry, pace.longest_retry);
     loop {
         match client(access).await {
             Ok(client) => return client,
@@ -41,17 +41,19 @@ pub(crate) async fn connect(access: &Access, pace: Pace, trouble: impl Fn(String
     }
 }
 
-async fn client(access: &Access) -> Result<Client, String> {
+async fn client(access: &ApiServerAccess) -> Result<Client, String> {
     let options = |context: &Option<String>| KubeConfigOptions {
         context: context.clone(),
         ..KubeConfigOptions::default()
     };
     let mut config = match access {
-        Access::Inferred { context: None } => kube::Config::infer().await.map_err(|e| e.to_string())?,
-        Access::Inferred { context } => kube::Config::from_kubeconfig(&options(context))
+        ApiServerAccess::Inferred { context: None } => {
+            kube::Config::infer().await.map_err(|e| e.to_string())?
+        }
+        ApiServerAccess::Inferred { context } => kube::Config::from_kubeconfig(&options(context))
             .await
             .map_err(|e| e.to_string())?,
-        Access::File { path, context } => {
+        ApiServerAccess::File { path, context } => {
             let file = Kubeconfig::read_from(path).map_err(|e| format!("{}: {e}", path.display()))?;
             kube::Config::from_custom_kubeconfig(file, &options(context))
                 .await

@@ -7,13 +7,13 @@ const MOST_ASKED: Duration = Duration::from_secs(30);
 
 /// Waits double from one failure to the next, each with jitter: a restarted API server is not met by everybody at once.
 #[derive(Debug, Clone)]
-pub(crate) struct Backoff {
+pub(crate) struct WatchBackoff {
     first: Duration,
     longest: Duration,
     failures: u32,
 }
 
-impl Backoff {
+impl WatchBackoff {
     pub(crate) const fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn waits_grow_to_the_longest_with_jitter_and_begin_anew_after_a_success() {
         let (first, longest) = (Duration::from_millis(200), Duration::from_secs(30));
-        let mut backoff = Backoff::new(first, longest);
+        let mut backoff = WatchBackoff::new(first, longest);
         for step in [200, 400, 800, 1_600] {
             let step = Duration::from_millis(step);
             let wait = backoff.next(None);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_for_is_heeded_within_reason() {
-        let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+        let mut backoff = WatchBackoff::new(Duration::from_millis(200), Duration::from_secs(5));
         assert_eq!(backoff.next(Some(Duration::from_secs(7))), Duration::from_secs(7));
         assert_eq!(
             backoff.next(Some(Duration::from_secs(7_000))),

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use parallax_model::{EventTime, Micros};
 
-use crate::{kubernetes::Watched, topology_state::Trouble};
+use crate::{kubernetes::WatchedResource, topology_state::SourceError};
 
 /// Why a list or a watch failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub(crate) enum WatchFailureReason {
     /// 410: what was known is too old to go on from; listed anew.
     Gone,
     /// 401 or 403.
@@ -23,7 +23,7 @@ pub(crate) enum Reason {
     Other,
 }
 
-impl Reason {
+impl WatchFailureReason {
     pub(crate) const ALL: [Self; 6] = [
         Self::Gone,
         Self::Forbidden,
@@ -47,8 +47,8 @@ impl Reason {
 
 /// A list or a watch failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) reason: Reason,
+pub(crate) struct WatchFailure {
+    pub(crate) reason: WatchFailureReason,
     pub(crate) message: String,
     /// How long nothing had been heard when it was noticed.
     pub(crate) silent: Duration,
@@ -58,7 +58,7 @@ pub(crate) struct Failure {
 
 /// The present state of one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Condition {
+pub(crate) enum WatchCondition {
     /// Not listed yet.
     #[default]
     Starting,
@@ -68,7 +68,7 @@ pub(crate) enum Condition {
     Absent,
     /// What is known is the last that could be read.
     Failing {
-        reason: Reason,
+        reason: WatchFailureReason,
         message: String,
         /// When it was last known to be current.
         since: EventTime,
@@ -78,7 +78,7 @@ pub(crate) enum Condition {
 /// One watch and its history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct WatchState {
-    pub(crate) condition: Condition,
+    pub(crate) condition: WatchCondition,
     /// It was listed, or is not there, or may not be read: nothing more is to be waited for at the start.
     pub(crate) settled: bool,
     /// Objects known.
@@ -89,22 +89,22 @@ pub(crate) struct WatchState {
     pub(crate) lists: u64,
     /// Objects that could not be read.
     pub(crate) unreadable: u64,
-    pub(crate) errors: BTreeMap<Reason, u64>,
+    pub(crate) errors: BTreeMap<WatchFailureReason, u64>,
 }
 
 impl WatchState {
     pub(crate) fn live(&mut self) {
-        self.condition = Condition::Live;
+        self.condition = WatchCondition::Live;
         self.settled = true;
     }
 
     /// Takes in how another watch of the same kind fares.
     fn join(&mut self, other: &Self) {
         let rank = |state: &Self| match state.condition {
-            Condition::Absent => 0,
-            Condition::Live => 1,
-            Condition::Starting => 2,
-            Condition::Failing { .. } => 3,
+            WatchCondition::Absent => 0,
+            WatchCondition::Live => 1,
+            WatchCondition::Starting => 2,
+            WatchCondition::Failing { .. } => 3,
         };
         if rank(other) > rank(self) {
             self.condition = other.condition.clone();
@@ -120,24 +120,24 @@ impl WatchState {
     }
 
     pub(crate) fn absent(&mut self) {
-        self.condition = Condition::Absent;
+        self.condition = WatchCondition::Absent;
         self.settled = true;
     }
 
-    pub(crate) fn failed(&mut self, failure: Failure, now: EventTime, start: EventTime) {
+    pub(crate) fn failed(&mut self, failure: WatchFailure, now: EventTime, start: EventTime) {
         *self.errors.entry(failure.reason).or_default() += 1;
         // To list anew is a matter of course; it is trouble once the list fails.
-        if failure.reason == Reason::Gone {
+        if failure.reason == WatchFailureReason::Gone {
             return;
         }
-        self.settled |= failure.reason == Reason::Forbidden;
+        self.settled |= failure.reason == WatchFailureReason::Forbidden;
         let silent = Micros(u64::try_from(failure.silent.as_micros()).unwrap_or(u64::MAX));
         let since = match &self.condition {
-            Condition::Failing { since, .. } => *since,
-            Condition::Starting => start,
-            Condition::Live | Condition::Absent => now.minus(silent),
+            WatchCondition::Failing { since, .. } => *since,
+            WatchCondition::Starting => start,
+            WatchCondition::Live | WatchCondition::Absent => now.minus(silent),
         };
-        self.condition = Condition::Failing {
+        self.condition = WatchCondition::Failing {
             reason: failure.reason,
             message: failure.message,
             since,
@@ -147,15 +147,15 @@ impl WatchState {
 
 /// All watches of one follower.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Watches<S>(BTreeMap<S, WatchState>);
+pub(crate) struct WatchHealth<S>(BTreeMap<S, WatchState>);
 
-impl<S> Default for Watches<S> {
+impl<S> Default for WatchHealth<S> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<S: Watched> Watches<S> {
+impl<S: WatchedResource> WatchHealth<S> {
     /// One state for each watch.
     pub(crate) fn starting(sources: impl IntoIterator<Item = S>) -> Self {
         let state = |source| (source, WatchState::default());
@@ -189,34 +189,34 @@ impl<S: Watched> Watches<S> {
     }
 
     /// What is wrong with the watches together, and since when.
-    pub(crate) fn trouble(&self, start: EventTime) -> Option<Trouble> {
+    pub(crate) fn trouble(&self, start: EventTime) -> Option<SourceError> {
         let mut since: Option<EventTime> = None;
         let mut lines = Vec::new();
         let mut waiting = Vec::new();
         for (source, state) in &self.0 {
             match &state.condition {
-                Condition::Failing {
+                WatchCondition::Failing {
                     message, since: when, ..
                 } => {
                     since = Some(since.map_or(*when, |earlier| earlier.min(*when)));
                     lines.push(format!("{source}: {message}"));
                 }
-                Condition::Starting => waiting.push(source.to_string()),
-                Condition::Live | Condition::Absent => {}
+                WatchCondition::Starting => waiting.push(source.to_string()),
+                WatchCondition::Live | WatchCondition::Absent => {}
             }
         }
         if !waiting.is_empty() {
             since = Some(start);
             lines.push(format!("not read yet: {}", waiting.join(", ")));
         }
-        Some(Trouble {
+        Some(SourceError {
             message: lines.join("\n"),
             since: since?,
         })
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for WatchFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }

@@ -12,18 +12,18 @@ use std::{fmt, time::Duration};
 
 use serde_json::Value;
 
-pub(crate) use access::{Access, connect};
-pub(crate) use backoff::Backoff;
-pub(crate) use health::{Condition, Reason, WatchState, Watches};
+pub(crate) use access::{ApiServerAccess, connect};
+pub(crate) use backoff::WatchBackoff;
+pub(crate) use health::{WatchCondition, WatchFailureReason, WatchHealth, WatchState};
 pub(crate) use key::Key;
-pub(crate) use reflector::{Reflector, Told};
-pub(crate) use settings::{Defaults, Kubernetes, Mode, PROBERS};
+pub(crate) use reflector::{Reflector, WatchUpdate};
+pub(crate) use settings::{CertManagerMode, KubernetesSettings, PROBERS, TargetDefaults};
 
 /// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
 pub(crate) const QUEUE: usize = 1_024;
 
 /// What one watch reads: a kind of object, in the whole cluster or in a part of it.
-pub(crate) trait Watched: Clone + Ord + fmt::Display + Send + Sync + 'static {
+pub(crate) trait WatchedResource: Clone + Ord + fmt::Display + Send + Sync + 'static {
     /// An object, as far as it is of use.
     type Object: Send + Sync + 'static;
 
@@ -53,7 +53,7 @@ pub(crate) trait Watched: Clone + Ord + fmt::Display + Send + Sync + 'static {
 
 /// Times of the watch. Settable so that tests need not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct WatchTiming {
     /// Quiet that ends a burst of changes.
     pub(crate) quiet: Duration,
     /// Longest time a change waits for that.
@@ -71,7 +71,7 @@ pub(crate) struct Pace {
     pub(crate) silence: Duration,
 }
 
-impl Default for Pace {
+impl Default for WatchTiming {
     fn default() -> Self {
         Self {
             quiet: Duration::from_millis(50),

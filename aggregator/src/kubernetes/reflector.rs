@@ -19,9 +19,9 @@ use tokio::{
 };
 
 use crate::kubernetes::{
-    Pace, Watched,
-    backoff::Backoff,
-    health::{Failure, Reason},
+    WatchTiming, WatchedResource,
+    backoff::WatchBackoff,
+    health::{WatchFailure, WatchFailureReason},
     key::{Key, key_of, version_of},
 };
 
@@ -36,7 +36,7 @@ const LONGEST: usize = 300;
 
 /// Something that one watch has to tell.
 #[derive(Debug)]
-pub(crate) enum Told<T> {
+pub(crate) enum WatchUpdate<T> {
     /// A complete list, and how many objects in it could not be read.
     All(Vec<T>, u64),
     /// An object is new or changed.
@@ -49,30 +49,30 @@ pub(crate) enum Told<T> {
     Live,
     /// The API server does not know such objects.
     Absent,
-    Failed(Failure),
+    Failed(WatchFailure),
 }
 
 /// What to watch, and whom to tell.
-pub(crate) struct Reflector<S: Watched> {
+pub(crate) struct Reflector<S: WatchedResource> {
     pub(crate) client: Client,
     pub(crate) source: S,
     pub(crate) labels: Option<String>,
-    pub(crate) pace: Pace,
-    pub(crate) out: mpsc::Sender<(S, Told<S::Object>)>,
+    pub(crate) pace: WatchTiming,
+    pub(crate) out: mpsc::Sender<(S, WatchUpdate<S::Object>)>,
 }
 
 /// Nobody listens any more.
 #[derive(Debug)]
-struct Deaf;
+struct ReceiverDropped;
 
 /// Attempts to list and watch since something was last heard.
-struct Attempts {
-    backoff: Backoff,
+struct WatchAttempts {
+    backoff: WatchBackoff,
     /// Why the last one failed; logged once in a row.
-    logged: Option<Reason>,
+    logged: Option<WatchFailureReason>,
 }
 
-impl Attempts {
+impl WatchAttempts {
     /// Something was heard; whether an attempt had failed before.
     fn reset(&mut self) -> bool {
         self.backoff.reset();
@@ -81,24 +81,24 @@ impl Attempts {
 }
 
 /// Why a watch is over.
-enum Ended {
+enum WatchEnd {
     /// As planned, or broken after the version that is known.
     Resume,
     /// What is known is too old to go on from.
     Relist,
     /// Nothing was heard for as long as a watch may be silent.
     Silent,
-    Failed(Failure),
+    Failed(WatchFailure),
 }
 
-impl<S: Watched> Reflector<S> {
+impl<S: WatchedResource> Reflector<S> {
     /// Runs until nobody listens.
     pub(crate) async fn run(self) {
-        let mut attempts = Attempts {
-            backoff: Backoff::new(self.pace.first_retry, self.pace.longest_retry),
+        let mut attempts = WatchAttempts {
+            backoff: WatchBackoff::new(self.pace.first_retry, self.pace.longest_retry),
             logged: None,
         };
-        let _deaf: Result<(), Deaf> = async {
+        let _deaf: Result<(), ReceiverDropped> = async {
             // How long nothing has been heard before the next list.
             let mut silent = Duration::ZERO;
             loop {
@@ -111,12 +111,15 @@ impl<S: Watched> Reflector<S> {
         .await;
     }
 
-    async fn tell(&self, told: Told<S::Object>) -> Result<(), Deaf> {
-        self.out.send((self.source.clone(), told)).await.map_err(|_| Deaf)
+    async fn tell(&self, told: WatchUpdate<S::Object>) -> Result<(), ReceiverDropped> {
+        self.out
+            .send((self.source.clone(), told))
+            .await
+            .map_err(|_| ReceiverDropped)
     }
 
     /// Says what failed and waits.
-    async fn fail(&self, failure: Failure, attempts: &mut Attempts) -> Result<(), Deaf> {
+    async fn fail(&self, failure: WatchFailure, attempts: &mut WatchAttempts) -> Result<(), ReceiverDropped> {
         let reason = failure.reason.label();
         // An API server that is away for minutes is worth one line a resource, and another one for another reason; what a
         // cluster may do without is worth one line, whatever the reasons.
@@ -127,32 +130,36 @@ impl<S: Watched> Reflector<S> {
             tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; what was known stays");
         }
         let wait = attempts.backoff.next(failure.retry_after);
-        self.tell(Told::Failed(failure)).await?;
+        self.tell(WatchUpdate::Failed(failure)).await?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
 
     /// One complete list, if that can be had, and the version it is of.
-    async fn list(&self, silent: Duration, attempts: &mut Attempts) -> Result<Option<String>, Deaf> {
+    async fn list(
+        &self,
+        silent: Duration,
+        attempts: &mut WatchAttempts,
+    ) -> Result<Option<String>, ReceiverDropped> {
         let began = Instant::now();
         match self.pages().await {
             Ok((things, unreadable, version)) => {
-                self.tell(Told::All(things, unreadable)).await?;
+                self.tell(WatchUpdate::All(things, unreadable)).await?;
                 Ok(Some(version))
             }
-            Err(Refused::Absent) => {
-                self.tell(Told::Absent).await?;
+            Err(ListError::Absent) => {
+                self.tell(WatchUpdate::Absent).await?;
                 attempts.reset();
                 tokio::time::sleep(self.pace.recheck).await;
                 Ok(None)
             }
-            Err(Refused::Failed(mut failure)) => {
+            Err(ListError::Failed(mut failure)) => {
                 failure.silent += silent + began.elapsed();
-                if failure.reason == Reason::Forbidden
+                if failure.reason == WatchFailureReason::Forbidden
                     && self.source.is_optional()
                     && self.is_undefined().await
                 {
-                    self.tell(Told::Absent).await?;
+                    self.tell(WatchUpdate::Absent).await?;
                     attempts.reset();
                     tokio::time::sleep(self.pace.recheck).await;
                     return Ok(None);
@@ -178,7 +185,7 @@ impl<S: Watched> Reflector<S> {
         }
     }
 
-    async fn pages(&self) -> Result<(Vec<S::Object>, u64, String), Refused> {
+    async fn pages(&self) -> Result<(Vec<S::Object>, u64, String), ListError> {
         let mut things = Vec::new();
         let mut unreadable = 0;
         let mut params = ListParams {
@@ -201,54 +208,65 @@ impl<S: Watched> Reflector<S> {
         }
     }
 
-    async fn page(&self, params: &ListParams) -> Result<Page, Refused> {
+    async fn page(&self, params: &ListParams) -> Result<ListPage, ListError> {
         let request = self.request();
         let request = if self.source.metadata_only() {
             request.list_metadata(params)
         } else {
             request.list(params)
         };
-        let request = request.map_err(|error| self.failure(Reason::Other, &error))?;
+        let request = request.map_err(|error| self.failure(WatchFailureReason::Other, &error))?;
         let text = match timeout(self.pace.patience, self.client.request_text(request)).await {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => return Err(self.refused(&error)),
             Err(_) => {
                 let message = format!("no list within {} s", self.pace.patience.as_secs_f64());
-                return Err(self.failure(Reason::Timeout, &message).into());
+                return Err(self.failure(WatchFailureReason::Timeout, &message).into());
             }
         };
         serde_json::from_str(&text).map_err(|error| {
-            self.failure(Reason::Other, &format_args!("the list cannot be read: {error}"))
-                .into()
+            self.failure(
+                WatchFailureReason::Other,
+                &format_args!("the list cannot be read: {error}"),
+            )
+            .into()
         })
     }
 
     /// Hears of changes, watch after watch, until a new list is needed; returns how long nothing had been heard by then.
-    async fn follow(&self, mut version: String, attempts: &mut Attempts) -> Result<Duration, Deaf> {
+    async fn follow(
+        &self,
+        mut version: String,
+        attempts: &mut WatchAttempts,
+    ) -> Result<Duration, ReceiverDropped> {
         loop {
             match self.watch(&mut version, attempts).await? {
                 // A watch that ends at once must not be begun again at once.
-                Ended::Resume => tokio::time::sleep(attempts.backoff.next(None)).await,
-                Ended::Relist => {
+                WatchEnd::Resume => tokio::time::sleep(attempts.backoff.next(None)).await,
+                WatchEnd::Relist => {
                     let message = "the version is too old to go on from; listing anew";
-                    let failure = self.failure(Reason::Gone, &message);
-                    self.tell(Told::Failed(failure)).await?;
+                    let failure = self.failure(WatchFailureReason::Gone, &message);
+                    self.tell(WatchUpdate::Failed(failure)).await?;
                     tokio::time::sleep(attempts.backoff.next(None)).await;
                     return Ok(Duration::ZERO);
                 }
                 // An etcd without progress notifications leaves the watch of what does not change without bookmarks. Only
                 // a new list tells that from a watch that lost its events, and shows what it lost.
-                Ended::Silent => {
+                WatchEnd::Silent => {
                     let silence = self.pace.silence;
                     tracing::debug!(resource = %self.source, seconds = silence.as_secs_f64(), "a silent watch; listing anew");
                     return Ok(silence);
                 }
-                Ended::Failed(failure) => self.fail(failure, attempts).await?,
+                WatchEnd::Failed(failure) => self.fail(failure, attempts).await?,
             }
         }
     }
 
-    async fn watch(&self, version: &mut String, attempts: &mut Attempts) -> Result<Ended, Deaf> {
+    async fn watch(
+        &self,
+        version: &mut String,
+        attempts: &mut WatchAttempts,
+    ) -> Result<WatchEnd, ReceiverDropped> {
         let params = WatchParams {
             label_selector: self.labels.clone(),
             timeout: Some(WATCH_SECONDS),
@@ -263,38 +281,38 @@ impl<S: Watched> Reflector<S> {
         };
         let opened = match request {
             Ok(request) => timeout(self.pace.patience, self.client.request_events::<Value>(request)).await,
-            Err(error) => return Ok(Ended::Failed(self.failure(Reason::Other, &error))),
+            Err(error) => return Ok(WatchEnd::Failed(self.failure(WatchFailureReason::Other, &error))),
         };
         let events = match opened {
             Ok(Ok(events)) => events,
             Ok(Err(error)) => return Ok(self.ended(&error)),
             Err(_) => {
                 let message = format!("no watch within {} s", self.pace.patience.as_secs_f64());
-                let mut failure = self.failure(Reason::Timeout, &message);
+                let mut failure = self.failure(WatchFailureReason::Timeout, &message);
                 failure.silent = self.pace.patience;
-                return Ok(Ended::Failed(failure));
+                return Ok(WatchEnd::Failed(failure));
             }
         };
         tokio::pin!(events);
-        self.tell(Told::Live).await?;
+        self.tell(WatchUpdate::Live).await?;
         loop {
             let event = match timeout(self.pace.silence, events.try_next()).await {
                 Ok(Ok(Some(event))) => event,
-                Ok(Ok(None)) => return Ok(Ended::Resume),
+                Ok(Ok(None)) => return Ok(WatchEnd::Resume),
                 Ok(Err(error)) => return Ok(self.ended(&error)),
-                Err(_) => return Ok(Ended::Silent),
+                Err(_) => return Ok(WatchEnd::Silent),
             };
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     self.note_version(&object, version);
                     let told = self
                         .read(object)
-                        .map_or(Told::Unreadable, |thing| Told::Put(Box::new(thing)));
+                        .map_or(WatchUpdate::Unreadable, |thing| WatchUpdate::Put(Box::new(thing)));
                     self.tell(told).await?;
                 }
                 WatchEvent::Deleted(object) => {
                     self.note_version(&object, version);
-                    self.tell(Told::Gone(key_of(&object))).await?;
+                    self.tell(WatchUpdate::Gone(key_of(&object))).await?;
                 }
                 WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
                 WatchEvent::Error(status) => return Ok(self.ended_by(&status)),
@@ -329,44 +347,44 @@ impl<S: Watched> Reflector<S> {
         Request::new(self.source.path())
     }
 
-    fn ended(&self, error: &kube::Error) -> Ended {
+    fn ended(&self, error: &kube::Error) -> WatchEnd {
         match error {
             kube::Error::Api(status) => self.ended_by(status),
             // The connection broke between two events; from the version that is known nothing is lost.
             _ => match self.refused(error) {
-                Refused::Absent => Ended::Relist,
-                Refused::Failed(failure) => Ended::Failed(failure),
+                ListError::Absent => WatchEnd::Relist,
+                ListError::Failed(failure) => WatchEnd::Failed(failure),
             },
         }
     }
 
-    fn ended_by(&self, status: &Status) -> Ended {
+    fn ended_by(&self, status: &Status) -> WatchEnd {
         if status.code == 410 || (status.code == 404 && self.source.is_optional()) {
-            return Ended::Relist;
+            return WatchEnd::Relist;
         }
-        Ended::Failed(self.answered(status))
+        WatchEnd::Failed(self.answered(status))
     }
 
-    fn refused(&self, error: &kube::Error) -> Refused {
+    fn refused(&self, error: &kube::Error) -> ListError {
         match error {
-            kube::Error::Api(status) if status.code == 404 && self.source.is_optional() => Refused::Absent,
+            kube::Error::Api(status) if status.code == 404 && self.source.is_optional() => ListError::Absent,
             kube::Error::Api(status) => self.answered(status).into(),
             kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
-                self.failure(Reason::Other, error).into()
+                self.failure(WatchFailureReason::Other, error).into()
             }
-            _ => self.failure(Reason::Connection, &chain(error)).into(),
+            _ => self.failure(WatchFailureReason::Connection, &chain(error)).into(),
         }
     }
 
-    fn answered(&self, status: &Status) -> Failure {
+    fn answered(&self, status: &Status) -> WatchFailure {
         let reason = match status.code {
-            410 => Reason::Gone,
-            401 | 403 => Reason::Forbidden,
-            429 | 500..=599 => Reason::Unavailable,
-            _ => Reason::Other,
+            410 => WatchFailureReason::Gone,
+            401 | 403 => WatchFailureReason::Forbidden,
+            429 | 500..=599 => WatchFailureReason::Unavailable,
+            _ => WatchFailureReason::Other,
         };
         let advice = match reason {
-            Reason::Forbidden => format!(
+            WatchFailureReason::Forbidden => format!(
                 "; grant list and watch on {} to the aggregator's ServiceAccount",
                 match self.source.group() {
                     "" => self.source.plural().to_owned(),
@@ -386,9 +404,9 @@ impl<S: Watched> Reflector<S> {
     }
 
     #[expect(clippy::unused_self, reason = "reads as part of the others")]
-    fn failure(&self, reason: Reason, message: &impl std::fmt::Display) -> Failure {
+    fn failure(&self, reason: WatchFailureReason, message: &impl std::fmt::Display) -> WatchFailure {
         let message: String = message.to_string().chars().filter(|c| !c.is_control()).collect();
-        Failure {
+        WatchFailure {
             reason,
             message,
             silent: Duration::ZERO,
@@ -412,20 +430,20 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// A list was not to be had.
-enum Refused {
+enum ListError {
     Absent,
-    Failed(Failure),
+    Failed(WatchFailure),
 }
 
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Self {
+impl From<WatchFailure> for ListError {
+    fn from(failure: WatchFailure) -> Self {
         Self::Failed(failure)
     }
 }
 
 /// A page of a list; items are read one by one.
 #[derive(Debug, Deserialize)]
-struct Page {
+struct ListPage {
     #[serde(default)]
     metadata: PageMeta,
     #[serde(default, deserialize_with = "or_empty")]

@@ -1,6 +1,6 @@
 //! Where the cluster is and what of it is wanted.
 
-use super::{Access, Pace};
+use super::{ApiServerAccess, WatchTiming};
 
 /// Labels of the Pods of Parallax as they are installed: those that probe, and those that only answer.
 pub(crate) const PROBERS: &str =
@@ -8,22 +8,22 @@ pub(crate) const PROBERS: &str =
 
 /// Where the cluster is and what of it is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kubernetes {
+pub(crate) struct KubernetesSettings {
     /// How to reach the API server.
-    pub(crate) access: Access,
+    pub(crate) access: ApiServerAccess,
     /// Namespaces of the prober Pods; the aggregator's own where there are none.
     pub(crate) prober_namespaces: Vec<String>,
     /// Labels of the prober Pods.
     pub(crate) prober_selector: String,
     /// What is probed without anybody saying so.
-    pub(crate) defaults: Defaults,
+    pub(crate) defaults: TargetDefaults,
     /// Whether cert-manager's objects are followed too.
-    pub(crate) cert_manager: Mode,
+    pub(crate) cert_manager: CertManagerMode,
     /// How fast and how patiently it is read.
-    pub(crate) pace: Pace,
+    pub(crate) pace: WatchTiming,
 }
 
-impl Kubernetes {
+impl KubernetesSettings {
     /// Reads the Pods of these namespaces too.
     pub(crate) fn know_pods_of<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
         self.prober_namespaces.extend(namespaces.map(str::to_owned));
@@ -34,7 +34,7 @@ impl Kubernetes {
 
 /// What is to be probed without anybody saying so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Defaults {
+pub(crate) enum TargetDefaults {
     /// What the cluster publishes, as far as that is safe to ask for.
     #[default]
     Published,
@@ -44,7 +44,7 @@ pub(crate) enum Defaults {
 
 /// Whether cert-manager's objects are followed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum CertManagerMode {
     /// Where there are such objects and the right to read them.
     #[default]
     Auto,

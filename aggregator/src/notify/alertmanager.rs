@@ -12,26 +12,26 @@ use url::Url;
 
 use super::{
     AlertmanagerOptions,
-    http::{self, Outcome},
-    letter::{Owed, State},
-    outbox::Errand,
+    http::{self, DeliveryOutcome},
+    notification::{DueMessage, NotificationPhase},
+    outbox::Delivery,
     webhook::time,
 };
 
 /// So many pushes may be lost before Alertmanager takes what fires for over.
 const LOST: u32 = 4;
 
-type Labels = BTreeMap<String, String>;
+type AlertLabels = BTreeMap<String, String>;
 
 /// Pushes to one of them.
 #[derive(Debug)]
-pub(super) struct Alertmanager {
+pub(super) struct AlertmanagerClient {
     options: AlertmanagerOptions,
     push: Url,
     http: Client,
 }
 
-impl Alertmanager {
+impl AlertmanagerClient {
     pub(super) fn new(options: AlertmanagerOptions) -> Result<Self, String> {
         let http = http::client(options.ca_file.as_deref())?;
         let mut push = options.url.clone();
@@ -46,10 +46,10 @@ impl Alertmanager {
         self.options.resend
     }
 
-    pub(super) async fn carry(&self, errand: &Errand) -> Outcome {
+    pub(super) async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
         let labels = self.labels(errand);
-        let fires = errand.what != Owed::Over;
-        let before: Option<Labels> = errand
+        let fires = errand.what != DueMessage::Over;
+        let before: Option<AlertLabels> = errand
             .heard
             .as_ref()
             .filter(|heard| !heard.over)
@@ -65,13 +65,13 @@ impl Alertmanager {
             alerts.push(self.alert(errand, &labels, false));
         }
         match self.push(&Value::from(alerts)).await {
-            Outcome::Delivered(_) => Outcome::Delivered(json!(labels)),
+            DeliveryOutcome::Delivered(_) => DeliveryOutcome::Delivered(json!(labels)),
             other => other,
         }
     }
 
     /// An alert that says of itself that it is a test, and ends by itself.
-    pub(super) async fn test(&self) -> Outcome {
+    pub(super) async fn test(&self) -> DeliveryOutcome {
         let mut labels = self.options.labels.clone();
         labels.extend([
             ("alertname".to_owned(), "ParallaxNotificationTest".to_owned()),
@@ -85,17 +85,17 @@ impl Alertmanager {
         self.push(&alert).await
     }
 
-    async fn push(&self, alerts: &Value) -> Outcome {
+    async fn push(&self, alerts: &Value) -> DeliveryOutcome {
         let request = self.http.post(self.push.clone()).json(alerts);
         let request = match self.options.token_file.as_deref().map(http::read) {
             None => request,
             Some(Ok(token)) => request.bearer_auth(token),
-            Some(Err(why)) => return Outcome::later(why),
+            Some(Err(why)) => return DeliveryOutcome::later(why),
         };
         http::send(request).await
     }
 
-    fn labels(&self, errand: &Errand) -> Labels {
+    fn labels(&self, errand: &Delivery) -> AlertLabels {
         let content = &errand.letter.content;
         let mut labels = self.options.labels.clone();
         labels.extend([
@@ -109,7 +109,7 @@ impl Alertmanager {
         labels
     }
 
-    fn alert(&self, errand: &Errand, labels: &Labels, fires: bool) -> Value {
+    fn alert(&self, errand: &Delivery, labels: &AlertLabels, fires: bool) -> Value {
         let letter = &errand.letter;
         let content = &letter.content;
         let now = Timestamp::now();
@@ -119,8 +119,8 @@ impl Alertmanager {
             now.checked_add(ahead).unwrap_or(now).to_string()
         } else {
             let at = match letter.state {
-                State::Over { at, .. } => at,
-                State::Open => letter.changed,
+                NotificationPhase::Over { at, .. } => at,
+                NotificationPhase::Open => letter.changed,
             };
             let wall = EventTime(now.as_microsecond());
             time(at.max(content.opened).min(wall.max(content.opened)))

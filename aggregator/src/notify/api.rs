@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Answer of `GET /v1/notifications`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Notifications {
+pub struct ReceiverStatusList {
     /// Everybody who is told; nobody where `notify` is not configured.
     pub receivers: Vec<ReceiverView>,
     /// Whether what is owed outlives this aggregator.
@@ -25,7 +25,7 @@ pub struct ReceiverView {
     pub way: String,
     /// Whether it takes what it is told.
     #[serde(flatten)]
-    pub standing: Standing,
+    pub standing: ReceiverState,
     /// Incidents of which it is owed something.
     pub pending: usize,
     /// Since when the oldest of these is owed.
@@ -48,7 +48,7 @@ pub struct ReceiverView {
 /// Whether a receiver takes what it is told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum Standing {
+pub enum ReceiverState {
     /// The last attempt succeeded, or there was none.
     Well,
     /// It does not; tried again by itself.

@@ -7,8 +7,8 @@ use parallax_diagnosis::{
 use parallax_model::EventTime;
 use serde::{Deserialize, Serialize};
 
-use super::objects::{self, Named};
-use crate::{links::Links, topology_state::Publishers};
+use super::objects::{self, NamedObject};
+use crate::{links::ExternalLinks, topology_state::TargetPublishers};
 
 /// Targets by name; the others are counted.
 pub(super) const TARGETS: usize = 10;
@@ -19,7 +19,7 @@ const SENTENCE: usize = 700;
 
 /// What is said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Content {
+pub(super) struct NotificationContent {
     /// The incident's id, as page and API know it now.
     pub(super) incident: String,
     /// How often it came back.
@@ -37,15 +37,15 @@ pub(super) struct Content {
     pub(super) since: EventTime,
     pub(super) opened: EventTime,
     /// How bad it is now.
-    pub(super) grade: super::letter::Grade,
+    pub(super) grade: super::notification::AlertSeverity,
     pub(super) targets: Vec<String>,
     pub(super) targets_total: usize,
     /// The first way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) remedy: Option<WayOut>,
+    pub(super) remedy: Option<NotificationRemedy>,
     /// Objects of the cluster that it concerns.
     #[serde(default)]
-    pub(super) objects: Vec<Named>,
+    pub(super) objects: Vec<NamedObject>,
     #[serde(default)]
     pub(super) objects_total: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,19 +56,19 @@ pub(super) struct Content {
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct WayOut {
+pub(super) struct NotificationRemedy {
     pub(super) action: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) command: Option<String>,
     pub(super) price: String,
 }
 
-impl Content {
+impl NotificationContent {
     pub(super) fn of(
         incident: &Incident,
-        grade: super::letter::Grade,
-        (topology, publishers): (&Topology, &Publishers),
-        links: &Links,
+        grade: super::notification::AlertSeverity,
+        (topology, publishers): (&Topology, &TargetPublishers),
+        links: &ExternalLinks,
     ) -> Self {
         let verdict = &incident.verdict;
         let (objects, objects_total) = objects::concerned(verdict, topology, publishers);
@@ -91,7 +91,7 @@ impl Content {
                 .map(|target| clip(target.as_str(), NAME))
                 .collect(),
             targets_total: verdict.targets.len(),
-            remedy: verdict.remedies.first().map(|remedy| WayOut {
+            remedy: verdict.remedies.first().map(|remedy| NotificationRemedy {
                 action: clip(&remedy.action, COMMAND),
                 command: remedy.command.as_deref().map(|command| clip(command, COMMAND)),
                 price: clip(&remedy.price, COMMAND),

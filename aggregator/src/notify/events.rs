@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use super::{
     alertmanager::targets,
     content::clip,
-    http::{Outcome, chain},
-    letter::{Ending, Letter, Owed, State},
-    objects::{Kind, Named},
-    outbox::Errand,
+    http::{DeliveryOutcome, chain},
+    notification::{DueMessage, Notification, NotificationEnding, NotificationPhase},
+    objects::{EventObjectKind, NamedObject},
+    outbox::Delivery,
 };
 use crate::{api_client::ApiClient, hex::hex, object_key::ObjectKey};
 
@@ -38,21 +38,21 @@ const CONTROLLER: &str = "parallax.dev/aggregator";
 
 /// Writes them.
 #[derive(Debug)]
-pub(super) struct Events {
+pub(super) struct EventWriter {
     client: ApiClient,
     /// Which aggregator says it.
     instance: String,
 }
 
 /// Why one Event was not written.
-enum Failed {
+enum EventError {
     /// The object or its namespace is gone: there is nothing to say it about.
     Gone,
     Later(String),
     Refused(String),
 }
 
-impl Events {
+impl EventWriter {
     pub(super) fn new(client: ApiClient, instance: &str) -> Self {
         let instance = if instance.is_empty() {
             "parallax-aggregator"
@@ -65,40 +65,40 @@ impl Events {
         }
     }
 
-    pub(super) async fn carry(&self, errand: &Errand) -> Outcome {
+    pub(super) async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
         let mut refused = None;
         for object in &errand.letter.content.objects {
             let done = match errand.what {
-                Owed::Again => self.renew(errand, object).await,
-                Owed::Open { .. } | Owed::Over => self.write(errand, object).await,
+                DueMessage::Again => self.renew(errand, object).await,
+                DueMessage::Open { .. } | DueMessage::Over => self.write(errand, object).await,
             };
             match done {
-                Ok(()) | Err(Failed::Gone) => {}
-                Err(Failed::Later(why)) => return Outcome::later(why),
-                Err(Failed::Refused(why)) => refused = Some(why),
+                Ok(()) | Err(EventError::Gone) => {}
+                Err(EventError::Later(why)) => return DeliveryOutcome::later(why),
+                Err(EventError::Refused(why)) => refused = Some(why),
             }
         }
         match refused {
-            Some(why) => Outcome::Refused { why },
-            None => Outcome::Delivered(Value::Null),
+            Some(why) => DeliveryOutcome::Refused { why },
+            None => DeliveryOutcome::Delivered(Value::Null),
         }
     }
 
     /// An Event about the `ConfigMap` of notifications, which every installation with Events has.
-    pub(super) async fn test(&self, place: Option<&ObjectKey>) -> Outcome {
+    pub(super) async fn test(&self, place: Option<&ObjectKey>) -> DeliveryOutcome {
         let Some(place) = place else {
-            return Outcome::Refused {
+            return DeliveryOutcome::Refused {
                 why: "notify.configMap is not set, so there is no object that a test could be about"
                     .to_owned(),
             };
         };
-        let object = Named {
-            kind: Kind::ConfigMap,
+        let object = NamedObject {
+            kind: EventObjectKind::ConfigMap,
             namespace: place.namespace.to_string(),
             name: place.name.to_string(),
         };
         let now = Timestamp::now();
-        let told = Told {
+        let told = EventContent {
             name: name(&object, &format!("test {}", now.as_microsecond())),
             at: now,
             reason: "NotificationTest",
@@ -106,21 +106,26 @@ impl Events {
             note: "This is a test of `parallax notify test`; nothing is wrong.".to_owned(),
         };
         match self.create(&object, None, told).await {
-            Ok(()) => Outcome::Delivered(Value::Null),
-            Err(Failed::Gone) => Outcome::Refused {
+            Ok(()) => DeliveryOutcome::Delivered(Value::Null),
+            Err(EventError::Gone) => DeliveryOutcome::Refused {
                 why: format!("the namespace {} is not there", object.namespace),
             },
-            Err(Failed::Later(why)) => Outcome::later(why),
-            Err(Failed::Refused(why)) => Outcome::Refused { why },
+            Err(EventError::Later(why)) => DeliveryOutcome::later(why),
+            Err(EventError::Refused(why)) => DeliveryOutcome::Refused { why },
         }
     }
 
-    async fn write(&self, errand: &Errand, object: &Named) -> Result<(), Failed> {
+    async fn write(&self, errand: &Delivery, object: &NamedObject) -> Result<(), EventError> {
         let uid = self.uid(object).await?;
-        self.create(object, uid, Told::of(errand, object)).await
+        self.create(object, uid, EventContent::of(errand, object)).await
     }
 
-    async fn create(&self, object: &Named, uid: Option<String>, told: Told) -> Result<(), Failed> {
+    async fn create(
+        &self,
+        object: &NamedObject,
+        uid: Option<String>,
+        told: EventContent,
+    ) -> Result<(), EventError> {
         let space = space(object);
         let event = json!({
             "metadata": {"name": told.name, "namespace": space,
@@ -135,18 +140,19 @@ impl Events {
                 "namespace": (!object.namespace.is_empty()).then_some(&object.namespace), "uid": uid},
             "note": told.note,
         });
-        let event: Event = serde_json::from_value(event).map_err(|error| Failed::Refused(chain(&error)))?;
+        let event: Event =
+            serde_json::from_value(event).map_err(|error| EventError::Refused(chain(&error)))?;
         let api = Api::<Event>::namespaced(self.client.0.clone(), space);
         match within("create", api.create(&PostParams::default(), &event)).await {
             // Said already, by us or by the one that led before.
-            Err(Failed::Refused(why)) if why.starts_with(CONFLICT) => Ok(()),
+            Err(EventError::Refused(why)) if why.starts_with(CONFLICT) => Ok(()),
             done => done.map(drop),
         }
     }
 
     /// Says that it still stands; anew where the API server has forgotten it.
-    async fn renew(&self, errand: &Errand, object: &Named) -> Result<(), Failed> {
-        let told = Told::of(errand, object);
+    async fn renew(&self, errand: &Delivery, object: &NamedObject) -> Result<(), EventError> {
+        let told = EventContent::of(errand, object);
         let series = json!({"series": {
             "count": errand.letter.reminders.saturating_add(2),
             "lastObservedTime": micros(Timestamp::now()),
@@ -154,15 +160,15 @@ impl Events {
         let api = Api::<Event>::namespaced(self.client.0.clone(), space(object));
         let (params, series) = (PatchParams::default(), Patch::Merge(series));
         match within("patch", api.patch(&told.name, &params, &series)).await {
-            Err(Failed::Gone) => self.write(errand, object).await,
+            Err(EventError::Gone) => self.write(errand, object).await,
             done => done.map(drop),
         }
     }
 
     /// What makes this object another one than its namesake of yesterday; `kubectl describe` asks for it. Only objects that the
     /// aggregator may list have one here.
-    async fn uid(&self, object: &Named) -> Result<Option<String>, Failed> {
-        if matches!(object.kind, Kind::Pod | Kind::ConfigMap) {
+    async fn uid(&self, object: &NamedObject) -> Result<Option<String>, EventError> {
+        if matches!(object.kind, EventObjectKind::Pod | EventObjectKind::ConfigMap) {
             return Ok(None);
         }
         let gvk = GroupVersionKind::gvk(object.kind.group(), "v1", object.kind.word());
@@ -179,7 +185,7 @@ impl Events {
             .into_iter()
             .find(|item| item.metadata.name.as_deref() == Some(object.name.as_str()));
         // One that is gone has nobody to describe it.
-        own.map_or(Err(Failed::Gone), |item| Ok(item.metadata.uid))
+        own.map_or(Err(EventError::Gone), |item| Ok(item.metadata.uid))
     }
 }
 
@@ -189,30 +195,30 @@ const CONFLICT: &str = "conflict";
 async fn within<T>(
     verb: &'static str,
     call: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Failed> {
+) -> Result<T, EventError> {
     match timeout(PATIENCE, call).await {
-        Err(_) => Err(Failed::Later("the API server does not answer".to_owned())),
+        Err(_) => Err(EventError::Later("the API server does not answer".to_owned())),
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => {
             let said = clip(&status.message, 200);
             Err(match status.code {
-                409 => Failed::Refused(format!("{CONFLICT}: {said}")),
-                404 => Failed::Gone,
+                409 => EventError::Refused(format!("{CONFLICT}: {said}")),
+                404 => EventError::Gone,
                 // A namespace that goes away takes no new Events.
-                403 if said.contains("being terminated") => Failed::Gone,
-                401 | 403 => Failed::Later(format!(
+                403 if said.contains("being terminated") => EventError::Gone,
+                401 | 403 => EventError::Later(format!(
                     "the aggregator may not {verb}: {said}; apply the manifests with `events: true`"
                 )),
-                400 | 422 => Failed::Refused(format!("the API server does not take the Event: {said}")),
-                _ => Failed::Later(format!("the API server answered {}: {said}", status.code)),
+                400 | 422 => EventError::Refused(format!("the API server does not take the Event: {said}")),
+                _ => EventError::Later(format!("the API server answered {}: {said}", status.code)),
             })
         }
-        Ok(Err(error)) => Err(Failed::Later(chain(&error))),
+        Ok(Err(error)) => Err(EventError::Later(chain(&error))),
     }
 }
 
 /// What one Event says.
-struct Told {
+struct EventContent {
     name: String,
     at: Timestamp,
     reason: &'static str,
@@ -220,11 +226,11 @@ struct Told {
     note: String,
 }
 
-impl Told {
-    fn of(errand: &Errand, object: &Named) -> Self {
+impl EventContent {
+    fn of(errand: &Delivery, object: &NamedObject) -> Self {
         let letter = &errand.letter;
-        let over = errand.what == Owed::Over;
-        let first = letter.number == 1 || matches!(errand.what, Owed::Open { first: true });
+        let over = errand.what == DueMessage::Over;
+        let first = letter.number == 1 || matches!(errand.what, DueMessage::Open { first: true });
         Self {
             name: name(object, &letter.message()),
             at: Timestamp::from_microsecond(letter.changed.0).unwrap_or_else(|_| Timestamp::now()),
@@ -239,11 +245,12 @@ impl Told {
     }
 }
 
-fn note(letter: &Letter, over: bool) -> String {
+fn note(letter: &Notification, over: bool) -> String {
     let content = &letter.content;
     let how = match letter.state {
-        State::Over {
-            how: Ending::Unseen, ..
+        NotificationPhase::Over {
+            how: NotificationEnding::Unseen,
+            ..
         } => "Over; the end was not seen: ",
         _ if over => "Over: ",
         _ => "",
@@ -263,7 +270,7 @@ fn note(letter: &Letter, over: bool) -> String {
 }
 
 /// The same for the same object and words.
-fn name(object: &Named, words: &str) -> String {
+fn name(object: &NamedObject, words: &str) -> String {
     let all = format!(
         "{} {} {} {words}",
         object.kind.word(),
@@ -279,7 +286,7 @@ fn name(object: &Named, words: &str) -> String {
     )
 }
 
-fn space(object: &Named) -> &str {
+fn space(object: &NamedObject) -> &str {
     if object.namespace.is_empty() {
         CLUSTER_SPACE
     } else {
@@ -287,7 +294,7 @@ fn space(object: &Named) -> &str {
     }
 }
 
-fn version(kind: Kind) -> String {
+fn version(kind: EventObjectKind) -> String {
     match kind.group() {
         "" => "v1".to_owned(),
         group => format!("{group}/v1"),

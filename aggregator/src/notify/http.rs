@@ -19,7 +19,7 @@ const SAID: usize = 200;
 
 /// What became of an attempt.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Outcome {
+pub(super) enum DeliveryOutcome {
     /// It was heard; what the carrier must remember of it.
     Delivered(serde_json::Value),
     /// It may be heard another time, not before so long where the receiver said so.
@@ -28,7 +28,7 @@ pub(super) enum Outcome {
     Refused { why: String },
 }
 
-impl Outcome {
+impl DeliveryOutcome {
     pub(super) fn later(why: impl Into<String>) -> Self {
         Self::Later {
             why: why.into(),
@@ -76,21 +76,21 @@ pub(super) fn client(ca_file: Option<&Path>) -> Result<Client, String> {
 }
 
 /// Sends, and reads what the answer means.
-pub(super) async fn send(request: RequestBuilder) -> Outcome {
+pub(super) async fn send(request: RequestBuilder) -> DeliveryOutcome {
     match request.send().await {
         Ok(response) => judged(response).await,
-        Err(error) if error.is_builder() => Outcome::Refused {
+        Err(error) if error.is_builder() => DeliveryOutcome::Refused {
             why: chain(&error.without_url()),
         },
         // Without the address: it may be a secret of its own.
-        Err(error) => Outcome::later(chain(&error.without_url())),
+        Err(error) => DeliveryOutcome::later(chain(&error.without_url())),
     }
 }
 
-async fn judged(mut response: Response) -> Outcome {
+async fn judged(mut response: Response) -> DeliveryOutcome {
     let status = response.status();
     if status.is_success() {
-        return Outcome::Delivered(serde_json::Value::Null);
+        return DeliveryOutcome::Delivered(serde_json::Value::Null);
     }
     let after = retry_after(&response);
     let mut said = Vec::new();
@@ -116,9 +116,9 @@ async fn judged(mut response: Response) -> Outcome {
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
     if again {
-        Outcome::Later { why, after }
+        DeliveryOutcome::Later { why, after }
     } else {
-        Outcome::Refused { why }
+        DeliveryOutcome::Refused { why }
     }
 }
 

@@ -7,7 +7,7 @@ use prometheus_client::{
 
 /// What became of an attempt, as the metric has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Result {
+pub(crate) enum DeliveryResult {
     /// Heard.
     Delivered,
     /// To be tried again.
@@ -18,7 +18,7 @@ pub(crate) enum Result {
     Dropped,
 }
 
-impl Result {
+impl DeliveryResult {
     pub(crate) const ALL: [Self; 4] = [Self::Delivered, Self::Failed, Self::Refused, Self::Dropped];
 
     pub(crate) const fn label(self) -> &'static str {
@@ -44,11 +44,15 @@ pub(crate) struct NotifyMetrics {
 }
 
 impl NotifyMetrics {
-    pub(crate) fn count(&self, receiver: &str, result: Result) {
+    pub(crate) fn count(&self, receiver: &str, result: DeliveryResult) {
         self.series(receiver, result).inc();
     }
 
-    fn series(&self, receiver: &str, result: Result) -> impl std::ops::Deref<Target = Counter> + use<'_> {
+    fn series(
+        &self,
+        receiver: &str,
+        result: DeliveryResult,
+    ) -> impl std::ops::Deref<Target = Counter> + use<'_> {
         self.notifications.get_or_create(&ReceiverResult {
             receiver: receiver.to_owned(),
             result: result.label(),
@@ -57,7 +61,7 @@ impl NotifyMetrics {
 
     /// Zero from the start: a rate needs something to rise from.
     pub(crate) fn known(&self, receiver: &str) {
-        for result in Result::ALL {
+        for result in DeliveryResult::ALL {
             drop(self.series(receiver, result));
         }
     }

@@ -14,21 +14,21 @@
 
 mod alertmanager;
 pub mod api;
-mod clerk;
 mod content;
-mod courier;
-mod desk;
+mod delivery_pace;
+mod delivery_worker;
 mod events;
 mod http;
-mod letter;
 mod metrics;
+mod notification;
+mod notifier;
 mod objects;
 mod outbox;
-mod pace;
+mod outbox_store;
+mod state;
+mod test_delivery;
 #[cfg(test)]
 mod tests;
-mod trial;
-mod vault;
 mod webhook;
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -37,13 +37,13 @@ use url::Url;
 
 use crate::object_key::ObjectKey;
 
-pub(crate) use clerk::Staff;
-pub use clerk::StaffError;
-pub(crate) use desk::{Around, Desk};
 pub(crate) use metrics::NotifyMetrics;
-pub(crate) use trial::try_receivers;
-pub use trial::{TrialError, Tried};
-pub(crate) use vault::Vault;
+pub(crate) use notifier::Notifier;
+pub use notifier::NotifierError;
+pub(crate) use outbox_store::OutboxStore;
+pub(crate) use state::{NotificationContext, NotificationState};
+pub(crate) use test_delivery::try_receivers;
+pub use test_delivery::{TestDelivery, TestDeliveryError};
 
 /// `notify`: who is told, and where what is owed outlives this aggregator.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,22 +105,30 @@ impl NotifyOptions {
 
 /// A desk with one receiver that is owed nothing.
 #[cfg(test)]
-pub(crate) fn told_nobody_but(receiver: &str, metrics: &NotifyMetrics) -> std::sync::Arc<Desk> {
+pub(crate) fn told_nobody_but(receiver: &str, metrics: &NotifyMetrics) -> std::sync::Arc<NotificationState> {
     use crate::{
-        clock::Clock, fixtures, handling, replicas::Replica, store::StoreHandle,
+        clock::Clock, fixtures, incident_actions, replicas::ReplicaState, store::StoreHandle,
         topology_state::TopologyState,
     };
 
     let clock = Clock::starting_at(fixtures::NOW);
-    let around = Around {
+    let around = NotificationContext {
         clock,
-        replica: Replica::alone(1, "n"),
-        handling: std::sync::Arc::new(handling::Desk::new(clock, StoreHandle::off(), None)),
+        replica: ReplicaState::alone(1, "n"),
+        handling: std::sync::Arc::new(incident_actions::ActionManager::new(
+            clock,
+            StoreHandle::off(),
+            None,
+        )),
         views: tokio::sync::watch::channel(std::sync::Arc::new(fixtures::healthy())).1,
         topology: tokio::sync::watch::channel(TopologyState::new(std::sync::Arc::default())).1,
         links: std::sync::Arc::default(),
     };
-    let desk = std::sync::Arc::new(Desk::new(around, Vault::Nowhere, metrics.clone()));
-    desk.tell(receiver, "webhook", letter::Manner::Messages);
+    let desk = std::sync::Arc::new(NotificationState::new(
+        around,
+        OutboxStore::Nowhere,
+        metrics.clone(),
+    ));
+    desk.tell(receiver, "webhook", notification::ReceiverMode::Messages);
     desk
 }

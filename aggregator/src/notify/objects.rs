@@ -9,15 +9,15 @@ use parallax_diagnosis::{
 use parallax_model::TargetId;
 use serde::{Deserialize, Serialize};
 
-use crate::topology_state::{Publisher, PublisherSort, Publishers};
+use crate::topology_state::{PublisherKind, TargetPublisher, TargetPublishers};
 
 /// Objects that are written about; the others are counted. An incident of five hundred hosts must not be five hundred Events.
 pub(super) const MOST: usize = 5;
 
 /// An object by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Named {
-    pub(super) kind: Kind,
+pub(super) struct NamedObject {
+    pub(super) kind: EventObjectKind,
     /// Empty for what is in no namespace.
     pub(super) namespace: String,
     pub(super) name: String,
@@ -25,7 +25,7 @@ pub(super) struct Named {
 
 /// Kinds of objects that are written about, in the order in which they are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) enum Kind {
+pub(super) enum EventObjectKind {
     Node,
     Pod,
     Service,
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     ConfigMap,
 }
 
-impl Kind {
+impl EventObjectKind {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Node => "Node",
@@ -67,20 +67,20 @@ impl Kind {
     }
 }
 
-impl Named {
+impl NamedObject {
     fn of_service(service: &parallax_model::ServiceKey) -> Self {
         Self {
-            kind: Kind::Service,
+            kind: EventObjectKind::Service,
             namespace: service.namespace.to_string(),
             name: service.name.to_string(),
         }
     }
 
-    fn publisher(publisher: &Publisher) -> Self {
+    fn publisher(publisher: &TargetPublisher) -> Self {
         Self {
             kind: match publisher.sort {
-                PublisherSort::Ingress => Kind::Ingress,
-                PublisherSort::HttpRoute => Kind::HttpRoute,
+                PublisherKind::Ingress => EventObjectKind::Ingress,
+                PublisherKind::HttpRoute => EventObjectKind::HttpRoute,
             },
             namespace: publisher.namespace.clone(),
             name: publisher.name.clone(),
@@ -89,7 +89,7 @@ impl Named {
 
     fn node(name: &str) -> Self {
         Self {
-            kind: Kind::Node,
+            kind: EventObjectKind::Node,
             namespace: String::new(),
             name: name.to_owned(),
         }
@@ -100,12 +100,12 @@ impl Named {
 pub(super) fn concerned(
     verdict: &Verdict,
     topology: &Topology,
-    publishers: &Publishers,
-) -> (Vec<Named>, usize) {
+    publishers: &TargetPublishers,
+) -> (Vec<NamedObject>, usize) {
     let mut first = Vec::new();
     let service = match &verdict.subject {
         Subject::Node(node) => {
-            first.push(Named::node(node.as_str()));
+            first.push(NamedObject::node(node.as_str()));
             None
         }
         Subject::Front(front) => topology.service_of(front),
@@ -116,19 +116,19 @@ pub(super) fn concerned(
     // A region names nodes or backend pods; what is of neither name is something else's.
     for member in &verdict.region.members {
         if topology.nodes().keys().any(|node| node.as_str() == member) {
-            first.push(Named::node(member));
+            first.push(NamedObject::node(member));
         } else if let Some(namespace) = namespace_of_pod(member, service, topology) {
-            first.push(Named {
-                kind: Kind::Pod,
+            first.push(NamedObject {
+                kind: EventObjectKind::Pod,
                 namespace,
                 name: member.clone(),
             });
         }
     }
-    first.extend(service.map(|service| Named::of_service(&service.key)));
+    first.extend(service.map(|service| NamedObject::of_service(&service.key)));
     let mut rest = BTreeSet::new();
     for target in &verdict.targets {
-        rest.extend(publishers.get(target).map(Named::publisher));
+        rest.extend(publishers.get(target).map(NamedObject::publisher));
         let Some(placed) = topology.targets().get(target) else {
             continue;
         };
@@ -136,10 +136,10 @@ pub(super) fn concerned(
             placed.entry.as_ref().map(|(service, _)| service),
             placed.origin.as_ref(),
         ];
-        rest.extend(ends.into_iter().flatten().map(Named::of_service));
+        rest.extend(ends.into_iter().flatten().map(NamedObject::of_service));
     }
     let mut seen = BTreeSet::new();
-    let mut all: Vec<Named> = first
+    let mut all: Vec<NamedObject> = first
         .into_iter()
         .chain(rest)
         .filter(|named| seen.insert(named.clone()))
@@ -193,9 +193,9 @@ mod tests {
         Topology::try_from(spec).unwrap()
     }
 
-    fn published() -> Publishers {
-        let publisher = Publisher {
-            sort: PublisherSort::Ingress,
+    fn published() -> TargetPublishers {
+        let publisher = TargetPublisher {
+            sort: PublisherKind::Ingress,
             namespace: "shop".to_owned(),
             name: "web".to_owned(),
         };

@@ -11,8 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    content::Content,
-    letter::{Ending, Grade, Heard, Letter, Manner, Owed, State},
+    content::NotificationContent,
+    notification::{
+        AlertSeverity, DeliveredState, DueMessage, Notification, NotificationEnding, NotificationPhase,
+        ReceiverMode,
+    },
 };
 use crate::severity::Severity;
 
@@ -28,16 +31,16 @@ const SETTLES: Micros = Micros::from_secs(30);
 const ADOPTION: Micros = Micros::from_secs(600);
 
 /// Those that are told, by name.
-pub(super) type Receivers = BTreeMap<String, Manner>;
+pub(super) type ReceiverMap = BTreeMap<String, ReceiverMode>;
 
 /// All letters, by thread.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outbox {
-    pub(super) letters: BTreeMap<String, Letter>,
+    pub(super) letters: BTreeMap<String, Notification>,
 }
 
 /// What is seen, for the outbox to compare with.
-pub(super) struct Seen<'a> {
+pub(super) struct EngineIncidents<'a> {
     pub(super) view: &'a View,
     pub(super) now: EventTime,
     /// When this aggregator started.
@@ -45,21 +48,21 @@ pub(super) struct Seen<'a> {
     /// Whether somebody has dealt with an incident.
     pub(super) quiet: &'a dyn Fn(&str, &[parallax_model::TargetId]) -> bool,
     /// The words for it.
-    pub(super) content: &'a dyn Fn(&Incident, Grade) -> Content,
+    pub(super) content: &'a dyn Fn(&Incident, AlertSeverity) -> NotificationContent,
 }
 
 /// What is to be done for a receiver.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Errand {
-    pub(super) letter: Letter,
-    pub(super) what: Owed,
+pub(super) struct Delivery {
+    pub(super) letter: Notification,
+    pub(super) what: DueMessage,
     /// What the receiver has heard before.
-    pub(super) heard: Option<Heard>,
+    pub(super) heard: Option<DeliveredState>,
 }
 
 impl Outbox {
     /// Takes over what is seen now; whether anything is worth keeping.
-    pub(super) fn look(&mut self, seen: &Seen<'_>) -> bool {
+    pub(super) fn look(&mut self, seen: &EngineIncidents<'_>) -> bool {
         let mut changed = false;
         for incident in &seen.view.incidents {
             changed |= match incident.state {
@@ -70,21 +73,21 @@ impl Outbox {
         changed | self.missing(seen)
     }
 
-    fn by_incident(&mut self, id: &str) -> Option<&mut Letter> {
+    fn by_incident(&mut self, id: &str) -> Option<&mut Notification> {
         self.letters
             .values_mut()
             .find(|letter| letter.content.incident == id)
     }
 
-    fn open(&mut self, incident: &Incident, seen: &Seen<'_>) -> bool {
+    fn open(&mut self, incident: &Incident, seen: &EngineIncidents<'_>) -> bool {
         let grade = grade(incident, seen.view);
         let quiet = (seen.quiet)(&incident.id, &incident.verdict.targets);
         if self.by_incident(&incident.id).is_none() && !self.continued(incident, seen.view) {
-            let letter = Letter {
+            let letter = Notification {
                 thread: incident.id.clone(),
                 number: 1,
                 changed: seen.now,
-                state: State::Open,
+                state: NotificationPhase::Open,
                 worst: grade,
                 quiet,
                 reminders: 0,
@@ -102,10 +105,10 @@ impl Outbox {
         };
         letter.confirmed = true;
         let again = match letter.state {
-            State::Open => false,
+            NotificationPhase::Open => false,
             // An aggregator that starts again sees the past pass by; what failed before the end is not a new beginning.
-            State::Over { at, .. } if incident.since > at => true,
-            State::Over { .. } => return false,
+            NotificationPhase::Over { at, .. } if incident.since > at => true,
+            NotificationPhase::Over { .. } => return false,
         };
         let content = (seen.content)(incident, grade);
         let renamed = content.cause != letter.content.cause || content.region != letter.content.region;
@@ -121,8 +124,8 @@ impl Outbox {
             letter.worst = if again { grade } else { letter.worst.max(grade) };
             letter.number += 1;
             letter.changed = seen.now;
-            letter.state = State::Open;
-            letter.content = Content {
+            letter.state = NotificationPhase::Open;
+            letter.content = NotificationContent {
                 occurrence,
                 ..content
             };
@@ -139,11 +142,11 @@ impl Outbox {
     fn continued(&mut self, incident: &Incident, view: &View) -> bool {
         let subject = super::content::subject(&incident.verdict);
         let region = super::content::region(&incident.verdict);
-        let stands = |letter: &Letter| {
+        let stands = |letter: &Notification| {
             let id = &letter.content.incident;
             view.incidents.iter().any(|incident| incident.id == *id)
         };
-        let mut alike: Vec<&mut Letter> = self
+        let mut alike: Vec<&mut Notification> = self
             .letters
             .values_mut()
             .filter(|letter| !letter.confirmed && letter.is_open() && letter.content.subject == subject)
@@ -157,13 +160,13 @@ impl Outbox {
         true
     }
 
-    fn closed(&mut self, incident: &Incident, at: EventTime, seen: &Seen<'_>) -> bool {
+    fn closed(&mut self, incident: &Incident, at: EventTime, seen: &EngineIncidents<'_>) -> bool {
         let quiet = (seen.quiet)(&incident.id, &incident.verdict.targets);
         match self.by_incident(&incident.id) {
             Some(letter) if letter.is_open() => {
                 letter.confirmed = true;
                 letter.quiet = quiet;
-                letter.end(at, Ending::Judged, seen.now);
+                letter.end(at, NotificationEnding::Judged, seen.now);
                 true
             }
             // Its beginning was never worth telling, or its end was told.
@@ -172,7 +175,7 @@ impl Outbox {
     }
 
     /// Letters that are open and that no incident stands for.
-    fn missing(&mut self, seen: &Seen<'_>) -> bool {
+    fn missing(&mut self, seen: &EngineIncidents<'_>) -> bool {
         let mut changed = false;
         let view = seen.view;
         for letter in self.letters.values_mut().filter(|letter| letter.is_open()) {
@@ -187,7 +190,7 @@ impl Outbox {
             // nobody says that it is over while nobody sees what it was about.
             let may_end = letter.confirmed || seen.now - seen.start >= ADOPTION;
             if may_end && is_well(&letter.content.targets, view) {
-                letter.end(seen.now, Ending::Unseen, seen.now);
+                letter.end(seen.now, NotificationEnding::Unseen, seen.now);
                 changed = true;
             }
         }
@@ -196,18 +199,18 @@ impl Outbox {
 
     /// Forgets what everybody has heard the end of, and what is beyond the bounds: what is over first, the oldest first.
     /// What somebody was still owed of that, by receiver.
-    pub(super) fn tidy(&mut self, receivers: &Receivers, now: EventTime) -> Vec<String> {
-        let owed = |letter: &Letter| {
+    pub(super) fn tidy(&mut self, receivers: &ReceiverMap, now: EventTime) -> Vec<String> {
+        let owed = |letter: &Notification| {
             let all = receivers.iter();
             all.filter(|(name, manner)| letter.owed(name, **manner).is_some())
                 .map(|(name, _)| name.clone())
                 .collect::<Vec<_>>()
         };
         self.letters.retain(|_, letter| match letter.state {
-            State::Over { at, .. } => {
+            NotificationPhase::Over { at, .. } => {
                 now < at.plus(KEPT) || now < letter.changed.plus(KEPT) || !owed(letter).is_empty()
             }
-            State::Open => true,
+            NotificationPhase::Open => true,
         });
         let mut order: Vec<(bool, EventTime, String)> = self
             .letters
@@ -246,16 +249,16 @@ impl Outbox {
     pub(super) fn errand(
         &self,
         receiver: &str,
-        manner: Manner,
+        manner: ReceiverMode,
         now: EventTime,
         turn: impl Fn(&str) -> Option<u32>,
-    ) -> Option<Errand> {
+    ) -> Option<Delivery> {
         let free = self.letters.values().filter(|letter| !letter.held);
-        let mut ready: Vec<(u32, &Letter)> = free
+        let mut ready: Vec<(u32, &Notification)> = free
             .filter_map(|letter| Some((turn(&letter.thread)?, letter)))
             .collect();
         ready.sort_by_key(|(failures, letter)| (*failures, letter.since(), &letter.thread));
-        let ready: Vec<&Letter> = ready.into_iter().map(|(_, letter)| letter).collect();
+        let ready: Vec<&Notification> = ready.into_iter().map(|(_, letter)| letter).collect();
         let owed = ready
             .iter()
             .find_map(|letter| Some((*letter, letter.owed(receiver, manner)?)));
@@ -265,10 +268,10 @@ impl Outbox {
                 (at <= now).then_some((at, *letter))
             });
             due.min_by_key(|(at, _)| *at)
-                .map(|(_, letter)| (letter, Owed::Again))
+                .map(|(_, letter)| (letter, DueMessage::Again))
         };
         let (letter, what) = owed.or_else(again)?;
-        Some(Errand {
+        Some(Delivery {
             letter: letter.clone(),
             what,
             heard: letter.heard.get(receiver).cloned(),
@@ -276,7 +279,7 @@ impl Outbox {
     }
 
     /// When a receiver is to be reminded next.
-    pub(super) fn reminder(&self, receiver: &str, manner: Manner) -> Option<EventTime> {
+    pub(super) fn reminder(&self, receiver: &str, manner: ReceiverMode) -> Option<EventTime> {
         self.letters
             .values()
             .filter_map(|letter| letter.again(receiver, manner))
@@ -284,22 +287,22 @@ impl Outbox {
     }
 
     /// A receiver has heard an errand. Whether that is worth keeping.
-    pub(super) fn heard(&mut self, receiver: &str, errand: &Errand, mark: Value, now: EventTime) -> bool {
+    pub(super) fn heard(&mut self, receiver: &str, errand: &Delivery, mark: Value, now: EventTime) -> bool {
         let Some(letter) = self.letters.get_mut(&errand.letter.thread) else {
             return false;
         };
-        let over = errand.what == Owed::Over;
-        let heard = Heard {
+        let over = errand.what == DueMessage::Over;
+        let heard = DeliveredState {
             number: errand.letter.number,
             over,
             at: now,
             mark,
         };
         let before = letter.heard.insert(receiver.to_owned(), heard);
-        if errand.what == Owed::Again {
+        if errand.what == DueMessage::Again {
             letter.reminders = letter.reminders.saturating_add(1);
         }
-        let same = |before: &Heard| {
+        let same = |before: &DeliveredState| {
             let heard = &letter.heard[receiver];
             before.number == heard.number && before.over == heard.over && before.mark == heard.mark
         };
@@ -307,14 +310,14 @@ impl Outbox {
     }
 
     /// A receiver will never hear it.
-    pub(super) fn refused(&mut self, receiver: &str, errand: &Errand) {
+    pub(super) fn refused(&mut self, receiver: &str, errand: &Delivery) {
         if let Some(letter) = self.letters.get_mut(&errand.letter.thread) {
             letter.refused.insert(receiver.to_owned(), errand.letter.number);
         }
     }
 
     /// How many letters a receiver is owed, and since when the longest.
-    pub(super) fn pending(&self, receiver: &str, manner: Manner) -> (usize, Option<EventTime>) {
+    pub(super) fn pending(&self, receiver: &str, manner: ReceiverMode) -> (usize, Option<EventTime>) {
         let owed = self
             .letters
             .values()
@@ -326,9 +329,9 @@ impl Outbox {
     }
 }
 
-impl Letter {
-    fn end(&mut self, at: EventTime, how: Ending, now: EventTime) {
-        self.state = State::Over { at, how };
+impl Notification {
+    fn end(&mut self, at: EventTime, how: NotificationEnding, now: EventTime) {
+        self.state = NotificationPhase::Over { at, how };
         self.number += 1;
         self.changed = now;
         self.held = true;
@@ -352,10 +355,10 @@ impl Letter {
     }
 }
 
-fn grade(incident: &Incident, view: &View) -> Grade {
+fn grade(incident: &Incident, view: &View) -> AlertSeverity {
     match Severity::of(incident, view) {
-        Severity::Critical => Grade::Critical,
-        Severity::Warning => Grade::Warning,
+        Severity::Critical => AlertSeverity::Critical,
+        Severity::Warning => AlertSeverity::Warning,
     }
 }
 

@@ -15,17 +15,17 @@ use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Around, Desk, NotifyMetrics, Staff, Vault,
-    content::Content,
-    courier::Carrier,
-    letter::Grade,
-    outbox::{Outbox, Seen},
+    NotificationContext, NotificationState, Notifier, NotifyMetrics, OutboxStore,
+    content::NotificationContent,
+    delivery_worker::NotificationTransport,
+    notification::AlertSeverity,
+    outbox::{EngineIncidents, Outbox},
 };
 use crate::{
     clock::Clock,
     fixtures::{self, NOW, ago},
-    handling,
-    replicas::Replica,
+    incident_actions,
+    replicas::ReplicaState,
     store::StoreHandle,
     topology_state::TopologyState,
 };
@@ -57,21 +57,21 @@ fn well(view: &mut View) {
     }
 }
 
-fn words(incident: &Incident, grade: Grade) -> Content {
-    Content::of(
+fn words(incident: &Incident, grade: AlertSeverity) -> NotificationContent {
+    NotificationContent::of(
         incident,
         grade,
         (
             &parallax_diagnosis::topology::Topology::default(),
-            &crate::topology_state::Publishers::default(),
+            &crate::topology_state::TargetPublishers::default(),
         ),
-        &crate::links::Links::default(),
+        &crate::links::ExternalLinks::default(),
     )
 }
 
 /// An outbox that looks at views; the aggregator started so many seconds ago.
 fn look_at(outbox: &mut Outbox, view: &View, now: EventTime, quiet: bool, started: u64) {
-    outbox.look(&Seen {
+    outbox.look(&EngineIncidents {
         view,
         now,
         start: ago(started),
@@ -82,19 +82,23 @@ fn look_at(outbox: &mut Outbox, view: &View, now: EventTime, quiet: bool, starte
 
 /// A running desk, before views that a test decides.
 struct Office {
-    desk: Arc<Desk>,
+    desk: Arc<NotificationState>,
     views: watch::Sender<Arc<View>>,
-    handling: Arc<handling::Desk>,
+    handling: Arc<incident_actions::ActionManager>,
     stop: CancellationToken,
     running: Option<JoinHandle<()>>,
 }
 
 impl Office {
-    fn of(vault: Vault, replica: Replica) -> Self {
+    fn of(vault: OutboxStore, replica: ReplicaState) -> Self {
         let clock = Clock::starting_at(NOW);
-        let handling = Arc::new(handling::Desk::new(clock, StoreHandle::off(), None));
+        let handling = Arc::new(incident_actions::ActionManager::new(
+            clock,
+            StoreHandle::off(),
+            None,
+        ));
         let (views, views_out) = watch::channel(Arc::new(fixtures::healthy()));
-        let around = Around {
+        let around = NotificationContext {
             clock,
             replica,
             handling: handling.clone(),
@@ -103,7 +107,7 @@ impl Office {
             links: Arc::default(),
         };
         Self {
-            desk: Arc::new(Desk::new(around, vault, NotifyMetrics::default())),
+            desk: Arc::new(NotificationState::new(around, vault, NotifyMetrics::default())),
             views,
             handling,
             stop: CancellationToken::new(),
@@ -112,17 +116,17 @@ impl Office {
     }
 
     fn alone() -> Self {
-        Self::of(Vault::Nowhere, Replica::alone(1, "n"))
+        Self::of(OutboxStore::Nowhere, ReplicaState::alone(1, "n"))
     }
 
     /// Starts the couriers.
-    fn begin(&mut self, engage: impl FnOnce(&mut Staff)) {
-        let mut staff = Staff::of(self.desk.clone());
+    fn begin(&mut self, engage: impl FnOnce(&mut Notifier)) {
+        let mut staff = Notifier::of(self.desk.clone());
         engage(&mut staff);
         self.running = Some(tokio::spawn(staff.run(self.stop.clone())));
     }
 
-    fn with(mut self, name: &str, carrier: impl Carrier + Send + Sync + 'static) -> Self {
+    fn with(mut self, name: &str, carrier: impl NotificationTransport + Send + Sync + 'static) -> Self {
         self.begin(|staff| staff.engage(name, carrier));
         self
     }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::{
     WebhookOptions,
-    http::{self, Outcome},
-    letter::{Ending, Letter, Owed, State},
-    outbox::Errand,
+    http::{self, DeliveryOutcome},
+    notification::{DueMessage, Notification, NotificationEnding, NotificationPhase},
+    outbox::Delivery,
 };
 
 /// What a secret begins with whose rest is base64.
@@ -22,25 +22,25 @@ const SHORTEST: usize = 16;
 
 /// Sends to one address.
 #[derive(Debug)]
-pub(super) struct Webhook {
+pub(super) struct WebhookClient {
     options: WebhookOptions,
     http: Client,
 }
 
-impl Webhook {
+impl WebhookClient {
     pub(super) fn new(options: WebhookOptions) -> Result<Self, String> {
         let http = http::client(options.ca_file.as_deref())?;
         Ok(Self { options, http })
     }
 
-    pub(super) async fn carry(&self, errand: &Errand) -> Outcome {
+    pub(super) async fn carry(&self, errand: &Delivery) -> DeliveryOutcome {
         let letter = &errand.letter;
         let body = body(letter, errand.what).to_string();
         self.send(&letter.message(), body).await
     }
 
     /// Says something that is no incident, for whoever tries the way out.
-    pub(super) async fn test(&self) -> Outcome {
+    pub(super) async fn test(&self) -> DeliveryOutcome {
         let now = Timestamp::now();
         let body = json!({"type": "test", "timestamp": now.to_string(),
             "data": {"test": true, "sentence": "This is a test of `parallax notify test`; nothing is wrong."}});
@@ -48,13 +48,13 @@ impl Webhook {
             .await
     }
 
-    async fn send(&self, id: &str, body: String) -> Outcome {
+    async fn send(&self, id: &str, body: String) -> DeliveryOutcome {
         let secret = http::read(&self.options.secret_file).and_then(|text| {
             keys(&text).map_err(|error| format!("{}: {error}", self.options.secret_file.display()))
         });
         let keys = match secret {
             Ok(keys) => keys,
-            Err(why) => return Outcome::later(why),
+            Err(why) => return DeliveryOutcome::later(why),
         };
         let at = Timestamp::now().as_second().to_string();
         let request = self
@@ -108,16 +108,16 @@ fn key(line: &str) -> Result<hmac::Key, String> {
 }
 
 /// The message.
-fn body(letter: &Letter, what: Owed) -> Value {
+fn body(letter: &Notification, what: DueMessage) -> Value {
     let content = &letter.content;
     let (sort, first) = match what {
-        Owed::Open { first: true } => ("incident.opened", true),
-        Owed::Open { first: false } | Owed::Again => ("incident.changed", false),
-        Owed::Over => ("incident.recovered", false),
+        DueMessage::Open { first: true } => ("incident.opened", true),
+        DueMessage::Open { first: false } | DueMessage::Again => ("incident.changed", false),
+        DueMessage::Over => ("incident.recovered", false),
     };
     let (state, closed, ending) = match letter.state {
-        State::Open => ("open", None, None),
-        State::Over { at, how } => ("closed", Some(time(at)), Some(how)),
+        NotificationPhase::Open => ("open", None, None),
+        NotificationPhase::Over { at, how } => ("closed", Some(time(at)), Some(how)),
     };
     let mut data = json!({
         "incident": content.incident,
@@ -147,8 +147,8 @@ fn body(letter: &Letter, what: Owed) -> Value {
     add(
         "ending",
         ending.map(|how| match how {
-            Ending::Judged => "judged".into(),
-            Ending::Unseen => "unseen".into(),
+            NotificationEnding::Judged => "judged".into(),
+            NotificationEnding::Unseen => "unseen".into(),
         }),
     );
     add(

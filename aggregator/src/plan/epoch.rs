@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::replicas::{Changes, Replica};
+use crate::replicas::{ReplicaState, RoleChanges};
 
 /// The epoch that a plan belongs to. It ends with it.
-pub(crate) struct Epoch {
+pub(crate) struct PlanEpoch {
     pub(super) number: u64,
     pub(super) nonce: Arc<str>,
-    replica: Replica,
-    changes: Changes,
+    replica: ReplicaState,
+    changes: RoleChanges,
 }
 
-impl Epoch {
-    pub(crate) fn of(replica: &Replica) -> Option<Self> {
+impl PlanEpoch {
+    pub(crate) fn of(replica: &ReplicaState) -> Option<Self> {
         let changes = replica.changes();
         let (number, nonce) = replica.part().planning()?;
         Some(Self {

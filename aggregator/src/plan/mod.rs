@@ -22,13 +22,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use epoch::Epoch;
+pub(crate) use epoch::PlanEpoch;
 
 use crate::{
     clock::Clock,
-    crd::Owned,
-    runs::Ordered,
-    topology_state::{Timing, TopologyState},
+    crd::ScopedTargets,
+    runs::OrderedProbes,
+    topology_state::{ProbeTiming, TopologyState},
 };
 
 /// Longest time between two lines.
@@ -36,13 +36,13 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// What the diagnosis asks for beyond the base plan.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct PlanRequests {
     pub(crate) asks: Arc<[ProbeRequest]>,
     /// Counts the changes; part of a plan's revision.
     pub(crate) number: u64,
 }
 
-impl Default for Asked {
+impl Default for PlanRequests {
     fn default() -> Self {
         Self {
             asks: Arc::from([]),
@@ -51,7 +51,7 @@ impl Default for Asked {
     }
 }
 
-impl Asked {
+impl PlanRequests {
     /// Takes the asks of the last judged round; whether they are other probes than before. One that is asked again
     /// changes no plan.
     pub(crate) fn renew(&mut self, asks: &[ProbeRequest]) -> bool {
@@ -73,11 +73,11 @@ pub(crate) struct Planner {
     /// As at the start; a changed configuration says otherwise in the state of the topology.
     pub(crate) config: PlanConfig,
     /// Targets of custom resources, whose probes are kept to a scope.
-    pub(crate) owned: watch::Receiver<Arc<Owned>>,
+    pub(crate) owned: watch::Receiver<Arc<ScopedTargets>>,
 }
 
 /// What a plan is made from.
-struct Current {
+struct PlanInput {
     revision: PlanRevision,
     topology: Arc<Topology>,
     config: PlanConfig,
@@ -85,15 +85,15 @@ struct Current {
 }
 
 /// One reader's plan.
-pub(crate) struct Feed {
+pub(crate) struct PlanStream {
     planner: Arc<Planner>,
-    epoch: Epoch,
+    epoch: PlanEpoch,
     vantage: Vantage,
     /// Whether it only answers, so that its plan is always empty.
     only_answers: bool,
     topology: watch::Receiver<TopologyState>,
-    asks: watch::Receiver<Asked>,
-    runs: watch::Receiver<Arc<[Ordered]>>,
+    asks: watch::Receiver<PlanRequests>,
+    runs: watch::Receiver<Arc<[OrderedProbes]>>,
     clock: Clock,
     /// The number of the last run that the reader was told, or that was not its business.
     told: u64,
@@ -107,13 +107,13 @@ pub(crate) struct Feed {
     heartbeat: Interval,
 }
 
-impl Feed {
+impl PlanStream {
     pub(crate) fn new(
-        (planner, epoch): (Arc<Planner>, Epoch),
+        (planner, epoch): (Arc<Planner>, PlanEpoch),
         (vantage, only_answers): (Vantage, bool),
         topology: watch::Receiver<TopologyState>,
-        asks: watch::Receiver<Asked>,
-        (runs, clock): (watch::Receiver<Arc<[Ordered]>>, Clock),
+        asks: watch::Receiver<PlanRequests>,
+        (runs, clock): (watch::Receiver<Arc<[OrderedProbes]>>, Clock),
         stopping: CancellationToken,
     ) -> Self {
         let mut heartbeat = interval(HEARTBEAT);
@@ -174,7 +174,7 @@ impl Feed {
         }
     }
 
-    fn current(&mut self) -> Current {
+    fn current(&mut self) -> PlanInput {
         let state = self.topology.borrow_and_update();
         let asked = self.asks.borrow_and_update();
         // Both only ever grow, so their sum does, and it changes whenever one of them does.
@@ -186,10 +186,10 @@ impl Feed {
             echo_nonce: self.epoch.nonce.to_string(),
             ..self.planner.config.clone()
         };
-        if let Some(Timing { interval, timeout }) = state.timing {
+        if let Some(ProbeTiming { interval, timeout }) = state.timing {
             (config.interval, config.timeout) = (interval, timeout);
         }
-        Current {
+        PlanInput {
             revision,
             topology: state.topology.clone(),
             config,
@@ -197,7 +197,7 @@ impl Feed {
         }
     }
 
-    fn plan(&self, current: &Current) -> Vec<Assignment> {
+    fn plan(&self, current: &PlanInput) -> Vec<Assignment> {
         if self.only_answers {
             Vec::new()
         } else {

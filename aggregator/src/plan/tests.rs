@@ -3,13 +3,13 @@ use parallax_model::TargetSpec;
 use tokio::time::Instant;
 
 use super::*;
-use crate::replicas::Replica;
+use crate::replicas::ReplicaState;
 
 fn feed() -> (
     watch::Sender<TopologyState>,
-    watch::Sender<Asked>,
+    watch::Sender<PlanRequests>,
     CancellationToken,
-    Feed,
+    PlanStream,
 ) {
     let spec = TopologySpec {
         targets: vec![TargetSpec::of("http://a.example.test/")],
@@ -26,16 +26,16 @@ fn feed() -> (
         },
         owned: watch::channel(Arc::default()).1,
     };
-    let epoch = Epoch::of(&Replica::alone(7, "n")).unwrap();
+    let epoch = PlanEpoch::of(&ReplicaState::alone(7, "n")).unwrap();
     let stopping = CancellationToken::new();
-    let (asks, asked) = watch::channel(Asked::default());
+    let (asks, asked) = watch::channel(PlanRequests::default());
     let (orders, runs) = watch::channel(Arc::from([]));
     let end = stopping.clone();
     tokio::spawn(async move {
         end.cancelled().await;
         drop(orders);
     });
-    let feed = Feed::new(
+    let feed = PlanStream::new(
         (Arc::new(planner), epoch),
         (vantage, false),
         receiver,
@@ -138,7 +138,7 @@ async fn a_change_that_does_not_concern_the_reader_is_not_sent_but_moves_its_rev
 async fn another_interval_or_timeout_reaches_the_probers_as_changed_assignments() {
     let (sender, _asks, _stopping, mut feed) = feed();
     feed.next().await.unwrap();
-    let timing = Timing {
+    let timing = ProbeTiming {
         interval: Micros::from_secs(2),
         timeout: Micros::from_secs(1),
     };

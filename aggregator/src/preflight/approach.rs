@@ -8,7 +8,7 @@ use super::types::{GatewaySolver, IngressSolver, Solver};
 
 /// How the challenge would be routed to its solver.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Approach {
+pub enum SolverRoute {
     /// An Ingress of its own.
     Ingress(IngressSolver),
     /// An Ingress that is there gets one more path; everything about it can go wrong for those it serves.
@@ -24,7 +24,7 @@ pub enum Approach {
 
 /// Annotations that override a solver's own settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Overrides {
+pub struct SolverOverrides {
     /// An Ingress to edit in place.
     pub name: Option<String>,
     /// A class by annotation.
@@ -37,7 +37,7 @@ pub struct Overrides {
 
 /// Why a picked solver answers no challenge over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unsolvable {
+pub enum UnsolvableReason {
     /// It is a DNS-01 solver.
     #[error(
         "cert-manager would answer by DNS-01, which a preflight over HTTP says nothing about; nothing needs to be reachable"
@@ -60,7 +60,7 @@ pub enum Unsolvable {
 
 const PREFIX: &str = "acme.cert-manager.io/";
 
-impl Overrides {
+impl SolverOverrides {
     /// Those of a Certificate's own annotations.
     #[must_use]
     pub fn of_certificate(annotations: &BTreeMap<String, String>) -> Self {
@@ -103,20 +103,20 @@ fn set(text: &str) -> bool {
     !text.is_empty()
 }
 
-impl Approach {
+impl SolverRoute {
     /// What cert-manager would do with a solver, after what annotations override.
     ///
     /// # Errors
-    /// See [`Unsolvable`]; cert-manager would refuse the solver as well.
-    pub fn of(solver: &Solver, overrides: &Overrides) -> Result<Self, Unsolvable> {
+    /// See [`UnsolvableReason`]; cert-manager would refuse the solver as well.
+    pub fn of(solver: &Solver, overrides: &SolverOverrides) -> Result<Self, UnsolvableReason> {
         let Some(http) = &solver.http01 else {
-            return Err(Unsolvable::ByDns);
+            return Err(UnsolvableReason::ByDns);
         };
         if let Some(ingress) = &http.ingress {
             return Self::ingress(ingress.clone(), overrides);
         }
         let Some(mut route) = http.gateway_http_route.clone() else {
-            return Err(Unsolvable::Empty);
+            return Err(UnsolvableReason::Empty);
         };
         if let Some((name, kind, namespace)) = &overrides.parent {
             let mut parent = json!({"group": "gateway.networking.k8s.io", "kind": kind, "name": name});
@@ -126,16 +126,18 @@ impl Approach {
             route.parent_refs = vec![parent];
         }
         if route.parent_refs.is_empty() {
-            return Err(Unsolvable::NoParent);
+            return Err(UnsolvableReason::NoParent);
         }
         Ok(Self::Route(route))
     }
 
     /// One override at most, and it clears what the issuer says.
-    fn ingress(mut solver: IngressSolver, overrides: &Overrides) -> Result<Self, Unsolvable> {
+    fn ingress(mut solver: IngressSolver, overrides: &SolverOverrides) -> Result<Self, UnsolvableReason> {
         let over = [&overrides.name, &overrides.class, &overrides.class_name];
         if over.iter().filter(|over| over.is_some()).count() > 1 {
-            return Err(Unsolvable::Several("the annotations that override the solver"));
+            return Err(UnsolvableReason::Several(
+                "the annotations that override the solver",
+            ));
         }
         if over.iter().any(|over| over.is_some()) {
             let text = |over: &Option<String>| over.clone().unwrap_or_default();
@@ -145,7 +147,7 @@ impl Approach {
         }
         let own = [&solver.name, &solver.class, &solver.ingress_class_name];
         if own.iter().filter(|own| set(own)).count() > 1 {
-            return Err(Unsolvable::Several("http01.ingress of the issuer's solver"));
+            return Err(UnsolvableReason::Several("http01.ingress of the issuer's solver"));
         }
         if set(&solver.name) {
             return Ok(Self::EditInPlace {
@@ -203,24 +205,27 @@ mod tests {
     #[test]
     fn an_issuers_class_holds_until_an_annotation_overrides_it_wholly() {
         let nginx = solver(json!({"ingress": {"ingressClassName": "nginx"}}));
-        let words = |overrides: &Overrides| Approach::of(&nginx, overrides).unwrap().words();
-        assert_eq!(words(&Overrides::default()), "an Ingress of class nginx");
-        let annotated = Overrides::of_certificate(&annotations(&[("http01-override-ingress-class", "old")]));
+        let words = |overrides: &SolverOverrides| SolverRoute::of(&nginx, overrides).unwrap().words();
+        assert_eq!(words(&SolverOverrides::default()), "an Ingress of class nginx");
+        let annotated =
+            SolverOverrides::of_certificate(&annotations(&[("http01-override-ingress-class", "old")]));
         assert_eq!(
             words(&annotated),
             "an Ingress with the annotation kubernetes.io/ingress.class: old"
         );
         assert_eq!(
-            words(&Overrides::class_name("other")),
+            words(&SolverOverrides::class_name("other")),
             "an Ingress of class other"
         );
-        let in_place = Overrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "true")]));
+        let in_place = SolverOverrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "true")]));
         assert_eq!(words(&in_place), "one more path in the Ingress web");
-        let not = Overrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "false")]));
+        let not = SolverOverrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "false")]));
         assert_eq!(words(&not), "an Ingress of class nginx");
         let none = solver(json!({"ingress": {}}));
         assert_eq!(
-            Approach::of(&none, &Overrides::default()).unwrap().words(),
+            SolverRoute::of(&none, &SolverOverrides::default())
+                .unwrap()
+                .words(),
             "an Ingress of the default class"
         );
     }
@@ -229,46 +234,46 @@ mod tests {
     fn an_issuer_that_names_an_ingress_edits_it() {
         let named = solver(json!({"ingress": {"name": "web"}}));
         assert!(matches!(
-            Approach::of(&named, &Overrides::default()),
-            Ok(Approach::EditInPlace { name, .. }) if name == "web"
+            SolverRoute::of(&named, &SolverOverrides::default()),
+            Ok(SolverRoute::EditInPlace { name, .. }) if name == "web"
         ));
     }
 
     #[test]
     fn what_cert_manager_refuses_is_refused() {
         let refused =
-            |http: Value, overrides: &Overrides| Approach::of(&solver(http), overrides).unwrap_err();
-        let none = Overrides::default();
+            |http: Value, overrides: &SolverOverrides| SolverRoute::of(&solver(http), overrides).unwrap_err();
+        let none = SolverOverrides::default();
         assert!(matches!(
             refused(json!({"ingress": {"class": "a", "ingressClassName": "b"}}), &none),
-            Unsolvable::Several(_)
+            UnsolvableReason::Several(_)
         ));
-        let two = Overrides::of_certificate(&annotations(&[
+        let two = SolverOverrides::of_certificate(&annotations(&[
             ("http01-override-ingress-name", "web"),
             ("http01-override-ingress-ingressclassname", "b"),
         ]));
         assert!(matches!(
             refused(json!({"ingress": {}}), &two),
-            Unsolvable::Several(_)
+            UnsolvableReason::Several(_)
         ));
-        assert_eq!(refused(json!({}), &none), Unsolvable::Empty);
+        assert_eq!(refused(json!({}), &none), UnsolvableReason::Empty);
         assert_eq!(
             refused(json!({"gatewayHTTPRoute": {}}), &none),
-            Unsolvable::NoParent
+            UnsolvableReason::NoParent
         );
         let dns: Solver = read(json!({"dns01": {"webhook": {}}})).unwrap();
-        assert_eq!(Approach::of(&dns, &none).unwrap_err(), Unsolvable::ByDns);
+        assert_eq!(SolverRoute::of(&dns, &none).unwrap_err(), UnsolvableReason::ByDns);
     }
 
     #[test]
     fn a_routes_gateway_may_come_from_an_annotation() {
         let route =
             solver(json!({"gatewayHTTPRoute": {"parentRefs": [{"name": "gw"}], "labels": {"a": "b"}}}));
-        let over = Overrides::of_certificate(&annotations(&[
+        let over = SolverOverrides::of_certificate(&annotations(&[
             ("http01-parentrefname", "public"),
             ("http01-parentrefnamespace", "infra"),
         ]));
-        let Approach::Route(route) = Approach::of(&route, &over).unwrap() else {
+        let SolverRoute::Route(route) = SolverRoute::of(&route, &over).unwrap() else {
             panic!("a route")
         };
         assert_eq!(

@@ -8,11 +8,13 @@ use parallax_model::{
 };
 
 use super::{
-    judge::{Asked, Check, Judged, NodeAnswer, Verdict, judge},
-    names::{For, Names},
-    seat::Seat,
+    judge::{CheckInput, CheckKind, HostVerdict, VantageAnswer, Verdict, judge},
+    names::{NameAnswer, NameQuery},
+    placement::CertManagerPlacement,
 };
-use crate::preflight::runs::{ChallengeAsk, NamesFound, Run, RunEvent, RunFrom, RunRequest};
+use crate::preflight::runs::{
+    ChallengeRequest, NameFactsResult, PreflightRun, RunEvent, RunRequest, RunVantages,
+};
 
 /// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
 pub const DEEPER: u32 = 3;
@@ -23,7 +25,7 @@ const PERSPECTIVES: u32 = 5;
 
 /// What is fetched, and how.
 #[derive(Clone)]
-pub struct Wanted {
+pub struct FetchRequest {
     /// The name.
     pub host: HostName,
     /// 80, but in laboratories.
@@ -39,14 +41,14 @@ pub struct Wanted {
     /// cert-manager's own resolvers, in place of each node's.
     pub nameservers: Vec<SocketAddr>,
     /// Who would issue.
-    pub issues: For,
+    pub issues: NameQuery,
 }
 
 /// What came of one of the two.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct FetchPart {
     /// What each vantage saw.
-    pub answers: Vec<NodeAnswer>,
+    pub answers: Vec<VantageAnswer>,
     /// Who was asked and did not answer.
     pub silent: Vec<Vantage>,
     /// What the diagnosis makes of it.
@@ -54,31 +56,31 @@ pub struct Part {
     /// Public resolvers were asked for the name.
     pub public_names: bool,
     /// What was said of the name, where that was the question.
-    pub names: Option<Box<NamesFound>>,
+    pub names: Option<Box<NameFactsResult>>,
 }
 
 /// What came of both.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchResult {
     /// By cert-manager's rules.
-    pub self_check: Part,
+    pub self_check: FetchPart,
     /// By the CA's.
-    pub ca: Part,
+    pub ca: FetchPart,
     /// cert-manager's own nameservers were asked, as it does.
     pub as_it_resolves: bool,
     /// The runs, by their ids.
     pub runs: Vec<String>,
     /// What is said of the name.
-    pub names: Names,
+    pub names: NameAnswer,
 }
 
 /// Collects what a run's stream tells.
 #[derive(Debug, Default)]
-pub struct Gathering(BTreeMap<Vantage, NodeAnswer>);
+pub struct FetchCollector(BTreeMap<Vantage, VantageAnswer>);
 
 // === impl Wanted ===
 
-impl Wanted {
+impl FetchRequest {
     /// What is fetched.
     #[must_use]
     pub fn url(&self) -> String {
@@ -96,10 +98,10 @@ impl Wanted {
         let own = client == ChallengeClient::CertManager;
         RunRequest {
             url: self.url(),
-            from: if own { RunFrom::Nodes } else { RunFrom::All },
+            from: if own { RunVantages::Nodes } else { RunVantages::All },
             rounds: None,
             timeout_ms: None,
-            challenge: Some(ChallengeAsk {
+            challenge: Some(ChallengeRequest {
                 client,
                 expected: self.key.clone(),
                 passes: if own { self.passes } else { Some(PERSPECTIVES) },
@@ -112,9 +114,9 @@ impl Wanted {
     /// The run that lets the diagnosis name the cause of a self check that fails on its way; nothing where it is named, or
     /// nothing fails so.
     #[must_use]
-    pub fn deeper(&self, fetched: &Fetched) -> Option<RunRequest> {
+    pub fn deeper(&self, fetched: &FetchResult) -> Option<RunRequest> {
         let part = &fetched.self_check;
-        let of_the_network = |answer: &NodeAnswer| {
+        let of_the_network = |answer: &VantageAnswer| {
             matches!(
                 answer.outcome,
                 Outcome::Failed {
@@ -139,7 +141,7 @@ impl Wanted {
 
     /// Both verdicts.
     #[must_use]
-    pub fn judged(&self, fetched: &Fetched, seat: &Seat) -> Judged {
+    pub fn judged(&self, fetched: &FetchResult, seat: &CertManagerPlacement) -> HostVerdict {
         let host = self.host.as_str();
         let differs = seat.differs(
             host,
@@ -147,11 +149,11 @@ impl Wanted {
             &fetched.self_check.answers,
             fetched.as_it_resolves,
         );
-        Judged {
+        HostVerdict {
             host: host.to_owned(),
-            self_check: self.verdict(Check::SelfCheck, &fetched.self_check, seat, &differs, None),
+            self_check: self.verdict(CheckKind::SelfCheck, &fetched.self_check, seat, &differs, None),
             ca: self.verdict(
-                Check::Ca(self.authority),
+                CheckKind::Ca(self.authority),
                 &fetched.ca,
                 seat,
                 &[],
@@ -164,13 +166,13 @@ impl Wanted {
     /// cert-manager's own check sees the cluster's answer alone, and made it itself: only the CA's knows of `names`.
     fn verdict(
         &self,
-        check: Check,
-        part: &Part,
-        seat: &Seat,
+        check: CheckKind,
+        part: &FetchPart,
+        seat: &CertManagerPlacement,
         differs: &[String],
-        names: Option<&NamesFound>,
+        names: Option<&NameFactsResult>,
     ) -> Verdict {
-        judge(&Asked {
+        judge(&CheckInput {
             check,
             url: &self.url(),
             with_key: self.key.is_some(),
@@ -186,7 +188,7 @@ impl Wanted {
     }
 
     /// What nobody looked at, so that no verdict reads as more than it is.
-    fn not_checked(&self, fetched: &Fetched) -> Vec<String> {
+    fn not_checked(&self, fetched: &FetchResult) -> Vec<String> {
         let mut all = Vec::new();
         if !fetched
             .ca
@@ -233,7 +235,7 @@ pub(super) const fn of_the_internet(vantage: &Vantage) -> bool {
 }
 
 /// The key authorization is nothing for a log.
-impl std::fmt::Debug for Wanted {
+impl std::fmt::Debug for FetchRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Wanted")
             .field("host", &self.host)
@@ -247,9 +249,9 @@ impl std::fmt::Debug for Wanted {
 
 // === impl Gathering ===
 
-impl Gathering {
+impl FetchCollector {
     /// Takes one line: whether it was a probe's result, and the whole with the last one.
-    pub fn take(&mut self, event: &RunEvent) -> (bool, Option<Part>) {
+    pub fn take(&mut self, event: &RunEvent) -> (bool, Option<FetchPart>) {
         match event {
             RunEvent::Done { run } => (false, Some(self.part(run))),
             RunEvent::Result {
@@ -261,7 +263,7 @@ impl Gathering {
                 placement,
                 ..
             } => {
-                let answer = NodeAnswer {
+                let answer = VantageAnswer {
                     vantage: vantage.clone(),
                     placement: placement.unwrap_or(Placement::Unknown),
                     outcome: outcome.clone(),
@@ -276,7 +278,7 @@ impl Gathering {
         }
     }
 
-    fn part(&mut self, run: &Run) -> Part {
+    fn part(&mut self, run: &PreflightRun) -> FetchPart {
         let answers = std::mem::take(&mut self.0);
         let silent = run
             .vantages
@@ -284,7 +286,7 @@ impl Gathering {
             .filter(|asked| !answers.contains_key(&asked.vantage))
             .map(|asked| asked.vantage.clone())
             .collect();
-        Part {
+        FetchPart {
             answers: answers.into_values().collect(),
             silent,
             diagnosed: run.verdict.clone(),

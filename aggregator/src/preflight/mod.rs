@@ -9,7 +9,6 @@
 //! merged. Semantics of cert-manager 1.21.
 
 mod approach;
-mod ask;
 mod fetch;
 mod in_place;
 mod judge;
@@ -17,37 +16,39 @@ mod names;
 mod objects;
 mod owner;
 mod pick;
+mod placement;
 mod pod;
 mod reason;
+mod request;
 pub mod runs;
-mod seat;
 mod types;
-mod waits;
-mod words;
+mod wait_reason;
+mod wording;
 
-pub use approach::{Approach, Overrides, Unsolvable};
-pub use ask::{InvalidHost, key_authorization, preflight_host, token};
-pub use fetch::{DEEPER, Fetched, Gathering, Part, Wanted};
+pub use approach::{SolverOverrides, SolverRoute, UnsolvableReason};
+pub use fetch::{DEEPER, FetchCollector, FetchPart, FetchRequest, FetchResult};
 pub use in_place::{PREFIX, preflights_in, with_path, without_path};
 pub use judge::{
-    Asked, Cause, Check, Finding, Group, Judged, NodeAnswer, Standing, Verdict, exit_code, judge,
+    Cause, CheckInput, CheckKind, CheckState, FailureGroup, Finding, HostVerdict, VantageAnswer, Verdict,
+    exit_code, judge,
 };
 pub use names::{
-    CaaStanding, Climbed, For, NameCause, NameFacts, NameProblem, Names, NamesJudged, SeenName, Side,
-    Wanted as WantedViews, caa_identities, judge_names,
+    CaaChain, CaaState, NameAnswer, NameCause, NameFacts, NameProblem, NameQuery, NameRequest as WantedViews,
+    NameVerdict, ObservedAnswer, ResolverSide, caa_identities, judge_names,
 };
 pub use objects::{
-    DEADLINE, LISTEN_PORT, Made, Material, OWNER, Solver as SyntheticSolver, billable, ready_pod,
-    route_accepted,
+    DEADLINE, LISTEN_PORT, OWNER, SolverInputs, SolverObjects as SyntheticSolver, SolverRouting, billable,
+    ready_pod, route_accepted,
 };
-pub use owner::{Owner, PREFLIGHT_UID};
-pub use pick::{Picked, pick};
-pub use pod::{Controller, Difference, Leader, Reaches, controller, egress};
-pub use reason::{Reason, Waiting, reason};
-pub use seat::{CONTROLLER, LEASE, Look, Seat, Sought};
+pub use owner::{PREFLIGHT_UID, PreflightOwner};
+pub use pick::{PickedSolver, pick};
+pub use placement::{CONTROLLER, CertManagerPlacement, LEASE, PlacementReader, PlacementResource};
+pub use pod::{CertManagerController, EgressReachability, LeaderEvidence, PodDifference, controller, egress};
+pub use reason::{ParsedReason, SelfCheckFailure, reason};
+pub use request::{InvalidHost, key_authorization, preflight_host, token};
 pub use types::{
     Certificate, CertificateStatus, Challenge, Condition, GatewaySolver, Http01, IngressSolver, Issuer,
     IssuerRef, KeyAuthorization, Meta, Selector, Solver, read,
 };
-pub use waits::{WaitInstead, meaning, wait_instead};
-pub use words::{authority_says, self_check_says};
+pub use wait_reason::{SkipSelfCheck, meaning, wait_instead};
+pub use wording::{authority_says, self_check_says};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{
-    approach::Approach,
+    approach::SolverRoute,
     types::{GatewaySolver, IngressSolver},
 };
 
@@ -22,7 +22,7 @@ pub const LISTEN_PORT: u16 = 8089;
 
 /// What the objects are made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Material {
+pub struct SolverInputs {
     /// Name of the preflight and of every object.
     pub name: String,
     /// The Certificate's namespace.
@@ -43,18 +43,18 @@ pub struct Material {
 
 /// The objects, not yet created.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Solver {
+pub struct SolverObjects {
     /// The responder.
     pub pod: Value,
     /// The Service in front of it.
     pub service: Value,
     /// The way in.
-    pub way: Made,
+    pub way: SolverRouting,
 }
 
 /// The way in to the solver.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Made {
+pub enum SolverRouting {
     /// An Ingress.
     Ingress(Value),
     /// An `HTTPRoute`.
@@ -68,29 +68,29 @@ pub enum Made {
     },
 }
 
-impl Solver {
+impl SolverObjects {
     /// What is made for an approach.
     #[must_use]
-    pub fn of(approach: &Approach, material: &Material) -> Self {
+    pub fn of(approach: &SolverRoute, material: &SolverInputs) -> Self {
         let none = BTreeMap::new();
         let (service_type, pod_template, way) = match approach {
-            Approach::EditInPlace { name, solver } => (
+            SolverRoute::EditInPlace { name, solver } => (
                 &solver.service_type,
                 &solver.pod_template,
-                Made::Path {
+                SolverRouting::Path {
                     ingress: name.clone(),
                     path: rule_path(material),
                 },
             ),
-            Approach::Ingress(solver) => (
+            SolverRoute::Ingress(solver) => (
                 &solver.service_type,
                 &solver.pod_template,
-                Made::Ingress(ingress(solver, material)),
+                SolverRouting::Ingress(ingress(solver, material)),
             ),
-            Approach::Route(solver) => (
+            SolverRoute::Route(solver) => (
                 &solver.service_type,
                 &solver.pod_template,
-                Made::Route(route(solver, material)),
+                SolverRouting::Route(route(solver, material)),
             ),
         };
         let mut pod = pod(material);
@@ -116,7 +116,7 @@ impl Solver {
 }
 
 /// cert-manager's labels and ours.
-fn labels(material: &Material) -> BTreeMap<String, String> {
+fn labels(material: &SolverInputs) -> BTreeMap<String, String> {
     let hash = |text: &str| adler2::adler32_slice(text.as_bytes()).to_string();
     [
         ("acme.cert-manager.io/http-domain", hash(&material.host)),
@@ -131,7 +131,7 @@ fn labels(material: &Material) -> BTreeMap<String, String> {
 }
 
 fn meta(
-    material: &Material,
+    material: &SolverInputs,
     more_labels: &BTreeMap<String, String>,
     more_annotations: &BTreeMap<String, String>,
 ) -> Value {
@@ -143,19 +143,19 @@ fn meta(
     json!({"name": material.name, "namespace": material.namespace, "labels": all, "annotations": annotations})
 }
 
-fn path(material: &Material) -> String {
+fn path(material: &SolverInputs) -> String {
     format!("{}{}", parallax_model::CHALLENGE_PATH, material.token)
 }
 
 /// A path of an Ingress's rule.
-fn rule_path(material: &Material) -> Value {
+fn rule_path(material: &SolverInputs) -> Value {
     json!({
         "path": path(material), "pathType": "Exact",
         "backend": {"service": {"name": material.name, "port": {"number": LISTEN_PORT}}},
     })
 }
 
-fn ingress(solver: &IngressSolver, material: &Material) -> Value {
+fn ingress(solver: &IngressSolver, material: &SolverInputs) -> Value {
     let template = solver.ingress_template.clone().unwrap_or_default().metadata;
     let mut annotations = BTreeMap::from([(
         "nginx.ingress.kubernetes.io/whitelist-source-range".to_owned(),
@@ -176,7 +176,7 @@ fn ingress(solver: &IngressSolver, material: &Material) -> Value {
     object
 }
 
-fn route(solver: &GatewaySolver, material: &Material) -> Value {
+fn route(solver: &GatewaySolver, material: &SolverInputs) -> Value {
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
         "metadata": meta(material, &solver.labels, &BTreeMap::new()),
@@ -193,7 +193,7 @@ fn route(solver: &GatewaySolver, material: &Material) -> Value {
 }
 
 /// cert-manager's own Pod with our responder in it. It ends by itself, whoever forgets it.
-fn pod(material: &Material) -> Value {
+fn pod(material: &SolverInputs) -> Value {
     let annotations = BTreeMap::from(
         [
             ("sidecar.istio.io/inject", "false"),

@@ -1,8 +1,8 @@
 use super::*;
 use crate::preflight::read;
 
-fn material() -> Material {
-    Material {
+fn material() -> SolverInputs {
+    SolverInputs {
         name: "parallax-preflight-0a1b2c3d".to_owned(),
         namespace: "shop".to_owned(),
         host: "shop.example.test".to_owned(),
@@ -14,13 +14,13 @@ fn material() -> Material {
     }
 }
 
-fn made(approach: &Approach) -> Solver {
-    Solver::of(approach, &material())
+fn made(approach: &SolverRoute) -> SolverObjects {
+    SolverObjects::of(approach, &material())
 }
 
-fn by_ingress(solver: Value) -> (Solver, Value) {
-    let solver = made(&Approach::Ingress(read(solver).unwrap()));
-    let Made::Ingress(way) = solver.way.clone() else {
+fn by_ingress(solver: Value) -> (SolverObjects, Value) {
+    let solver = made(&SolverRoute::Ingress(read(solver).unwrap()));
+    let SolverRouting::Ingress(way) = solver.way.clone() else {
         panic!("an Ingress")
     };
     (solver, way)
@@ -67,10 +67,10 @@ fn the_ingress_is_the_one_that_cert_manager_would_make() {
 #[test]
 fn the_route_hangs_on_the_solvers_gateways_and_has_its_labels() {
     let parent = json!({"name": "gw", "namespace": "infra", "sectionName": "http"});
-    let solver = made(&Approach::Route(
+    let solver = made(&SolverRoute::Route(
         read(json!({"parentRefs": [parent], "labels": {"expose": "yes"}})).unwrap(),
     ));
-    let Made::Route(way) = &solver.way else {
+    let SolverRouting::Route(way) = &solver.way else {
         panic!("a route")
     };
     assert_eq!(way["spec"]["parentRefs"], json!([parent]));
@@ -101,13 +101,13 @@ fn a_pod_template_changes_where_the_pod_runs_and_never_whose_it_is() {
 
 #[test]
 fn an_ingress_of_somebody_else_is_never_made_into_ours() {
-    let approach = Approach::EditInPlace {
+    let approach = SolverRoute::EditInPlace {
         name: "web".to_owned(),
         solver: IngressSolver::default(),
     };
-    let mut solver = Solver::of(&approach, &material());
+    let mut solver = SolverObjects::of(&approach, &material());
     solver.owned_by("uid-1");
-    let Made::Path { ingress, path } = solver.way else {
+    let SolverRouting::Path { ingress, path } = solver.way else {
         panic!("a path in it, and no object")
     };
     assert_eq!(ingress, "web");
@@ -122,7 +122,7 @@ fn an_ingress_of_somebody_else_is_never_made_into_ours() {
 fn the_pod_owns_the_rest() {
     let (mut solver, _) = by_ingress(json!({}));
     solver.owned_by("uid-1");
-    let Made::Ingress(way) = &solver.way else {
+    let SolverRouting::Ingress(way) = &solver.way else {
         panic!("an Ingress")
     };
     for object in [&solver.service, way] {

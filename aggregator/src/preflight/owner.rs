@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::objects::{Made, Solver};
+use super::objects::{SolverObjects, SolverRouting};
 
 /// Label of what was made for a Preflight object: its uid, which is another after the object was deleted and made anew.
 pub const PREFLIGHT_UID: &str = "parallax.dev/preflight-uid";
 
 /// A Preflight object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct PreflightOwner {
     /// Its name, in the namespace of what belongs to it.
     pub name: String,
     /// Its uid.
     pub uid: String,
 }
 
-impl Solver {
+impl SolverObjects {
     /// Makes the Pod the owner of the rest, so that whoever removes it removes everything.
     pub fn owned_by(&mut self, pod_uid: &str) {
         let name = self.pod["metadata"]["name"].clone();
@@ -30,7 +30,7 @@ impl Solver {
     ///
     /// It does not block the owner's deletion: nobody waits for these objects, and a cluster may ask for a right of its
     /// own for that (`update` on the owner's finalizers).
-    pub fn belongs_to(&mut self, owner: &Owner) {
+    pub fn belongs_to(&mut self, owner: &PreflightOwner) {
         let reference = json!([{"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "name": owner.name,
             "uid": owner.uid, "controller": true}]);
         for object in self.objects() {
@@ -42,8 +42,8 @@ impl Solver {
     /// All of them, the Pod first. An Ingress that is edited is somebody else's, and gets no owner.
     fn objects(&mut self) -> impl Iterator<Item = &mut Value> {
         let way = match &mut self.way {
-            Made::Ingress(way) | Made::Route(way) => Some(way),
-            Made::Path { .. } => None,
+            SolverRouting::Ingress(way) | SolverRouting::Route(way) => Some(way),
+            SolverRouting::Path { .. } => None,
         };
         [&mut self.pod, &mut self.service].into_iter().chain(way)
     }
@@ -52,10 +52,10 @@ impl Solver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preflight::{Approach, IngressSolver, Material};
+    use crate::preflight::{IngressSolver, SolverInputs, SolverRoute};
 
-    fn solver() -> Solver {
-        let material = Material {
+    fn solver() -> SolverObjects {
+        let material = SolverInputs {
             name: "parallax-preflight-1".to_owned(),
             namespace: "shop".to_owned(),
             host: "shop.example.test".to_owned(),
@@ -65,10 +65,10 @@ mod tests {
             deadline: "2026-11-22T00:00:00Z".to_owned(),
             lifetime_seconds: 600,
         };
-        Solver::of(&Approach::Ingress(IngressSolver::default()), &material)
+        SolverObjects::of(&SolverRoute::Ingress(IngressSolver::default()), &material)
     }
 
-    fn owners(solver: &mut Solver) -> Vec<Value> {
+    fn owners(solver: &mut SolverObjects) -> Vec<Value> {
         let objects = solver.objects();
         objects
             .map(|object| object["metadata"]["ownerReferences"].clone())
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_preflight_object_owns_everything_as_its_controller_and_everything_says_whose_it_is() {
         let mut solver = solver();
-        solver.belongs_to(&Owner {
+        solver.belongs_to(&PreflightOwner {
             name: "web".to_owned(),
             uid: "uid-8".to_owned(),
         });

@@ -11,7 +11,7 @@ use super::types::{Selector, Solver};
 
 /// The solver, and what it stands for in the list.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Picked<'a> {
+pub struct PickedSolver<'a> {
     /// Its place in the issuer's list, from 0.
     pub place: usize,
     /// It.
@@ -21,13 +21,17 @@ pub struct Picked<'a> {
 }
 
 /// What a match counts: the name itself, labels of the longest zone, labels of the Certificate.
-type Weight = (bool, usize, usize);
+type MatchWeight = (bool, usize, usize);
 
 /// The solver for a name. For a wildcard the CA offers DNS-01 only, so solvers by HTTP are passed over.
 #[must_use]
-pub fn pick<'a>(solvers: &'a [Solver], name: &str, labels: &BTreeMap<String, String>) -> Option<Picked<'a>> {
+pub fn pick<'a>(
+    solvers: &'a [Solver],
+    name: &str,
+    labels: &BTreeMap<String, String>,
+) -> Option<PickedSolver<'a>> {
     let wildcard = name.starts_with("*.");
-    let matching: Vec<(usize, &Solver, Weight)> = solvers
+    let matching: Vec<(usize, &Solver, MatchWeight)> = solvers
         .iter()
         .enumerate()
         .filter(|(_, solver)| (solver.http01.is_some() && !wildcard) || solver.dns01.is_some())
@@ -41,7 +45,7 @@ pub fn pick<'a>(solvers: &'a [Solver], name: &str, labels: &BTreeMap<String, Str
         .filter(|(other, _, weight)| *other != place && *weight == best)
         .map(|(other, ..)| *other)
         .collect();
-    Some(Picked {
+    Some(PickedSolver {
         place,
         solver,
         as_good,
@@ -49,7 +53,7 @@ pub fn pick<'a>(solvers: &'a [Solver], name: &str, labels: &BTreeMap<String, Str
 }
 
 /// Nothing where the selector does not match.
-fn weight(selector: Option<&Selector>, name: &str, labels: &BTreeMap<String, String>) -> Option<Weight> {
+fn weight(selector: Option<&Selector>, name: &str, labels: &BTreeMap<String, String>) -> Option<MatchWeight> {
     let Some(selector) = selector else {
         return Some((false, 0, 0));
     };

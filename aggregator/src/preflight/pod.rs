@@ -7,17 +7,17 @@ use serde_json::Value;
 
 /// What is known of cert-manager's controller.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Controller {
+pub struct CertManagerController {
     /// `namespace/name` of its Deployment.
     pub deployment: String,
     /// Which of its pods leads.
-    pub leader: Leader,
+    pub leader: LeaderEvidence,
     /// The node of that pod.
     pub node: Option<NodeName>,
     /// Its environment as far as it names a proxy; without a value where that comes from elsewhere.
     pub environment: BTreeMap<String, Option<String>>,
     /// What makes its checks go another way than a prober's beside it.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<PodDifference>,
     /// `--acme-http01-solver-nameservers`.
     pub nameservers: Vec<String>,
     /// `NetworkPolicies` that say where it may connect to, with their specs.
@@ -26,7 +26,7 @@ pub struct Controller {
 
 /// How the leading pod is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Leader {
+pub enum LeaderEvidence {
     /// The Lease names it.
     Lease(String),
     /// There is only one.
@@ -38,7 +38,7 @@ pub enum Leader {
 
 /// Something about the pod that a prober does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Difference {
+pub enum PodDifference {
     /// Its names are resolved otherwise: `dnsPolicy`.
     DnsPolicy(String),
     /// Its resolv.conf has servers or options of its own: `dnsConfig`.
@@ -49,7 +49,7 @@ pub enum Difference {
     HostNetwork,
 }
 
-impl Difference {
+impl PodDifference {
     /// In words, to stand behind "its pod".
     #[must_use]
     pub fn words(&self) -> String {
@@ -69,14 +69,14 @@ pub fn controller(
     pods: &[Value],
     lease: Option<&Value>,
     policies: &[Value],
-) -> Controller {
+) -> CertManagerController {
     let template = &deployment["spec"]["template"];
     let spec = &template["spec"];
     let container = &spec["containers"][0];
     let leader = leading(pods, lease);
     let name = match &leader {
-        Leader::Lease(name) | Leader::Only(name) => Some(name.as_str()),
-        Leader::Unknown => None,
+        LeaderEvidence::Lease(name) | LeaderEvidence::Only(name) => Some(name.as_str()),
+        LeaderEvidence::Unknown => None,
     };
     let node = pods
         .iter()
@@ -84,7 +84,7 @@ pub fn controller(
         .and_then(|pod| pod["spec"]["nodeName"].as_str()?.parse().ok());
     let meta = &deployment["metadata"];
     let text = |field: &str| meta[field].as_str().unwrap_or_default();
-    Controller {
+    CertManagerController {
         deployment: format!("{}/{}", text("namespace"), text("name")),
         leader,
         node,
@@ -105,7 +105,7 @@ pub fn controller(
 }
 
 /// A Lease is held as `POD-external-cert-manager-controller`.
-fn leading(pods: &[Value], lease: Option<&Value>) -> Leader {
+fn leading(pods: &[Value], lease: Option<&Value>) -> LeaderEvidence {
     let alive: Vec<&str> = pods
         .iter()
         .filter(|pod| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null())
@@ -118,9 +118,9 @@ fn leading(pods: &[Value], lease: Option<&Value>) -> Leader {
             .find(|pod| holder.starts_with(&format!("{pod}-")) || holder == **pod)
     });
     match (held, alive.as_slice()) {
-        (Some(pod), _) => Leader::Lease((*pod).to_owned()),
-        (None, [pod]) => Leader::Only((*pod).to_owned()),
-        (None, _) => Leader::Unknown,
+        (Some(pod), _) => LeaderEvidence::Lease((*pod).to_owned()),
+        (None, [pod]) => LeaderEvidence::Only((*pod).to_owned()),
+        (None, _) => LeaderEvidence::Unknown,
     }
 }
 
@@ -138,29 +138,31 @@ fn environment(container: &Value) -> BTreeMap<String, Option<String>> {
         .collect()
 }
 
-fn differences(spec: &Value) -> Vec<Difference> {
+fn differences(spec: &Value) -> Vec<PodDifference> {
     let mut all = Vec::new();
     let host = spec["hostNetwork"] == true;
     if host {
-        all.push(Difference::HostNetwork);
+        all.push(PodDifference::HostNetwork);
     }
     match spec["dnsPolicy"].as_str() {
         None | Some("ClusterFirst") if !host => {}
         Some("ClusterFirstWithHostNet") if host => {}
         // In the node's network ClusterFirst falls back to the node's own resolvers.
-        policy => all.push(Difference::DnsPolicy(policy.unwrap_or("ClusterFirst").to_owned())),
+        policy => all.push(PodDifference::DnsPolicy(
+            policy.unwrap_or("ClusterFirst").to_owned(),
+        )),
     }
     if spec["dnsConfig"]
         .as_object()
         .is_some_and(|config| !config.is_empty())
     {
-        all.push(Difference::DnsConfig);
+        all.push(PodDifference::DnsConfig);
     }
     if spec["hostAliases"]
         .as_array()
         .is_some_and(|aliases| !aliases.is_empty())
     {
-        all.push(Difference::HostAliases);
+        all.push(PodDifference::HostAliases);
     }
     all
 }
@@ -223,7 +225,7 @@ fn selects(selector: &Value, labels: &Value) -> bool {
 
 /// Whether egress policies let a pod connect to an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reaches {
+pub enum EgressReachability {
     /// Some rule allows it in so many words, or no policy selects the pod.
     Yes,
     /// Nothing allows it.
@@ -234,9 +236,9 @@ pub enum Reaches {
 
 /// Evaluates the egress policies of a pod for a TCP connection to an address as the client names it.
 #[must_use]
-pub fn egress(policies: &[(String, Value)], address: IpAddr, port: u16) -> Reaches {
+pub fn egress(policies: &[(String, Value)], address: IpAddr, port: u16) -> EgressReachability {
     if policies.is_empty() {
-        return Reaches::Yes;
+        return EgressReachability::Yes;
     }
     let mut depends = false;
     for (_, spec) in policies {
@@ -245,12 +247,12 @@ pub fn egress(policies: &[(String, Value)], address: IpAddr, port: u16) -> Reach
                 continue;
             }
             let Some(peers) = rule["to"].as_array().filter(|peers| !peers.is_empty()) else {
-                return Reaches::Yes;
+                return EgressReachability::Yes;
             };
             for peer in peers {
                 if peer["ipBlock"].is_object() {
                     if in_block(&peer["ipBlock"], address) {
-                        return Reaches::Yes;
+                        return EgressReachability::Yes;
                     }
                 } else {
                     depends = true;
@@ -258,7 +260,11 @@ pub fn egress(policies: &[(String, Value)], address: IpAddr, port: u16) -> Reach
             }
         }
     }
-    if depends { Reaches::Depends } else { Reaches::No }
+    if depends {
+        EgressReachability::Depends
+    } else {
+        EgressReachability::No
+    }
 }
 
 fn allows_port(rule: &Value, port: u16) -> bool {

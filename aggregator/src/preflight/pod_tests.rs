@@ -27,20 +27,20 @@ fn the_leader_is_whom_the_lease_names_or_the_only_one_and_never_a_guess() {
     let held = lease("cm-b-external-cert-manager-controller");
     assert_eq!(
         of(&both, Some(&held)),
-        (Leader::Lease("cm-b".into()), Some("n3".into()))
+        (LeaderEvidence::Lease("cm-b".into()), Some("n3".into()))
     );
-    assert_eq!(of(&both, None), (Leader::Unknown, None));
+    assert_eq!(of(&both, None), (LeaderEvidence::Unknown, None));
     assert_eq!(
         of(&both, Some(&lease("cm-gone-external"))),
-        (Leader::Unknown, None)
+        (LeaderEvidence::Unknown, None)
     );
     assert_eq!(
         of(std::slice::from_ref(&a), None),
-        (Leader::Only("cm-a".into()), Some("n1".into()))
+        (LeaderEvidence::Only("cm-a".into()), Some("n1".into()))
     );
     let mut ending = a;
     ending["metadata"]["deletionTimestamp"] = json!("2026-11-22T04:00:00Z");
-    assert_eq!(of(&[ending], None).0, Leader::Unknown);
+    assert_eq!(of(&[ending], None).0, LeaderEvidence::Unknown);
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn what_differs_for_the_pod_is_read_from_its_deployment() {
     assert_eq!(
         other.differences,
         [
-            Difference::DnsPolicy("None".into()),
-            Difference::DnsConfig,
-            Difference::HostAliases
+            PodDifference::DnsPolicy("None".into()),
+            PodDifference::DnsConfig,
+            PodDifference::HostAliases
         ]
     );
     assert_eq!(other.nameservers, ["1.1.1.1:53", "9.9.9.9:53"]);
@@ -77,11 +77,11 @@ fn what_differs_for_the_pod_is_read_from_its_deployment() {
     let host = |spec: Value| controller(&deployment(spec), &[], None, &[]).differences;
     assert_eq!(
         host(json!({"hostNetwork": true, "dnsPolicy": "ClusterFirstWithHostNet", "containers": [{}]})),
-        [Difference::HostNetwork]
+        [PodDifference::HostNetwork]
     );
     assert_eq!(
         host(json!({"hostNetwork": true, "dnsPolicy": "ClusterFirst", "containers": [{}]}))[1],
-        Difference::DnsPolicy("ClusterFirst".into())
+        PodDifference::DnsPolicy("ClusterFirst".into())
     );
 }
 
@@ -95,18 +95,26 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
         egress(&controller.egress, address, 80)
     };
     let table = [
-        ("no policy", vec![], Reaches::Yes),
+        ("no policy", vec![], EgressReachability::Yes),
         (
             "another pod's",
             vec![policy(json!({"matchLabels": {"app": "web"}}), json!([]))],
-            Reaches::Yes,
+            EgressReachability::Yes,
         ),
-        ("nothing allowed", vec![policy(json!({}), json!([]))], Reaches::No),
-        ("everything", vec![policy(own.clone(), json!([{}]))], Reaches::Yes),
+        (
+            "nothing allowed",
+            vec![policy(json!({}), json!([]))],
+            EgressReachability::No,
+        ),
+        (
+            "everything",
+            vec![policy(own.clone(), json!([{}]))],
+            EgressReachability::Yes,
+        ),
         (
             "only HTTPS",
             vec![policy(own.clone(), json!([{"ports": [{"port": 443}]}]))],
-            Reaches::No,
+            EgressReachability::No,
         ),
         (
             "a range of ports",
@@ -114,7 +122,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"ports": [{"port": 1, "endPort": 1024}]}]),
             )],
-            Reaches::Yes,
+            EgressReachability::Yes,
         ),
         (
             "over UDP",
@@ -122,7 +130,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"ports": [{"port": 80, "protocol": "UDP"}]}]),
             )],
-            Reaches::No,
+            EgressReachability::No,
         ),
         (
             "its block",
@@ -130,7 +138,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"to": [{"ipBlock": {"cidr": "203.0.113.0/24"}}]}]),
             )],
-            Reaches::Yes,
+            EgressReachability::Yes,
         ),
         (
             "all but its block",
@@ -138,12 +146,12 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 own.clone(),
                 json!([{"to": [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["203.0.113.0/24"]}}]}]),
             )],
-            Reaches::No,
+            EgressReachability::No,
         ),
         (
             "pods by labels",
             vec![policy(own.clone(), json!([{"to": [{"podSelector": {}}]}]))],
-            Reaches::Depends,
+            EgressReachability::Depends,
         ),
         (
             "one policy allows what the other does not",
@@ -151,7 +159,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 policy(json!({}), json!([])),
                 policy(own.clone(), json!([{"ports": [{"port": 80}]}])),
             ],
-            Reaches::Yes,
+            EgressReachability::Yes,
         ),
         (
             "an expression that holds",
@@ -159,7 +167,7 @@ fn egress_policies_that_select_the_pod_are_evaluated_for_an_address_as_the_clien
                 json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["cert-manager"]}]}),
                 json!([]),
             )],
-            Reaches::No,
+            EgressReachability::No,
         ),
     ];
     for (what, policies, expected) in table {

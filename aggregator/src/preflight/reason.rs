@@ -6,11 +6,11 @@ use parallax_model::{FailureKind, Phase};
 
 /// A reason, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Waiting {
+pub enum SelfCheckFailure {
     /// Nothing is said yet.
     Nothing,
     /// The self check fails.
-    SelfCheck(Reason),
+    SelfCheck(ParsedReason),
     /// The self check is skipped, and so long is waited (`waitInsteadOfSelfCheck`).
     Delay(String),
     /// The CA refused the challenge: it is over.
@@ -23,7 +23,7 @@ pub enum Waiting {
 
 /// Why the self check failed last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
+pub struct ParsedReason {
     /// How far it came.
     pub phase: Phase,
     /// What became of it.
@@ -42,34 +42,40 @@ const PROPAGATION: &str = "Waiting for HTTP-01 challenge propagation: ";
 
 /// Reads a reason.
 #[must_use]
-pub fn reason(text: &str) -> Waiting {
+pub fn reason(text: &str) -> SelfCheckFailure {
     let text = text.trim();
     if text.is_empty() {
-        return Waiting::Nothing;
+        return SelfCheckFailure::Nothing;
     }
     if let Some(failure) = text.strip_prefix(PROPAGATION) {
-        return failed(failure).map_or_else(|| Waiting::Other(failure.to_owned()), Waiting::SelfCheck);
+        return failed(failure).map_or_else(
+            || SelfCheckFailure::Other(failure.to_owned()),
+            SelfCheckFailure::SelfCheck,
+        );
     }
     let delay = text
         .strip_prefix("Waiting ")
         .and_then(|rest| rest.strip_suffix(" before accepting HTTP-01 challenge without self-check"));
     if let Some(delay) = delay {
-        return Waiting::Delay(delay.to_owned());
+        return SelfCheckFailure::Delay(delay.to_owned());
     }
     if let Some(said) = text.strip_prefix("Error accepting authorization: ") {
-        return Waiting::Refused(said.to_owned());
+        return SelfCheckFailure::Refused(said.to_owned());
     }
     if text.starts_with("Error presenting challenge") || text.contains("cannot be used with pathType") {
-        return Waiting::NotPresented(text.to_owned());
+        return SelfCheckFailure::NotPresented(text.to_owned());
     }
     // Some versions leave the words in front out.
-    failed(text).map_or_else(|| Waiting::Other(text.to_owned()), Waiting::SelfCheck)
+    failed(text).map_or_else(
+        || SelfCheckFailure::Other(text.to_owned()),
+        SelfCheckFailure::SelfCheck,
+    )
 }
 
 /// Wordings in the order in which they are looked for: the more special first.
-type Wording = (&'static str, Phase, FailureKind, &'static [&'static str]);
+type ReasonWording = (&'static str, Phase, FailureKind, &'static [&'static str]);
 
-const WORDINGS: &[Wording] = &[
+const WORDINGS: &[ReasonWording] = &[
     (
         "wrong status code '404'",
         Phase::Check,
@@ -226,7 +232,7 @@ const WORDINGS: &[Wording] = &[
     ),
 ];
 
-fn failed(text: &str) -> Option<Reason> {
+fn failed(text: &str) -> Option<ParsedReason> {
     let looked_up = text.contains("lookup ");
     let found = WORDINGS.iter().find(|(words, ..)| text.contains(words));
     let (phase, kind, usual): (Phase, FailureKind, &'static [&'static str]) = match found {
@@ -247,7 +253,7 @@ fn failed(text: &str) -> Option<Reason> {
         None if text.trim_end().ends_with("EOF") => (Phase::FirstByte, FailureKind::Eof, &["F9"]),
         None => return None,
     };
-    Some(Reason {
+    Some(ParsedReason {
         phase,
         kind,
         address: after(text, "dial tcp "),

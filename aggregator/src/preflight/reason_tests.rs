@@ -5,9 +5,9 @@ fn transport(tail: &str) -> String {
     format!("{PROPAGATION}failed to perform self check GET request '{url}': Get \"{url}\": {tail}")
 }
 
-fn read(text: &str) -> Reason {
+fn read(text: &str) -> ParsedReason {
     match reason(text) {
-        Waiting::SelfCheck(reason) => reason,
+        SelfCheckFailure::SelfCheck(reason) => reason,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -196,24 +196,24 @@ fn every_wording_of_an_answer_error_is_read() {
 
 #[test]
 fn what_is_no_failing_self_check_is_told_apart() {
-    assert_eq!(reason(""), Waiting::Nothing);
+    assert_eq!(reason(""), SelfCheckFailure::Nothing);
     assert_eq!(
         reason("Waiting 42s before accepting HTTP-01 challenge without self-check"),
-        Waiting::Delay("42s".into())
+        SelfCheckFailure::Delay("42s".into())
     );
     assert!(matches!(
         reason("Error accepting authorization: acme: authorization error for shop.example.test: 403 urn:ietf:params:acme:error:unauthorized: 203.0.113.10: Invalid response"),
-        Waiting::Refused(said) if said.starts_with("acme: authorization error")
+        SelfCheckFailure::Refused(said) if said.starts_with("acme: authorization error")
     ));
     assert!(matches!(
         reason(
             "admission webhook denied the request: path /.well-known/acme-challenge/t.x cannot be used with pathType Exact"
         ),
-        Waiting::NotPresented(_)
+        SelfCheckFailure::NotPresented(_)
     ));
-    assert!(matches!(reason("Something new"), Waiting::Other(_)));
+    assert!(matches!(reason("Something new"), SelfCheckFailure::Other(_)));
     assert!(matches!(
         reason(&format!("{PROPAGATION}a new wording")),
-        Waiting::Other(_)
+        SelfCheckFailure::Other(_)
     ));
 }

@@ -9,12 +9,12 @@ use parallax_model::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::preflight::{NameFacts, NamesJudged};
+use crate::preflight::{NameFacts, NameVerdict};
 
 /// Which vantages take part in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum RunFrom {
+pub enum RunVantages {
     /// All that report.
     #[default]
     All,
@@ -26,7 +26,7 @@ pub enum RunFrom {
     Outside,
 }
 
-impl fmt::Display for RunFrom {
+impl fmt::Display for RunVantages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::All => "all",
@@ -45,7 +45,7 @@ pub struct RunRequest {
     pub url: String,
     /// From where.
     #[serde(default)]
-    pub from: RunFrom,
+    pub from: RunVantages,
     /// How often, 1 to 20; 3 where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
@@ -54,16 +54,16 @@ pub struct RunRequest {
     pub timeout_ms: Option<u64>,
     /// Fetch the URL as an ACME HTTP-01 challenge, by the rules of one of its clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub challenge: Option<ChallengeAsk>,
+    pub challenge: Option<ChallengeRequest>,
     /// Ask what everybody says of the name of a `dns://` URL, and what its CAA records mean for an authority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub names: Option<NamesAsk>,
+    pub names: Option<NameFactsRequest>,
 }
 
 /// The facts of a name. A few vantages are asked, whatever their number: some nodes, and everybody on the internet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NamesAsk {
+pub struct NameFactsRequest {
     /// The names the authority goes by in CAA records, as `letsencrypt.org`; where there are none, the answer says only
     /// who may issue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -75,11 +75,11 @@ pub struct NamesAsk {
 
 /// What was said of a name, and what that means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamesFound {
+pub struct NameFactsResult {
     /// What everybody said.
     pub facts: NameFacts,
     /// What it means for the authority.
-    pub judged: NamesJudged,
+    pub judged: NameVerdict,
     /// By which names the authority goes, as it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<String>,
@@ -88,7 +88,7 @@ pub struct NamesFound {
 /// How a challenge is fetched. A run has one client: what cert-manager sees and what the CA sees are never one answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ChallengeAsk {
+pub struct ChallengeRequest {
     /// Whose rules hold.
     #[schemars(with = "String")]
     pub client: ChallengeClient,
@@ -157,7 +157,7 @@ pub struct VantageResult {
 
 /// A run, under way or judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Run {
+pub struct PreflightRun {
     /// Its id.
     #[schemars(with = "String")]
     pub id: RunId,
@@ -175,9 +175,9 @@ pub struct Run {
     /// What was said of the name, where that was asked for, once it is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub names: Option<Box<NamesFound>>,
+    pub names: Option<Box<NameFactsResult>>,
     /// From where.
-    pub from: RunFrom,
+    pub from: RunVantages,
     /// How often.
     pub rounds: u32,
     /// Time between two rounds.
@@ -231,7 +231,7 @@ pub enum RunEvent {
     /// The first line.
     Started {
         /// The run as it was asked for.
-        run: Box<Run>,
+        run: Box<PreflightRun>,
     },
     /// One probe came back.
     Result {
@@ -270,7 +270,7 @@ pub enum RunEvent {
     /// The last line.
     Done {
         /// The run, judged.
-        run: Box<Run>,
+        run: Box<PreflightRun>,
     },
     /// A line of a newer aggregator.
     #[serde(other)]

@@ -8,10 +8,10 @@
 //! and marked by a `gap` line: probing and judging never wait for a disk.
 
 mod metrics;
+mod pseudonyms;
 mod segments;
 #[cfg(test)]
 mod tests;
-mod veil;
 mod writer;
 
 use std::{
@@ -33,7 +33,7 @@ use parallax_model::{EventTime, Recorded, TargetId};
 use metrics::RecordResult;
 
 pub(crate) use metrics::RecordMetrics;
-pub(crate) use writer::Writer;
+pub(crate) use writer::RecordWriter;
 
 /// Entries that may wait for the disk; each is one report of a prober, or less.
 const QUEUE: usize = 512;
@@ -96,7 +96,7 @@ enum Event {
 
 /// One thing for the writer, with all it needs to make sense of it.
 #[derive(Debug)]
-struct Entry {
+struct RecordEntry {
     at: EventTime,
     /// How rounds are made.
     settings: Settings,
@@ -111,7 +111,7 @@ struct Entry {
     event: Event,
 }
 
-impl Entry {
+impl RecordEntry {
     fn lines(&self) -> u64 {
         let event = match &self.event {
             Event::Advance => 0,
@@ -132,7 +132,7 @@ impl Entry {
 /// The hub's end of a recording.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    queue: SyncSender<Entry>,
+    queue: SyncSender<RecordEntry>,
     metrics: RecordMetrics,
     settings: Settings,
     unread: Option<EventTime>,
@@ -149,7 +149,7 @@ impl Recorder {
         topology: &Arc<Topology>,
         start: EventTime,
         metrics: &RecordMetrics,
-    ) -> Result<(Self, Writer), RecordError> {
+    ) -> Result<(Self, RecordWriter), RecordError> {
         let (queue, entries) = sync_channel(QUEUE);
         let header = RecordSettings {
             interval: settings.interval,
@@ -160,7 +160,7 @@ impl Recorder {
             segment: 0,
             pseudonyms: options.pseudonyms,
         };
-        let writer = Writer::open(
+        let writer = RecordWriter::open(
             options,
             header,
             Arc::clone(topology),
@@ -236,7 +236,7 @@ impl Recorder {
     }
 
     fn send(&mut self, at: EventTime, topology: &Arc<Topology>, event: Event) {
-        let entry = Entry {
+        let entry = RecordEntry {
             at,
             settings: self.settings,
             topology: Arc::clone(topology),

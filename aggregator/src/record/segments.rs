@@ -26,12 +26,12 @@ pub(super) fn name(start: EventTime) -> String {
 
 /// Counts what reaches the file.
 #[derive(Debug)]
-struct Counted {
+struct CountingWriter {
     file: File,
     written: u64,
 }
 
-impl Write for Counted {
+impl Write for CountingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = self.file.write(bytes)?;
         self.written += n as u64;
@@ -45,17 +45,17 @@ impl Write for Counted {
 
 /// The folder, and the segment that is being written.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(super) struct SegmentFolder {
     dir: PathBuf,
     name: String,
     limit: u64,
     next: u64,
-    open: Option<(PathBuf, GzEncoder<Counted>)>,
+    open: Option<(PathBuf, GzEncoder<CountingWriter>)>,
     /// Finished segments of this and of earlier recordings, oldest first.
     kept: VecDeque<(PathBuf, u64)>,
 }
 
-impl Segments {
+impl SegmentFolder {
     pub(super) fn open(dir: &Path, name: String, limit: u64) -> io::Result<Self> {
         if !dir.is_dir() {
             fs::create_dir(dir)?;
@@ -103,7 +103,7 @@ impl Segments {
         let number = self.next;
         let path = self.dir.join(format!("{}-{number:06}{SUFFIX}", self.name));
         let file = File::options().write(true).create_new(true).open(&path)?;
-        let counted = Counted { file, written: 0 };
+        let counted = CountingWriter { file, written: 0 };
         self.open = Some((path, GzEncoder::new(counted, Compression::fast())));
         self.next += 1;
         Ok(number)

@@ -671,7 +671,7 @@ proptest! {
                 {"url": format!("http://[2001:db8::{:x}]/", octets[3])}],
         })).unwrap();
         let plain = Topology::try_from(spec.clone()).unwrap();
-        let mut veil = veil::Veil::new().unwrap();
+        let mut veil = pseudonyms::Pseudonymizer::new().unwrap();
         let veiled_spec = veil.spec(&spec);
         let text = serde_json::to_string(&veiled_spec).unwrap();
         for word in &words {
@@ -707,7 +707,7 @@ proptest! {
         let text = |bits: u32| std::net::Ipv4Addr::from_bits(bits);
         prop_assume!(!text(a).is_loopback() && !text(a).is_unspecified());
         prop_assume!(!text(b).is_loopback() && !text(b).is_unspecified());
-        let mut veil = veil::Veil::new().unwrap();
+        let mut veil = pseudonyms::Pseudonymizer::new().unwrap();
         let mut through = |bits: u32| match veil.ip(text(bits).into()) {
             std::net::IpAddr::V4(v4) => v4.to_bits(),
             std::net::IpAddr::V6(_) => panic!("another family"),

@@ -20,7 +20,9 @@ use parallax_diagnosis::{
 use parallax_model::EventTime;
 
 use super::metrics::{RecordMetrics, RecordResult};
-use super::{Entry, Event, RecordError, RecordOptions, segments::Segments, veil::Veil};
+use super::{
+    Event, RecordEntry, RecordError, RecordOptions, pseudonyms::Pseudonymizer, segments::SegmentFolder,
+};
 
 /// How old may be what a reader of the file does not see yet.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -30,11 +32,11 @@ const REST: Duration = Duration::from_secs(10);
 
 /// The writing end of a recording.
 #[derive(Debug)]
-pub(crate) struct Writer {
-    entries: Receiver<Entry>,
-    segments: Segments,
+pub(crate) struct RecordWriter {
+    entries: Receiver<RecordEntry>,
+    segments: SegmentFolder,
     settings: RecordSettings,
-    veil: Option<Veil>,
+    veil: Option<Pseudonymizer>,
     metrics: RecordMetrics,
     /// The topology that a reader knows of.
     told: Arc<Topology>,
@@ -46,22 +48,22 @@ pub(crate) struct Writer {
     line: Vec<u8>,
 }
 
-impl Writer {
+impl RecordWriter {
     pub(super) fn open(
         options: &RecordOptions,
         settings: RecordSettings,
         topology: Arc<Topology>,
         start: EventTime,
         metrics: RecordMetrics,
-        entries: Receiver<Entry>,
+        entries: Receiver<RecordEntry>,
     ) -> Result<Self, RecordError> {
         let refused = |source| RecordError::Folder {
             dir: options.dir.clone(),
             source,
         };
-        let veil = options.pseudonyms.then(Veil::new).transpose()?;
+        let veil = options.pseudonyms.then(Pseudonymizer::new).transpose()?;
         let name = settings.recording.clone().unwrap_or_default();
-        let segments = Segments::open(&options.dir, name, options.max_bytes).map_err(refused)?;
+        let segments = SegmentFolder::open(&options.dir, name, options.max_bytes).map_err(refused)?;
         let mut writer = Self {
             entries,
             segments,
@@ -102,7 +104,7 @@ impl Writer {
         }
     }
 
-    fn take(&mut self, entry: &Entry) {
+    fn take(&mut self, entry: &RecordEntry) {
         self.missing += entry.lost;
         let resting = self.resting_until.is_some_and(|until| Instant::now() < until);
         let written = if resting { None } else { Some(self.put(entry)) };
@@ -133,7 +135,7 @@ impl Writer {
         drop(self.segments.finish());
     }
 
-    fn put(&mut self, entry: &Entry) -> io::Result<()> {
+    fn put(&mut self, entry: &RecordEntry) -> io::Result<()> {
         if !self.segments.is_open() || self.segments.is_full() {
             self.begin(entry.at)?;
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The spans of an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct LeaseTiming {
     /// What others wait after the last change of the Lease before they take it.
     pub(crate) duration: Duration,
     /// How long after its last renewal a holder leads.
@@ -18,7 +18,7 @@ pub(crate) struct Terms {
     pub(crate) retry: Duration,
 }
 
-impl Terms {
+impl LeaseTiming {
     /// The usual proportions: a holder renews five times in a duration, and gives up when seven tenths are over, so that
     /// clocks may differ in speed by a sixth.
     pub(crate) fn of(duration: Duration) -> Self {
@@ -32,7 +32,7 @@ impl Terms {
 
 /// What the Lease says, as read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct LeaseRecord {
     /// Who holds it; nobody after an orderly stop.
     pub(crate) holder: Option<String>,
     /// How long its holder asks the others to wait.
@@ -45,7 +45,7 @@ pub(crate) struct Record {
 
 /// What to do about the Lease now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum LeaseAction {
     /// It is not there: make it, held by us.
     Create {
         /// The epoch that begins.
@@ -67,10 +67,10 @@ pub(crate) enum Action {
 
 /// One replica that would lead.
 #[derive(Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct LeaseCandidate {
     name: String,
-    terms: Terms,
-    term: Option<Term>,
+    terms: LeaseTiming,
+    term: Option<LeadershipTerm>,
     /// The Lease as last seen, or that it is not there, and since when on our clock.
     seen: Option<(Option<String>, Duration)>,
     /// The latest epoch that was seen.
@@ -79,14 +79,14 @@ pub(crate) struct Candidate {
 
 /// Our leadership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Term {
+pub(crate) struct LeadershipTerm {
     pub(crate) epoch: u64,
     /// Until then on our clock, unless renewed.
     pub(crate) until: Duration,
 }
 
-impl Candidate {
-    pub(crate) const fn new(name: String, terms: Terms) -> Self {
+impl LeaseCandidate {
+    pub(crate) const fn new(name: String, terms: LeaseTiming) -> Self {
         Self {
             name,
             terms,
@@ -97,12 +97,12 @@ impl Candidate {
     }
 
     /// Our leadership, if we lead.
-    pub(crate) fn leads(&self, now: Duration) -> Option<Term> {
+    pub(crate) fn leads(&self, now: Duration) -> Option<LeadershipTerm> {
         self.term.filter(|term| now < term.until)
     }
 
     /// What to do with the Lease as just read. `wall` is the time of day in seconds; it only names epochs.
-    pub(crate) fn decide(&mut self, now: Duration, wall: u64, read: Option<&Record>) -> Action {
+    pub(crate) fn decide(&mut self, now: Duration, wall: u64, read: Option<&LeaseRecord>) -> LeaseAction {
         self.term = self.leads(now);
         let version = read.map(|record| record.version.clone());
         let since = match &self.seen {
@@ -118,24 +118,24 @@ impl Candidate {
         let Some(record) = read else {
             let free = self.term.is_some() || since == Duration::ZERO;
             return if free || waited >= self.terms.duration {
-                Action::Create { epoch }
+                LeaseAction::Create { epoch }
             } else {
-                Action::Wait
+                LeaseAction::Wait
             };
         };
         match record.holder.as_deref() {
             Some(holder) if holder == self.name => match self.term {
-                Some(term) if term.epoch == record.epoch => Action::Renew { epoch: term.epoch },
+                Some(term) if term.epoch == record.epoch => LeaseAction::Renew { epoch: term.epoch },
                 // A former life of ours, or one of which we did not hear that it began.
-                _ => Action::Take { epoch },
+                _ => LeaseAction::Take { epoch },
             },
-            None | Some("") => Action::Take { epoch },
+            None | Some("") => LeaseAction::Take { epoch },
             Some(_) => {
                 self.term = None;
                 if waited >= self.terms.duration.max(record.duration) {
-                    Action::Take { epoch }
+                    LeaseAction::Take { epoch }
                 } else {
-                    Action::Wait
+                    LeaseAction::Wait
                 }
             }
         }
@@ -145,7 +145,7 @@ impl Candidate {
     pub(crate) fn wrote(&mut self, begun: Duration, epoch: u64, version: String) {
         self.seen = Some((Some(version), begun));
         self.epoch = self.epoch.max(epoch);
-        self.term = Some(Term {
+        self.term = Some(LeadershipTerm {
             epoch,
             until: begun + self.terms.deadline,
         });

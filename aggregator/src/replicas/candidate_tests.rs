@@ -4,12 +4,12 @@ use super::*;
 
 const S: Duration = Duration::from_secs(1);
 
-fn candidate(name: &str) -> Candidate {
-    Candidate::new(name.to_owned(), Terms::of(S * 10))
+fn candidate(name: &str) -> LeaseCandidate {
+    LeaseCandidate::new(name.to_owned(), LeaseTiming::of(S * 10))
 }
 
-fn record(holder: &str, epoch: u64, version: &str) -> Record {
-    Record {
+fn record(holder: &str, epoch: u64, version: &str) -> LeaseRecord {
+    LeaseRecord {
         holder: (!holder.is_empty()).then(|| holder.to_owned()),
         duration: S * 10,
         epoch,
@@ -20,11 +20,11 @@ fn record(holder: &str, epoch: u64, version: &str) -> Record {
 #[test]
 fn a_lease_that_is_not_there_or_that_nobody_holds_is_taken_at_once_in_an_epoch_of_its_own() {
     let mut a = candidate("a");
-    assert_eq!(a.decide(S, 1_000, None), Action::Create { epoch: 1_000 });
+    assert_eq!(a.decide(S, 1_000, None), LeaseAction::Create { epoch: 1_000 });
     let free = record("", 5_000, "1");
     assert_eq!(
         candidate("a").decide(S, 1_000, Some(&free)),
-        Action::Take { epoch: 5_001 },
+        LeaseAction::Take { epoch: 5_001 },
         "also where our clock is behind"
     );
 }
@@ -32,32 +32,41 @@ fn a_lease_that_is_not_there_or_that_nobody_holds_is_taken_at_once_in_an_epoch_o
 #[test]
 fn a_holder_that_is_silent_for_a_whole_duration_since_we_first_saw_its_last_word_is_replaced() {
     let mut b = candidate("b");
-    assert_eq!(b.decide(S * 50, 9_000, Some(&record("a", 7, "1"))), Action::Wait);
-    assert_eq!(b.decide(S * 59, 9_000, Some(&record("a", 7, "1"))), Action::Wait);
+    assert_eq!(
+        b.decide(S * 50, 9_000, Some(&record("a", 7, "1"))),
+        LeaseAction::Wait
+    );
+    assert_eq!(
+        b.decide(S * 59, 9_000, Some(&record("a", 7, "1"))),
+        LeaseAction::Wait
+    );
     assert_eq!(
         b.decide(S * 60, 9_000, Some(&record("a", 7, "2"))),
-        Action::Wait,
+        LeaseAction::Wait,
         "it lives"
     );
-    assert_eq!(b.decide(S * 69, 9_000, Some(&record("a", 7, "2"))), Action::Wait);
+    assert_eq!(
+        b.decide(S * 69, 9_000, Some(&record("a", 7, "2"))),
+        LeaseAction::Wait
+    );
     assert_eq!(
         b.decide(S * 70, 9_000, Some(&record("a", 7, "2"))),
-        Action::Take { epoch: 9_000 }
+        LeaseAction::Take { epoch: 9_000 }
     );
 }
 
 #[test]
 fn a_holder_that_asks_for_more_patience_gets_it() {
     let mut b = candidate("b");
-    let long = Record {
+    let long = LeaseRecord {
         duration: S * 30,
         ..record("a", 7, "1")
     };
-    assert_eq!(b.decide(S, 9_000, Some(&long)), Action::Wait);
-    assert_eq!(b.decide(S * 30, 9_000, Some(&long)), Action::Wait);
+    assert_eq!(b.decide(S, 9_000, Some(&long)), LeaseAction::Wait);
+    assert_eq!(b.decide(S * 30, 9_000, Some(&long)), LeaseAction::Wait);
     assert_eq!(
         b.decide(S * 31, 9_000, Some(&long)),
-        Action::Take { epoch: 9_000 }
+        LeaseAction::Take { epoch: 9_000 }
     );
 }
 
@@ -69,7 +78,7 @@ fn who_leads_renews_and_leads_until_the_deadline_after_the_last_write_was_begun(
     assert!(a.leads(S * 7).is_some());
     assert_eq!(
         a.decide(S * 3, 1_002, Some(&record("a", 1_000, "1"))),
-        Action::Renew { epoch: 1_000 }
+        LeaseAction::Renew { epoch: 1_000 }
     );
     a.wrote(S * 3, 1_000, "2".to_owned());
     assert!(a.leads(Duration::from_millis(9_999)).is_some());
@@ -83,7 +92,7 @@ fn who_came_too_late_to_renew_begins_another_epoch() {
     a.wrote(S, 1_000, "1".to_owned());
     assert_eq!(
         a.decide(S * 20, 1_019, Some(&record("a", 1_000, "1"))),
-        Action::Take { epoch: 1_019 }
+        LeaseAction::Take { epoch: 1_019 }
     );
 }
 
@@ -94,7 +103,7 @@ fn who_sees_that_somebody_else_holds_it_leads_no_more() {
     a.wrote(S, 1_000, "1".to_owned());
     assert_eq!(
         a.decide(S * 2, 1_001, Some(&record("b", 1_001, "2"))),
-        Action::Wait
+        LeaseAction::Wait
     );
     assert!(a.leads(S * 2).is_none());
 }
@@ -104,7 +113,7 @@ fn a_process_of_the_same_name_that_died_is_followed_without_a_wait_by_another_ep
     let mut again = candidate("a");
     assert_eq!(
         again.decide(S, 1_000, Some(&record("a", 1_000, "9"))),
-        Action::Take { epoch: 1_001 }
+        LeaseAction::Take { epoch: 1_001 }
     );
 }
 
@@ -115,21 +124,24 @@ fn a_lease_that_somebody_removes_is_made_anew_by_its_holder_at_once_and_by_other
     a.wrote(S, 1_000, "1".to_owned());
     assert_eq!(
         b.decide(S * 2, 1_001, Some(&record("a", 1_000, "1"))),
-        Action::Wait
+        LeaseAction::Wait
     );
-    assert_eq!(b.decide(S * 4, 1_003, None), Action::Wait);
-    assert_eq!(a.decide(S * 4, 1_003, None), Action::Create { epoch: 1_003 });
-    assert_eq!(b.decide(S * 14, 1_013, None), Action::Create { epoch: 1_013 });
+    assert_eq!(b.decide(S * 4, 1_003, None), LeaseAction::Wait);
+    assert_eq!(a.decide(S * 4, 1_003, None), LeaseAction::Create { epoch: 1_003 });
+    assert_eq!(
+        b.decide(S * 14, 1_013, None),
+        LeaseAction::Create { epoch: 1_013 }
+    );
 }
 
 /// A Lease as the API server keeps it: one write at a time, refused where it rests on an old version.
 #[derive(Debug, Default)]
-struct Server {
-    record: Option<Record>,
+struct FakeLease {
+    record: Option<LeaseRecord>,
     writes: u64,
 }
 
-impl Server {
+impl FakeLease {
     fn write(&mut self, name: &str, epoch: u64, rests_on: Option<&str>) -> Option<String> {
         let current = self.record.as_ref().map(|record| record.version.as_str());
         if current != rests_on {
@@ -144,7 +156,7 @@ impl Server {
 
 /// One turn of one candidate, in true time.
 #[derive(Debug, Clone)]
-struct Turn {
+struct CandidateTurn {
     who: usize,
     /// Since the last turn of anybody.
     after: u64,
@@ -154,7 +166,7 @@ struct Turn {
     lost: bool,
 }
 
-fn turns() -> impl Strategy<Value = Vec<Turn>> {
+fn turns() -> impl Strategy<Value = Vec<CandidateTurn>> {
     let turn = (
         0_usize..3,
         0_u64..6_000,
@@ -162,7 +174,7 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
         prop::bool::weighted(0.2),
     );
     prop::collection::vec(
-        turn.prop_map(|(who, after, way, lost)| Turn {
+        turn.prop_map(|(who, after, way, lost)| CandidateTurn {
             who,
             after,
             way,
@@ -173,10 +185,10 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 }
 
 /// What is under way of a candidate, in milliseconds of true time.
-enum Way {
+enum CallInFlight {
     Write {
         at: u64,
-        action: Action,
+        action: LeaseAction,
         begun: Duration,
         rests_on: Option<String>,
         then: u64,
@@ -190,7 +202,7 @@ enum Way {
     },
 }
 
-impl Way {
+impl CallInFlight {
     const fn at(&self) -> u64 {
         match self {
             Self::Write { at, .. } | Self::Word { at, .. } => *at,
@@ -206,8 +218,8 @@ proptest! {
     fn there_are_never_two_leaders(turns in turns(), speeds in prop::array::uniform3(90_u64..=110)) {
         let names = ["a", "b", "c"];
         let mut candidates = names.map(candidate);
-        let mut ways: [Option<Way>; 3] = [None, None, None];
-        let mut server = Server::default();
+        let mut ways: [Option<CallInFlight>; 3] = [None, None, None];
+        let mut server = FakeLease::default();
         let (mut now, mut last) = (0_u64, 0_u64);
         // Each has a clock of its own, up to a tenth slow or fast, and from another beginning.
         let own = |who: usize, now: u64| Duration::from_millis((now * speeds[who]) / 100 + 1_000 * who as u64);
@@ -218,18 +230,18 @@ proptest! {
                 let next = (0..3).filter_map(|who| Some((ways[who].as_ref()?.at(), who))).min();
                 let Some((at, who)) = next.filter(|(at, _)| *at <= until) else { break };
                 match ways[who].take() {
-                    Some(Way::Write { action, begun, rests_on, then, lost, .. }) => {
-                        let (Action::Create { epoch } | Action::Take { epoch } | Action::Renew { epoch }) = action
+                    Some(CallInFlight::Write { action, begun, rests_on, then, lost, .. }) => {
+                        let (LeaseAction::Create { epoch } | LeaseAction::Take { epoch } | LeaseAction::Renew { epoch }) = action
                         else { continue };
                         if let Some(version) = server.write(names[who], epoch, rests_on.as_deref()) {
                             prop_assert!(epoch >= last);
                             last = epoch;
                             if !lost {
-                                ways[who] = Some(Way::Word { at: at + then, epoch, version, begun });
+                                ways[who] = Some(CallInFlight::Word { at: at + then, epoch, version, begun });
                             }
                         }
                     }
-                    Some(Way::Word { epoch, version, begun, .. }) => candidates[who].wrote(begun, epoch, version),
+                    Some(CallInFlight::Word { epoch, version, begun, .. }) => candidates[who].wrote(begun, epoch, version),
                     None => {}
                 }
                 let leaders = (0..3).filter(|who| candidates[*who].leads(own(*who, at)).is_some()).count();
@@ -240,9 +252,9 @@ proptest! {
                 let begun = own(turn.who, now);
                 let read = server.record.clone();
                 let action = candidates[turn.who].decide(begun, 1_000 + now / 1_000, read.as_ref());
-                if action != Action::Wait {
+                if action != LeaseAction::Wait {
                     let rests_on = read.map(|record| record.version);
-                    ways[turn.who] = Some(Way::Write {
+                    ways[turn.who] = Some(CallInFlight::Write {
                         at: now + turn.way.0, action, begun, rests_on, then: turn.way.1, lost: turn.lost,
                     });
                 }

@@ -16,8 +16,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Leader, Part, Replica, ReplicaOptions,
-    candidate::{Action, Candidate, Record, Term, Terms},
+    LeaderAddress, ReplicaOptions, ReplicaRole, ReplicaState,
+    candidate::{LeadershipTerm, LeaseAction, LeaseCandidate, LeaseRecord, LeaseTiming},
     nonce_of,
 };
 use crate::{api_client::ApiClient, object_key::ObjectKey, replicas::ReplicaMetrics};
@@ -33,7 +33,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What went wrong with one call.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum ElectionError {
     #[error(
         "the aggregator's account may not {0} leases in {1}; apply the manifests (its Role names coordination.k8s.io/leases)"
     )]
@@ -52,15 +52,15 @@ enum Trouble {
 
 /// The election, to be run.
 #[derive(Debug)]
-pub(crate) struct Election {
+pub(crate) struct LeaderElection {
     client: ApiClient,
     place: ObjectKey,
     name: Arc<str>,
     /// `ADDRESS:PORT` of our page, where others reach it.
     page: Option<String>,
-    terms: Terms,
-    candidate: Candidate,
-    part: watch::Sender<Part>,
+    terms: LeaseTiming,
+    candidate: LeaseCandidate,
+    part: watch::Sender<ReplicaRole>,
     until: Arc<Mutex<Option<Instant>>>,
     metrics: ReplicaMetrics,
     start: Instant,
@@ -68,7 +68,7 @@ pub(crate) struct Election {
     said: Option<String>,
 }
 
-impl Election {
+impl LeaderElection {
     /// An election and the replica that it speaks of.
     pub(crate) fn new(
         client: ApiClient,
@@ -76,11 +76,11 @@ impl Election {
         name: &str,
         page: Option<String>,
         metrics: ReplicaMetrics,
-    ) -> (Self, Replica) {
+    ) -> (Self, ReplicaState) {
         let name: Arc<str> = Arc::from(name);
-        let (part, part_out) = watch::channel(Part::StandsBy { leader: None });
+        let (part, part_out) = watch::channel(ReplicaRole::StandsBy { leader: None });
         let until = Arc::new(Mutex::new(None));
-        let replica = Replica {
+        let replica = ReplicaState {
             name: name.clone(),
             part: part_out,
             until: until.clone(),
@@ -91,7 +91,7 @@ impl Election {
             place: options.lease.clone(),
             page,
             terms,
-            candidate: Candidate::new(name.to_string(), terms),
+            candidate: LeaseCandidate::new(name.to_string(), terms),
             name,
             part,
             until,
@@ -116,7 +116,7 @@ impl Election {
                     self.said = None;
                     held = Some(lease);
                 }
-                Err(Trouble::Conflict) => {}
+                Err(ElectionError::Conflict) => {}
                 Err(trouble) => self.complain(&trouble.to_string()),
             }
             let end = self.term().map(|term| self.start + term.until);
@@ -135,7 +135,7 @@ impl Election {
         at.saturating_duration_since(self.start)
     }
 
-    fn term(&self) -> Option<Term> {
+    fn term(&self) -> Option<LeadershipTerm> {
         self.candidate.leads(self.own(Instant::now()))
     }
 
@@ -144,7 +144,7 @@ impl Election {
     }
 
     /// One look, and one write where it is due. What takes longer than our leadership lasts is given up.
-    async fn turn(&mut self) -> Result<Lease, Trouble> {
+    async fn turn(&mut self) -> Result<Lease, ElectionError> {
         let api = self.api();
         let name = self.place.name.as_str().to_owned();
         let patience = Instant::now() + self.terms.retry;
@@ -153,7 +153,7 @@ impl Election {
             .map_or(patience, |term| patience.min(self.start + term.until));
         let read = match self.within("get", patience, api.get(&name)).await {
             Ok(lease) => Some(lease),
-            Err(Trouble::Missing) => None,
+            Err(ElectionError::Missing) => None,
             Err(trouble) => return Err(trouble),
         };
         let record = read.as_ref().map(record);
@@ -162,14 +162,16 @@ impl Election {
         let action = self.candidate.decide(begun, wall, record.as_ref());
         let patience = Instant::now() + self.terms.retry;
         let (epoch, lease) = match (action, read) {
-            (Action::Wait, Some(lease)) => return Ok(lease),
+            (LeaseAction::Wait, Some(lease)) => return Ok(lease),
             // Somebody removed it, and its holder may not know yet.
-            (Action::Wait, None) => return Err(Trouble::Conflict),
-            (Action::Create { epoch }, _) => (epoch, self.ours(None, epoch)),
-            (Action::Take { epoch } | Action::Renew { epoch }, lease) => (epoch, self.ours(lease, epoch)),
+            (LeaseAction::Wait, None) => return Err(ElectionError::Conflict),
+            (LeaseAction::Create { epoch }, _) => (epoch, self.ours(None, epoch)),
+            (LeaseAction::Take { epoch } | LeaseAction::Renew { epoch }, lease) => {
+                (epoch, self.ours(lease, epoch))
+            }
         };
         let parameters = PostParams::default();
-        let written = if matches!(action, Action::Create { .. }) {
+        let written = if matches!(action, LeaseAction::Create { .. }) {
             self.within("create", patience, api.create(&parameters, &lease))
                 .await?
         } else {
@@ -179,7 +181,7 @@ impl Election {
         };
         let version = written.metadata.resource_version.clone().unwrap_or_default();
         self.candidate.wrote(begun, epoch, version);
-        if !matches!(action, Action::Renew { .. }) {
+        if !matches!(action, LeaseAction::Renew { .. }) {
             tracing::info!(lease = %self.place, epoch, "this aggregator leads");
         }
         Ok(written)
@@ -234,16 +236,16 @@ impl Election {
                 let uid = lease
                     .and_then(|lease| lease.metadata.uid.as_deref())
                     .unwrap_or("");
-                Part::Leads {
+                ReplicaRole::Leads {
                     epoch: term.epoch,
                     nonce: nonce_of(uid),
                 }
             }
-            None => Part::StandsBy {
+            None => ReplicaRole::StandsBy {
                 leader: lease.and_then(|lease| self.leader(lease)),
             },
         };
-        let led = matches!(*self.part.borrow(), Part::Leads { .. });
+        let led = matches!(*self.part.borrow(), ReplicaRole::Leads { .. });
         if led && term.is_none() {
             tracing::warn!(lease = %self.place, "this aggregator leads no more");
         }
@@ -256,10 +258,10 @@ impl Election {
     }
 
     /// The holder, where it is another one.
-    fn leader(&self, lease: &Lease) -> Option<Leader> {
+    fn leader(&self, lease: &Lease) -> Option<LeaderAddress> {
         let name = record(lease).holder.filter(|holder| *holder != *self.name)?;
         let page = lease.metadata.annotations.as_ref()?.get(PAGE).cloned();
-        Some(Leader { name, page })
+        Some(LeaderAddress { name, page })
     }
 
     /// Leads no more from now on, and says so.
@@ -293,17 +295,17 @@ impl Election {
         what: &'static str,
         patience: Instant,
         call: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, ElectionError> {
         match timeout_at(patience, call).await {
-            Err(_) => Err(Trouble::Silent),
+            Err(_) => Err(ElectionError::Silent),
             Ok(Ok(value)) => Ok(value),
             Ok(Err(kube::Error::Api(status))) => Err(match status.code {
-                403 => Trouble::Forbidden(what, self.place.namespace.to_string()),
-                404 => Trouble::Missing,
-                409 => Trouble::Conflict,
-                _ => Trouble::Other(kube::Error::Api(status)),
+                403 => ElectionError::Forbidden(what, self.place.namespace.to_string()),
+                404 => ElectionError::Missing,
+                409 => ElectionError::Conflict,
+                _ => ElectionError::Other(kube::Error::Api(status)),
             }),
-            Ok(Err(error)) => Err(Trouble::Other(error)),
+            Ok(Err(error)) => Err(ElectionError::Other(error)),
         }
     }
 
@@ -317,10 +319,10 @@ impl Election {
     }
 }
 
-fn record(lease: &Lease) -> Record {
+fn record(lease: &Lease) -> LeaseRecord {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = |time: MicroTime| u64::try_from(time.0.as_second()).unwrap_or(0);
-    Record {
+    LeaseRecord {
         holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
         duration: Duration::from_secs(
             spec.lease_duration_seconds

@@ -24,11 +24,11 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{hex::hex, object_key::ObjectKey};
 
-pub(crate) use election::Election;
+pub(crate) use election::LeaderElection;
 pub(crate) use metrics::ReplicaMetrics;
 pub(crate) use view::ReplicaView;
 
-use candidate::Terms;
+use candidate::LeaseTiming;
 
 /// `replicas`: what makes this one of several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) struct ReplicaOptions {
 
 /// What this aggregator is at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ReplicaRole {
     /// What it answers echoes to is still being read.
     Starting,
     /// There is no other one.
@@ -61,20 +61,20 @@ pub(crate) enum Part {
     /// Another one does, or nobody yet.
     StandsBy {
         /// Who, if anybody is known to.
-        leader: Option<Leader>,
+        leader: Option<LeaderAddress>,
     },
 }
 
 /// Another replica, which leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Leader {
+pub(crate) struct LeaderAddress {
     /// Its name: that of its Pod.
     pub(crate) name: String,
     /// `ADDRESS:PORT` of its page, where it says so.
     pub(crate) page: Option<String>,
 }
 
-impl Part {
+impl ReplicaRole {
     /// The word for it, in API and page.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
@@ -96,20 +96,20 @@ impl Part {
 
 /// This replica, as everything else in the process asks for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Replica {
+pub(crate) struct ReplicaState {
     name: Arc<str>,
-    part: watch::Receiver<Part>,
+    part: watch::Receiver<ReplicaRole>,
     /// Until when it leads unless it renews the Lease; absent where there is none.
     until: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Replica {
+impl ReplicaState {
     /// The only one.
     #[cfg(test)]
     pub(crate) fn alone(epoch: u64, nonce: &str) -> Self {
         let nonce = Arc::from(nonce);
         // The value stays readable after the sender is gone.
-        let (_, part) = watch::channel(Part::Alone { epoch, nonce });
+        let (_, part) = watch::channel(ReplicaRole::Alone { epoch, nonce });
         Self {
             name: Arc::from(""),
             part,
@@ -118,8 +118,8 @@ impl Replica {
     }
 
     /// The only one, from when on the sender says so.
-    pub(crate) fn starting() -> (Self, watch::Sender<Part>) {
-        let (told, part) = watch::channel(Part::Starting);
+    pub(crate) fn starting() -> (Self, watch::Sender<ReplicaRole>) {
+        let (told, part) = watch::channel(ReplicaRole::Starting);
         let replica = Self {
             name: Arc::from(""),
             part,
@@ -130,7 +130,7 @@ impl Replica {
 
     /// One whose part a test decides, and that never runs out.
     #[cfg(test)]
-    pub(crate) fn following(part: watch::Receiver<Part>) -> Self {
+    pub(crate) fn following(part: watch::Receiver<ReplicaRole>) -> Self {
         Self {
             name: Arc::from("test"),
             part,
@@ -144,10 +144,10 @@ impl Replica {
     }
 
     /// What it is at present. A term that is over is over, also where the election has not come to say so.
-    pub(crate) fn part(&self) -> Part {
+    pub(crate) fn part(&self) -> ReplicaRole {
         let part = self.part.borrow().clone();
-        if matches!(part, Part::Leads { .. }) && self.is_over() {
-            return Part::StandsBy { leader: None };
+        if matches!(part, ReplicaRole::Leads { .. }) && self.is_over() {
+            return ReplicaRole::StandsBy { leader: None };
         }
         part
     }
@@ -162,16 +162,16 @@ impl Replica {
     }
 
     /// Tells when that changes.
-    pub(crate) fn changes(&self) -> Changes {
-        Changes(Some(self.part.clone()))
+    pub(crate) fn changes(&self) -> RoleChanges {
+        RoleChanges(Some(self.part.clone()))
     }
 }
 
 /// Waits for another part; for ever where there is but one.
 #[derive(Debug, Clone)]
-pub(crate) struct Changes(Option<watch::Receiver<Part>>);
+pub(crate) struct RoleChanges(Option<watch::Receiver<ReplicaRole>>);
 
-impl Changes {
+impl RoleChanges {
     /// Ends with the next change.
     pub(crate) async fn next(&mut self) {
         if let Some(part) = &mut self.0 {
@@ -193,7 +193,7 @@ pub(crate) fn nonce_of(uid: &str) -> Arc<str> {
 }
 
 impl ReplicaOptions {
-    fn terms(&self) -> Terms {
-        Terms::of(self.duration)
+    fn terms(&self) -> LeaseTiming {
+        LeaseTiming::of(self.duration)
     }
 }

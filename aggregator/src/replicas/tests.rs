@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// An election under way, of one that can be killed.
 struct Running {
-    replica: Replica,
+    replica: ReplicaState,
     cancelled: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -26,7 +26,7 @@ fn start(api: &ApiServer, name: &str) -> Running {
         duration: Duration::from_secs(1),
     };
     let page = Some(format!("{name}.example.test:8080"));
-    let (election, replica) = Election::new(client, &options, name, page, ReplicaMetrics::default());
+    let (election, replica) = LeaderElection::new(client, &options, name, page, ReplicaMetrics::default());
     let cancelled = CancellationToken::new();
     Running {
         replica,
@@ -36,7 +36,7 @@ fn start(api: &ApiServer, name: &str) -> Running {
 }
 
 impl Running {
-    async fn becomes(&self, what: &str, is: impl Fn(&Part) -> bool) -> Part {
+    async fn becomes(&self, what: &str, is: impl Fn(&ReplicaRole) -> bool) -> ReplicaRole {
         let mut changes = self.replica.changes();
         let waiting = async {
             loop {
@@ -53,7 +53,7 @@ impl Running {
     }
 
     async fn leads(&self) -> (u64, Arc<str>) {
-        self.becomes("led", |part| matches!(part, Part::Leads { .. }))
+        self.becomes("led", |part| matches!(part, ReplicaRole::Leads { .. }))
             .await
             .planning()
             .unwrap()
@@ -84,14 +84,14 @@ async fn the_first_leads_and_the_second_knows_who_and_where_and_follows_it_when_
     let b = start(&api, "b");
     let part = b
         .becomes("knew the leader", |part| {
-            matches!(part, Part::StandsBy { leader: Some(_) })
+            matches!(part, ReplicaRole::StandsBy { leader: Some(_) })
         })
         .await;
-    let leader = Leader {
+    let leader = LeaderAddress {
         name: "a".to_owned(),
         page: Some("a.example.test:8080".to_owned()),
     };
-    assert_eq!(part, Part::StandsBy { leader: Some(leader) });
+    assert_eq!(part, ReplicaRole::StandsBy { leader: Some(leader) });
     assert!(!b.replica.leads());
     a.kill().await;
     let (second, same) = b.leads().await;
@@ -124,8 +124,10 @@ async fn a_leader_that_cannot_renew_stops_leading_by_itself_and_leads_again_in_a
         let a = start(&api, "a");
         let (first, _) = a.leads().await;
         api.behave("leases", manner);
-        a.becomes("stepped down", |part| matches!(part, Part::StandsBy { .. }))
-            .await;
+        a.becomes("stepped down", |part| {
+            matches!(part, ReplicaRole::StandsBy { .. })
+        })
+        .await;
         assert!(!a.replica.leads());
         api.behave("leases", Manner::Sound);
         let (second, _) = a.leads().await;
@@ -140,8 +142,10 @@ async fn a_leader_whose_api_server_is_gone_stops_leading_and_the_server_may_come
     let a = start(&api, "a");
     a.leads().await;
     api.go_away().await;
-    a.becomes("stepped down", |part| matches!(part, Part::StandsBy { .. }))
-        .await;
+    a.becomes("stepped down", |part| {
+        matches!(part, ReplicaRole::StandsBy { .. })
+    })
+    .await;
     api.come_back().await;
     a.leads().await;
     a.stop().await;
@@ -159,7 +163,7 @@ async fn of_two_that_are_as_quick_one_leads() {
     let other = if led == "a" { &b } else { &a };
     other
         .becomes("knew the leader", |part| {
-            matches!(part, Part::StandsBy { leader: Some(_) })
+            matches!(part, ReplicaRole::StandsBy { leader: Some(_) })
         })
         .await;
     a.stop().await;

@@ -3,7 +3,7 @@
 use parallax_model::{EventTime, Micros};
 use serde::Serialize;
 
-use super::{Part, Replica};
+use super::{ReplicaRole, ReplicaState};
 
 /// Rounds after a start until what is judged rests on as much evidence as ever: as many as a fault needs of which most
 /// probes notice nothing.
@@ -28,7 +28,7 @@ pub(crate) struct ReplicaView {
     pub(crate) warming: Option<EventTime>,
 }
 
-impl Replica {
+impl ReplicaState {
     /// As it is at present, where it started then and rounds are so long.
     pub(crate) fn view(&self, now: EventTime, start: EventTime, interval: Micros) -> ReplicaView {
         let part = self.part();
@@ -37,9 +37,9 @@ impl Replica {
         ReplicaView {
             part: part.word(),
             leader: match &part {
-                Part::Starting | Part::Alone { .. } => None,
-                Part::Leads { .. } => own.clone(),
-                Part::StandsBy { leader } => leader.as_ref().map(|leader| leader.name.clone()),
+                ReplicaRole::Starting | ReplicaRole::Alone { .. } => None,
+                ReplicaRole::Leads { .. } => own.clone(),
+                ReplicaRole::StandsBy { leader } => leader.as_ref().map(|leader| leader.name.clone()),
             },
             epoch: part.planning().map(|(epoch, _)| epoch),
             name: own,
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn one_that_just_started_is_warming_for_two_dozen_rounds() {
-        let (replica, interval) = (Replica::alone(7, "n"), Micros::from_secs(5));
+        let (replica, interval) = (ReplicaState::alone(7, "n"), Micros::from_secs(5));
         let start = EventTime(1_000_000);
         let at = |seconds| start.plus(Micros::from_secs(seconds));
         let early = replica.view(at(119), start, interval);

@@ -10,8 +10,8 @@ use parallax_model::{
     Micros, ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
 };
 
-use super::{NoRun, scope::Forbidden};
-use crate::{preflight::runs::ChallengeAsk, runs::RunOptions};
+use super::{RunRefusedError, scope::RunScopeError};
+use crate::{preflight::runs::ChallengeRequest, runs::RunOptions};
 
 /// Longest token and key authorization; Let's Encrypt's have 43 and 87 characters.
 const LONGEST: usize = 512;
@@ -39,7 +39,7 @@ pub(crate) enum InvalidChallenge {
 }
 
 /// A challenge that may be fetched.
-pub(super) struct Asked {
+pub(super) struct ChallengeQuery {
     pub(super) id: TargetId,
     /// With the challenge as a target.
     pub(super) topology: Topology,
@@ -48,13 +48,13 @@ pub(super) struct Asked {
     pub(super) timeout: Micros,
 }
 
-impl Asked {
+impl ChallengeQuery {
     pub(super) fn of(
         url: &str,
-        ask: &ChallengeAsk,
+        ask: &ChallengeRequest,
         topology: &Topology,
         options: &RunOptions,
-    ) -> Result<Self, NoRun> {
+    ) -> Result<Self, RunRefusedError> {
         let passes = ask.passes.unwrap_or(1);
         if !(1..=MOST_PASSES).contains(&passes) {
             return Err(InvalidChallenge::Passes(passes).into());
@@ -88,7 +88,7 @@ impl Asked {
         }
         let twin = twin(topology, http.host.as_str(), http.port);
         if twin.is_none() && !options.any_target {
-            return Err(Forbidden::Host {
+            return Err(RunScopeError::Host {
                 host: http.host.to_string(),
             }
             .into());
@@ -98,7 +98,7 @@ impl Asked {
             .iter()
             .find(|server| !options.any_target && !topology.public_resolvers().contains(&server.ip()));
         if let Some(server) = stranger {
-            return Err(Forbidden::Nameserver { server: *server }.into());
+            return Err(RunScopeError::Nameserver { server: *server }.into());
         }
         let mut nameservers = ask.nameservers.clone();
         // Authorities resolve as the public does, wherever that is known.
@@ -147,7 +147,11 @@ fn twin<'a>(topology: &'a Topology, host: &str, port: u16) -> Option<&'a PlacedT
 }
 
 /// The present topology with the challenge in it, behind the same entry as its host's other target.
-fn with(topology: &Topology, target: TargetSpec, twin: Option<&PlacedTarget>) -> Result<Topology, NoRun> {
+fn with(
+    topology: &Topology,
+    target: TargetSpec,
+    twin: Option<&PlacedTarget>,
+) -> Result<Topology, RunRefusedError> {
     let host = target.url.clone();
     let mut spec = topology.spec().clone();
     spec.vantages = topology.extra_vantages().to_vec();
@@ -167,7 +171,7 @@ fn with(topology: &Topology, target: TargetSpec, twin: Option<&PlacedTarget>) ->
         }),
         _ => spec.targets.push(target),
     }
-    Topology::try_from(spec).map_err(|_| Forbidden::Host { host }.into())
+    Topology::try_from(spec).map_err(|_| RunScopeError::Host { host }.into())
 }
 
 /// The longest that a client may take for all its fetches.

@@ -14,7 +14,7 @@ use crate::preflight::runs::{RunOutcome, VantageResult};
 
 /// What is judged.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct JudgementInput {
     pub(super) topology: Arc<Topology>,
     pub(super) settings: Settings,
     pub(super) rounds: u32,
@@ -26,7 +26,7 @@ pub(super) struct Case {
 
 /// The judgement.
 #[derive(Debug)]
-pub(super) struct Judgement {
+pub(super) struct RunJudgement {
     pub(super) outcome: RunOutcome,
     pub(super) sentence: String,
     pub(super) verdict: Option<Box<Incident>>,
@@ -42,7 +42,7 @@ pub(super) const fn counts(channel: Channel, of_the_mesh: bool) -> bool {
     }
 }
 
-pub(super) fn judge(case: &Case) -> Judgement {
+pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
     let sum = |of: fn(&VantageResult) -> u64| case.vantages.iter().map(of).sum::<u64>();
     let (planned, probes) = (sum(|v| v.planned), sum(|v| v.probes));
     let (failures, not_asked) = (sum(|v| v.failures), sum(|v| v.not_asked));
@@ -89,7 +89,7 @@ pub(super) fn judge(case: &Case) -> Judgement {
             }
             format!("nothing failed, and nothing is proved: {}", parts.join("; "))
         };
-        return Judgement {
+        return RunJudgement {
             outcome,
             sentence,
             verdict: None,
@@ -113,7 +113,7 @@ pub(super) fn judge(case: &Case) -> Judgement {
             )
         }
     };
-    Judgement {
+    RunJudgement {
         outcome,
         sentence,
         verdict,
@@ -125,7 +125,7 @@ fn vantages(n: usize) -> String {
 }
 
 /// The named cause, or what is known so far in words.
-fn diagnosed(case: &Case) -> (Option<Box<Incident>>, Option<String>) {
+fn diagnosed(case: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
     let mut engine = Engine::on_demand(case.settings, Arc::clone(&case.topology));
     let interval = case.settings.interval;
     let first = case.asked.round(interval);

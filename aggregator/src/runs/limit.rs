@@ -12,12 +12,12 @@ const EACH: Micros = Micros::from_secs(6);
 const MOST: usize = 1_024;
 
 #[derive(Debug, Default)]
-pub(super) struct Limit {
+pub(super) struct RunLimit {
     /// Until when each one's budget is spent.
     spent: BTreeMap<String, EventTime>,
 }
 
-impl Limit {
+impl RunLimit {
     /// Counts one more run of somebody; how long to wait where that is too many.
     pub(super) fn take(&mut self, who: &str, now: EventTime) -> Result<(), Micros> {
         if self.spent.len() >= MOST && !self.spent.contains_key(who) {
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn somebody_has_a_burst_and_then_a_rate_and_others_have_their_own() {
-        let mut limit = Limit::default();
+        let mut limit = RunLimit::default();
         let now = EventTime(1_000_000);
         for _ in 0..BURST {
             limit.take("ann", now).unwrap();
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn however_many_ask_the_memory_is_bounded() {
-        let mut limit = Limit::default();
+        let mut limit = RunLimit::default();
         let now = EventTime(0);
         for n in 0..MOST {
             limit.take(&n.to_string(), now).unwrap();

@@ -9,14 +9,14 @@
 //! would weigh there as much as what is asked evenly.
 
 mod challenge;
+mod error;
 mod judge;
 mod limit;
-mod live;
-mod looks;
+mod live_run;
 mod metrics;
 mod names;
 mod options;
-mod refused;
+mod replies;
 mod scope;
 mod subject;
 
@@ -32,21 +32,21 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use live::Follow;
-use live::Live;
-pub(crate) use looks::{CA, LookAt, Looked, NAMES, NoLook, SELF_CHECK};
+pub(crate) use error::RunRefusedError;
+use live_run::LiveRun;
+pub(crate) use live_run::LogReader;
 pub(crate) use metrics::RunMetrics;
 pub(crate) use options::RunOptions;
-pub(crate) use refused::NoRun;
+pub(crate) use replies::{CA, LookError, LookedHost, NAMES, ReplySet, SELF_CHECK};
 pub(crate) use scope::scope as scope_of;
 pub(crate) use subject::MESH;
-use subject::{Subject, chosen};
+use subject::{RunSubject, chosen};
 
 use crate::{
     clock::Clock,
-    preflight::runs::{Run, RunRequest, RunState},
-    replicas::Replica,
-    store::{AskError, Document, Paper, StoreHandle},
+    preflight::runs::{PreflightRun, RunRequest, RunState},
+    replicas::ReplicaState,
+    store::{DocumentKind, QueryError, StoreHandle, StoredDocument},
 };
 
 /// Time between two rounds of a run.
@@ -67,7 +67,7 @@ const GRACE: Micros = Micros::from_secs(1);
 
 /// What the plan streams tell the vantages.
 #[derive(Debug, Clone)]
-pub(crate) struct Ordered {
+pub(crate) struct OrderedProbes {
     /// Grows with each run: a stream tells each order once.
     pub(crate) number: u64,
     id: RunId,
@@ -77,7 +77,7 @@ pub(crate) struct Ordered {
     parts: Arc<BTreeMap<Vantage, Vec<Assignment>>>,
 }
 
-impl Ordered {
+impl OrderedProbes {
     /// What one vantage is to do.
     pub(crate) fn of(&self, vantage: &Vantage, now: EventTime) -> Option<RunOrder> {
         let assignments = self.parts.get(vantage).filter(|_| now < self.until)?;
@@ -91,34 +91,34 @@ impl Ordered {
 
 /// All runs of this aggregator.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct RunManager {
     clock: Clock,
     options: RunOptions,
     config: PlanConfig,
-    replica: Replica,
+    replica: ReplicaState,
     store: StoreHandle,
     metrics: RunMetrics,
-    inner: Mutex<Inner>,
-    orders: watch::Sender<Arc<[Ordered]>>,
+    inner: Mutex<RunManagerState>,
+    orders: watch::Sender<Arc<[OrderedProbes]>>,
     /// Rung when a run may be over.
     bell: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    limit: limit::Limit,
+struct RunManagerState {
+    limit: limit::RunLimit,
     /// Newest last.
-    runs: VecDeque<Live>,
-    looks: BTreeMap<RunId, looks::Look>,
+    runs: VecDeque<LiveRun>,
+    looks: BTreeMap<RunId, replies::ProbeReply>,
     number: u64,
 }
 
-impl Desk {
+impl RunManager {
     pub(crate) fn new(
         clock: Clock,
         options: RunOptions,
         config: PlanConfig,
-        replica: Replica,
+        replica: ReplicaState,
         (store, metrics): (StoreHandle, RunMetrics),
     ) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Desk {
     }
 
     /// What plan streams follow.
-    pub(crate) fn orders(&self) -> watch::Receiver<Arc<[Ordered]>> {
+    pub(crate) fn orders(&self) -> watch::Receiver<Arc<[OrderedProbes]>> {
         self.orders.subscribe()
     }
 
@@ -146,7 +146,7 @@ impl Desk {
         by: &str,
         topology: &Arc<Topology>,
         view: &View,
-    ) -> Result<Run, NoRun> {
+    ) -> Result<PreflightRun, RunRefusedError> {
         let run = self.plan(request, by, topology, view)?;
         self.metrics.begins();
         Ok(run)
@@ -163,8 +163,8 @@ impl Desk {
         by: &str,
         topology: &Arc<Topology>,
         view: &View,
-    ) -> Result<Run, NoRun> {
-        let (_, nonce) = self.replica.part().planning().ok_or(NoRun::StandsBy)?;
+    ) -> Result<PreflightRun, RunRefusedError> {
+        let (_, nonce) = self.replica.part().planning().ok_or(RunRefusedError::StandsBy)?;
         let asked = self.clock.now();
         let rounds = within("rounds", (1, ROUNDS.1.into()), request.rounds.map(u64::from))?;
         let once = request.challenge.is_some() || request.names.is_some();
@@ -173,15 +173,15 @@ impl Desk {
         let timeout = within("timeout_ms", TIMEOUT_MS, request.timeout_ms)?.map(Micros::from_millis);
         let subject = match (&request.challenge, &request.names) {
             (Some(_), Some(_)) => return Err(names::InvalidNames::Both.into()),
-            (Some(ask), None) => Subject::challenge(&request.url, ask, topology, &self.options)?,
-            (None, Some(ask)) => Subject::names(&request.url, ask, topology, &self.options)?,
-            (None, None) => Subject::of(&request.url, topology, &self.options)?,
+            (Some(ask), None) => RunSubject::challenge(&request.url, ask, topology, &self.options)?,
+            (None, Some(ask)) => RunSubject::names(&request.url, ask, topology, &self.options)?,
+            (None, None) => RunSubject::of(&request.url, topology, &self.options)?,
         };
         let timeout = timeout.or(subject.timeout).unwrap_or(self.config.timeout);
         let longest = subject.longest(timeout);
         let vantages = subject.asked_of(chosen(&subject.topology, view, request.from));
         if vantages.is_empty() {
-            return Err(NoRun::Nobody(request.from));
+            return Err(RunRefusedError::Nobody(request.from));
         }
         let config = PlanConfig {
             interval: INTERVAL,
@@ -193,23 +193,23 @@ impl Desk {
         if parts.is_empty() && subject.of_the_mesh {
             let nodes = subject.topology.nodes().values();
             let probers = nodes.filter(|node| node.prober.is_some()).count();
-            return Err(NoRun::NoMesh(probers));
+            return Err(RunRefusedError::NoMesh(probers));
         }
         if parts.is_empty() {
-            return Err(NoRun::NotFromThere {
+            return Err(RunRefusedError::NotFromThere {
                 from: request.from,
                 target: request.url.clone(),
             });
         }
         let probes = parts.values().map(|own| own.len() as u64).sum::<u64>() * u64::from(rounds);
         if probes > MOST_PROBES {
-            return Err(NoRun::TooLarge(probes));
+            return Err(RunRefusedError::TooLarge(probes));
         }
         let deadline = asked
             .plus(Micros(INTERVAL.0 * u64::from(rounds - 1)))
             .plus(longest)
             .plus(GRACE);
-        let run = Run {
+        let run = PreflightRun {
             id: id.clone(),
             target: subject.id,
             challenge: subject.challenge.as_ref().map(|probe| probe.client),
@@ -226,7 +226,7 @@ impl Desk {
             first_probe: None,
             expected: probes,
             answered: 0,
-            vantages: live::planned(&parts, rounds, subject.of_the_mesh),
+            vantages: live_run::planned(&parts, rounds, subject.of_the_mesh),
             ended: None,
             outcome: None,
             sentence: String::new(),
@@ -245,19 +245,22 @@ impl Desk {
     /// Counts it, remembers it and tells it.
     fn enter(
         &self,
-        (run, names): (Run, Option<live::NamesAsked>),
+        (run, names): (PreflightRun, Option<live_run::NameAudience>),
         topology: Arc<Topology>,
         settings: Settings,
         parts: BTreeMap<Vantage, Vec<Assignment>>,
-    ) -> Result<(), NoRun> {
+    ) -> Result<(), RunRefusedError> {
         let mut inner = self.inner.lock();
         let running = inner.runs.iter().filter(|live| live.is_running()).count();
         if running >= AT_ONCE {
-            return Err(NoRun::TooMany(INTERVAL));
+            return Err(RunRefusedError::TooMany(INTERVAL));
         }
-        inner.limit.take(&run.by, run.asked).map_err(NoRun::TooMany)?;
+        inner
+            .limit
+            .take(&run.by, run.asked)
+            .map_err(RunRefusedError::TooMany)?;
         inner.number += 1;
-        let ordered = Ordered {
+        let ordered = OrderedProbes {
             number: inner.number,
             id: run.id.clone(),
             rounds: run.rounds,
@@ -267,13 +270,15 @@ impl Desk {
         if inner.runs.len() >= KEPT {
             inner.runs.pop_front();
         }
-        inner.runs.push_back(Live::new((run, names), topology, settings));
+        inner
+            .runs
+            .push_back(LiveRun::new((run, names), topology, settings));
         self.tell(ordered);
         Ok(())
     }
 
     /// Hands an order to the plan streams.
-    fn tell(&self, ordered: Ordered) {
+    fn tell(&self, ordered: OrderedProbes) {
         let now = self.clock.now();
         self.orders.send_modify(|orders| {
             let standing = orders.iter().filter(|order| order.until > now).cloned();
@@ -304,7 +309,7 @@ impl Desk {
     }
 
     /// One run.
-    pub(crate) fn get(&self, id: &str) -> Option<Run> {
+    pub(crate) fn get(&self, id: &str) -> Option<PreflightRun> {
         let inner = self.inner.lock();
         inner
             .runs
@@ -314,17 +319,17 @@ impl Desk {
     }
 
     /// Follows one run from its first line.
-    pub(crate) fn follow(&self, id: &str) -> Option<Follow> {
+    pub(crate) fn follow(&self, id: &str) -> Option<LogReader> {
         let inner = self.inner.lock();
         inner
             .runs
             .iter()
             .find(|live| live.run().id.as_str() == id)
-            .map(Live::follow)
+            .map(LiveRun::follow)
     }
 
     /// All runs, newest first.
-    pub(crate) fn list(&self) -> Vec<Run> {
+    pub(crate) fn list(&self) -> Vec<PreflightRun> {
         let inner = self.inner.lock();
         inner.runs.iter().rev().map(|live| live.run().clone()).collect()
     }
@@ -358,19 +363,19 @@ impl Desk {
     }
 
     /// Hands a run that is over to the store, with the vantages that a person would look at.
-    async fn keep(&self, mut run: Run) {
+    async fn keep(&self, mut run: PreflightRun) {
         run.vantages.truncate(KEPT_VANTAGES);
         let Ok(value) = serde_json::to_value(&run) else {
             return;
         };
-        let document = Document {
-            sort: Paper::Run,
+        let document = StoredDocument {
+            sort: DocumentKind::Run,
             id: run.id.to_string(),
             at: self.clock.now(),
             value,
         };
         match self.store.ask(move |store| store.put(&document)).await {
-            Ok(()) | Err(AskError::Off) => {}
+            Ok(()) | Err(QueryError::Off) => {}
             Err(error) => tracing::warn!(run = %run.id, %error, "a run is kept in memory only"),
         }
     }
@@ -378,12 +383,15 @@ impl Desk {
     /// One run of the store, as it was written.
     pub(crate) async fn kept(&self, id: &str) -> Option<serde_json::Value> {
         let id = id.to_owned();
-        let kept = self.store.ask(move |store| store.document(Paper::Run, &id)).await;
+        let kept = self
+            .store
+            .ask(move |store| store.document(DocumentKind::Run, &id))
+            .await;
         kept.ok().flatten().map(|document| document.value)
     }
 
     /// Runs that are to be judged now, and when the next one will have to be.
-    fn over(&self) -> (Vec<(RunId, judge::Case)>, Option<EventTime>) {
+    fn over(&self) -> (Vec<(RunId, judge::JudgementInput)>, Option<EventTime>) {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
         let over = inner
@@ -401,9 +409,13 @@ impl Desk {
     }
 }
 
-fn within(field: &'static str, (low, high): (u64, u64), found: Option<u64>) -> Result<Option<u64>, NoRun> {
+fn within(
+    field: &'static str,
+    (low, high): (u64, u64),
+    found: Option<u64>,
+) -> Result<Option<u64>, RunRefusedError> {
     match found {
-        Some(found) if !(low..=high).contains(&found) => Err(NoRun::Value {
+        Some(found) if !(low..=high).contains(&found) => Err(RunRefusedError::Value {
             field,
             low,
             high,

@@ -15,11 +15,11 @@ use parallax_model::{
     dns::{NameSight, NamesProbe},
 };
 
-use super::{NoRun, scope::Forbidden};
+use super::{RunRefusedError, scope::RunScopeError};
 use crate::{
     preflight::{
         NameFacts, WantedViews, judge_names,
-        runs::{NamesAsk, NamesFound},
+        runs::{NameFactsRequest, NameFactsResult},
     },
     runs::RunOptions,
 };
@@ -47,7 +47,7 @@ pub(crate) enum InvalidNames {
 }
 
 /// A name whose facts may be asked for.
-pub(super) struct Asked {
+pub(super) struct NameFactsQuery {
     pub(super) id: TargetId,
     /// With the name as a target.
     pub(super) topology: Topology,
@@ -56,13 +56,13 @@ pub(super) struct Asked {
     pub(super) timeout: Micros,
 }
 
-impl Asked {
+impl NameFactsQuery {
     pub(super) fn of(
         url: &str,
-        ask: &NamesAsk,
+        ask: &NameFactsRequest,
         topology: &Topology,
         options: &RunOptions,
-    ) -> Result<Self, NoRun> {
+    ) -> Result<Self, RunRefusedError> {
         let fits = |text: &String, most: usize| {
             (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
         };
@@ -78,7 +78,7 @@ impl Asked {
         };
         let name = question.name.clone();
         if !options.any_target && !is_known(topology, &name) {
-            return Err(Forbidden::Host {
+            return Err(RunScopeError::Host {
                 host: name.to_string(),
             }
             .into());
@@ -197,9 +197,9 @@ pub(super) fn parts(
 
 /// What came of it: the facts, and what they mean for the authority that was named.
 pub(super) fn found(
-    (probe, ask): (&NamesProbe, &NamesAsk),
+    (probe, ask): (&NamesProbe, &NameFactsRequest),
     sights: &BTreeMap<Vantage, NameSight>,
-) -> NamesFound {
+) -> NameFactsResult {
     let wanted = WantedViews {
         public: !probe.public.is_empty(),
         authorities: probe.authorities,
@@ -209,7 +209,7 @@ pub(super) fn found(
         .map(|(vantage, sight)| (vantage.clone(), sight.clone()))
         .collect();
     let facts = NameFacts::of(probe.name.as_str(), &sights, wanted);
-    NamesFound {
+    NameFactsResult {
         judged: judge_names(&facts, &ask.identities, ask.account_uri.as_deref()),
         identities: ask.identities.clone(),
         facts,

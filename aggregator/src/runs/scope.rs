@@ -9,7 +9,7 @@ use crate::runs::RunOptions;
 
 /// A run that is not made, and what would make it one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Forbidden {
+pub(crate) enum RunScopeError {
     #[error(
         "{target} is not a known target, and runs are limited to those ({known} of them; `parallax targets` lists them); add it to the configuration's targets, or set runs.targets: any"
     )]
@@ -58,11 +58,11 @@ pub(super) fn admitted(
     topology: &Topology,
     target: &Target,
     options: &RunOptions,
-) -> Result<Option<Topology>, Forbidden> {
+) -> Result<Option<Topology>, RunScopeError> {
     if topology.targets().contains_key(&target.id) {
         return Ok(None);
     }
-    let unknown = || Forbidden::Unknown {
+    let unknown = || RunScopeError::Unknown {
         target: target.id.to_string(),
         known: topology.targets().len(),
     };
@@ -76,7 +76,7 @@ pub(super) fn admitted(
 }
 
 /// Refuses at once what no probe would be made of; names are judged where they are resolved.
-pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) -> Result<(), Forbidden> {
+pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) -> Result<(), RunScopeError> {
     let Some((host, _)) = probe.server() else {
         return Ok(());
     };
@@ -84,7 +84,7 @@ pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) ->
     let named: Option<IpAddr> = host.parse().ok().or_else(|| local(host));
     for address in dial.into_iter().chain(named) {
         if let Some(why) = scope.refuses(address) {
-            return Err(Forbidden::Address {
+            return Err(RunScopeError::Address {
                 address,
                 why: why.words(),
             });
@@ -131,7 +131,7 @@ mod tests {
         ] {
             let refused = literal(&probe(url), None, &scope);
             assert!(
-                matches!(refused, Err(Forbidden::Address { .. })),
+                matches!(refused, Err(RunScopeError::Address { .. })),
                 "{url}: {refused:?}"
             );
         }

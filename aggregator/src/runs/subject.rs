@@ -15,9 +15,9 @@ use parallax_model::{
     TargetId, TargetSpec, Vantage, dns::NamesProbe,
 };
 
-use super::{NoRun, challenge, judge, names, scope};
+use super::{RunRefusedError, challenge, judge, names, scope};
 use crate::{
-    preflight::runs::{ChallengeAsk, NamesAsk, RunFrom},
+    preflight::runs::{ChallengeRequest, NameFactsRequest, RunVantages},
     runs::RunOptions,
 };
 
@@ -28,7 +28,7 @@ pub(crate) const MESH: &str = "mesh";
 const SMALL: usize = 24;
 
 /// What a run is about, and what it is held to.
-pub(super) struct Subject {
+pub(super) struct RunSubject {
     pub(super) id: TargetId,
     /// Every prober asks the others' echoes, and no target at all.
     pub(super) of_the_mesh: bool,
@@ -44,8 +44,12 @@ pub(super) struct Subject {
     pub(super) names: Option<NamesProbe>,
 }
 
-impl Subject {
-    pub(super) fn of(url: &str, topology: &Arc<Topology>, options: &RunOptions) -> Result<Self, NoRun> {
+impl RunSubject {
+    pub(super) fn of(
+        url: &str,
+        topology: &Arc<Topology>,
+        options: &RunOptions,
+    ) -> Result<Self, RunRefusedError> {
         if url == MESH {
             return Ok(Self {
                 id: TargetId::new(MESH).map_err(InvalidTarget::from)?,
@@ -88,11 +92,11 @@ impl Subject {
     /// A challenge, fetched as one client does.
     pub(super) fn challenge(
         url: &str,
-        ask: &ChallengeAsk,
+        ask: &ChallengeRequest,
         topology: &Arc<Topology>,
         options: &RunOptions,
-    ) -> Result<Self, NoRun> {
-        let asked = challenge::Asked::of(url, ask, topology, options)?;
+    ) -> Result<Self, RunRefusedError> {
+        let asked = challenge::ChallengeQuery::of(url, ask, topology, options)?;
         let scope = scope::scope(&asked.topology, options);
         scope::literal(&ProbeSpec::Challenge(asked.probe.clone()), None, &scope)?;
         Ok(Self {
@@ -109,11 +113,11 @@ impl Subject {
     /// The facts of a name.
     pub(super) fn names(
         url: &str,
-        ask: &NamesAsk,
+        ask: &NameFactsRequest,
         topology: &Arc<Topology>,
         options: &RunOptions,
-    ) -> Result<Self, NoRun> {
-        let asked = names::Asked::of(url, ask, topology, options)?;
+    ) -> Result<Self, RunRefusedError> {
+        let asked = names::NameFactsQuery::of(url, ask, topology, options)?;
         Ok(Self {
             id: asked.id,
             of_the_mesh: false,
@@ -190,7 +194,7 @@ impl Subject {
 }
 
 /// The vantages that report and are meant.
-pub(super) fn chosen(topology: &Topology, view: &View, from: RunFrom) -> Vec<Vantage> {
+pub(super) fn chosen(topology: &Topology, view: &View, from: RunVantages) -> Vec<Vantage> {
     let reporting: BTreeSet<&Vantage> = view
         .vantages
         .iter()
@@ -202,10 +206,10 @@ pub(super) fn chosen(topology: &Topology, view: &View, from: RunFrom) -> Vec<Van
     let mut zones = BTreeSet::new();
     known
         .filter(|vantage| match from {
-            RunFrom::All => true,
-            RunFrom::Nodes => vantage.node().is_some(),
-            RunFrom::Outside => vantage.node().is_none(),
-            RunFrom::Zones => vantage.node().is_some_and(|node| {
+            RunVantages::All => true,
+            RunVantages::Nodes => vantage.node().is_some(),
+            RunVantages::Outside => vantage.node().is_none(),
+            RunVantages::Zones => vantage.node().is_some_and(|node| {
                 let zone = topology.nodes().get(node).and_then(|node| node.zone.clone());
                 zones.insert(zone)
             }),

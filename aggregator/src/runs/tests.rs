@@ -3,7 +3,7 @@ use parallax_model::{Channel, Observation};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::preflight::runs::{RunEvent, RunFrom, RunOutcome, RunState};
+use crate::preflight::runs::{RunEvent, RunOutcome, RunState, RunVantages};
 
 /// Three nodes, an ingress on the first, policy Local.
 const TOPOLOGY: &str = r#"
@@ -33,7 +33,7 @@ targets:
 "#;
 
 struct Bench {
-    desk: Arc<Desk>,
+    desk: Arc<RunManager>,
     topology: Arc<Topology>,
     view: View,
     cancelled: CancellationToken,
@@ -57,11 +57,11 @@ impl Bench {
             timeout: Micros::from_secs(3),
             echo_nonce: String::new(),
         };
-        let desk = Arc::new(Desk::new(
+        let desk = Arc::new(RunManager::new(
             clock,
             options,
             config,
-            Replica::alone(1, "nonce"),
+            ReplicaState::alone(1, "nonce"),
             (StoreHandle::off(), RunMetrics::new()),
         ));
         let settings = Settings {
@@ -83,7 +83,7 @@ impl Bench {
         }
     }
 
-    fn begin(&self, request: Value) -> Result<Run, NoRun> {
+    fn begin(&self, request: Value) -> Result<PreflightRun, RunRefusedError> {
         let request: RunRequest = serde_json::from_value(request).unwrap();
         self.desk.begin(&request, "ann", &self.topology, &self.view)
     }
@@ -133,7 +133,7 @@ impl Bench {
     }
 
     /// Follows a run to its end.
-    async fn end(&self, run: &Run) -> (Vec<RunEvent>, Run) {
+    async fn end(&self, run: &PreflightRun) -> (Vec<RunEvent>, PreflightRun) {
         let mut follow = self.desk.follow(run.id.as_str()).unwrap();
         let mut all = Vec::new();
         while let Some(events) = follow.next().await {
@@ -142,7 +142,7 @@ impl Bench {
         let Some(RunEvent::Done { run }) = all.last() else {
             panic!("a run ends with its judgement: {all:?}")
         };
-        let run = Run::clone(run);
+        let run = PreflightRun::clone(run);
         (all, run)
     }
 
@@ -264,7 +264,7 @@ async fn a_run_of_the_mesh_where_nobody_has_anybody_to_ask_says_so() {
     .unwrap();
     bench.topology = Arc::new(Topology::try_from(spec).unwrap());
     let refused = bench.begin(json!({"url": "mesh"})).unwrap_err();
-    assert!(matches!(refused, NoRun::NoMesh(1)), "{refused}");
+    assert!(matches!(refused, RunRefusedError::NoMesh(1)), "{refused}");
     assert!(refused.to_string().contains("there is one"), "{refused}");
     bench.stop().await;
 }
@@ -374,7 +374,10 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
         "http://elsewhere.example.test/",
     ] {
         let refused = bench.begin(json!({"url": url})).unwrap_err();
-        assert!(matches!(refused, NoRun::Forbidden(_)), "{url}: {refused}");
+        assert!(
+            matches!(refused, RunRefusedError::Forbidden(_)),
+            "{url}: {refused}"
+        );
     }
     let any = Bench::new(RunOptions {
         any_target: true,
@@ -386,7 +389,7 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
     );
     assert!(matches!(
         any.begin(json!({"url": "https://10.96.0.1/"})),
-        Err(NoRun::Forbidden(_))
+        Err(RunRefusedError::Forbidden(_))
     ));
     bench.stop().await;
     any.stop().await;
@@ -395,7 +398,8 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
 #[tokio::test]
 async fn from_says_who_takes_part_and_silent_vantages_do_not() {
     let mut bench = Bench::new(RunOptions::default());
-    let who = |run: Run| -> Vec<String> { run.vantages.iter().map(|v| v.vantage.to_string()).collect() };
+    let who =
+        |run: PreflightRun| -> Vec<String> { run.vantages.iter().map(|v| v.vantage.to_string()).collect() };
     assert_eq!(
         who(bench.begin(json!({"url": A, "from": "nodes"})).unwrap()),
         ["n1/pod", "n2/pod", "n3/pod"]
@@ -414,7 +418,7 @@ async fn from_says_who_takes_part_and_silent_vantages_do_not() {
         }
     }
     let refused = bench.begin(json!({"url": A, "from": "outside"})).unwrap_err();
-    assert!(matches!(refused, NoRun::Nobody(RunFrom::Outside)));
+    assert!(matches!(refused, RunRefusedError::Nobody(RunVantages::Outside)));
     bench.stop().await;
 }
 
@@ -438,7 +442,10 @@ async fn a_bad_request_says_what_was_expected_and_too_many_are_asked_to_wait() {
     for _ in 0..AT_ONCE {
         bench.begin(json!({"url": A})).unwrap();
     }
-    assert!(matches!(bench.begin(json!({"url": A})), Err(NoRun::TooMany(_))));
+    assert!(matches!(
+        bench.begin(json!({"url": A})),
+        Err(RunRefusedError::TooMany(_))
+    ));
     bench.stop().await;
 }
 
@@ -553,7 +560,10 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
         "tcp://a.example.test:80",
     ] {
         let refused = begin(url, plain()).unwrap_err();
-        assert!(matches!(refused, NoRun::Challenge(_)), "{url}: {refused}");
+        assert!(
+            matches!(refused, RunRefusedError::Challenge(_)),
+            "{url}: {refused}"
+        );
     }
     for url in [
         "http://b.example.test/.well-known/acme-challenge/t0ken",
@@ -580,7 +590,10 @@ async fn a_challenge_is_fetched_only_from_known_hosts_and_only_where_challenges_
         json!({"url": "http://b.example.test/.well-known/acme-challenge/t0ken", "challenge": plain()});
     any.begin(unknown).unwrap();
     let local = json!({"url": "http://localhost/.well-known/acme-challenge/t0ken", "challenge": plain()});
-    assert!(matches!(any.begin(local).unwrap_err(), NoRun::Forbidden(_)));
+    assert!(matches!(
+        any.begin(local).unwrap_err(),
+        RunRefusedError::Forbidden(_)
+    ));
     any.stop().await;
     bench.stop().await;
 }
@@ -733,7 +746,7 @@ async fn only_names_of_known_hosts_are_asked_for_and_one_thing_at_a_time() {
     );
     for url in ["http://a.example.test/", "tcp://a.example.test:80"] {
         let refused = begin(url, json!({})).unwrap_err();
-        assert!(matches!(refused, NoRun::Names(_)), "{url}: {refused}");
+        assert!(matches!(refused, RunRefusedError::Names(_)), "{url}: {refused}");
     }
     let many: Vec<String> = (0..9).map(|n| format!("ca{n}.example.test")).collect();
     for names in [
@@ -742,10 +755,13 @@ async fn only_names_of_known_hosts_are_asked_for_and_one_thing_at_a_time() {
         json!({"account_uri": "a b"}),
     ] {
         let refused = begin("dns://a.example.test", names).unwrap_err();
-        assert!(matches!(refused, NoRun::Names(_)), "{refused}");
+        assert!(matches!(refused, RunRefusedError::Names(_)), "{refused}");
     }
     let both = json!({"url": CHALLENGE, "names": {}, "challenge": {"client": "boulder"}});
-    assert!(matches!(bench.begin(both).unwrap_err(), NoRun::Names(_)));
+    assert!(matches!(
+        bench.begin(both).unwrap_err(),
+        RunRefusedError::Names(_)
+    ));
     bench.stop().await;
 }
 
@@ -771,7 +787,7 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
     let host = "a.example.test".parse().unwrap();
     let mut asked = Vec::new();
     for turn in 0..3 {
-        let at = LookAt {
+        let at = LookedHost {
             host: &host,
             token: "t0ken",
             turn,
@@ -825,7 +841,7 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
 async fn nobody_looks_at_a_host_that_nobody_publishes() {
     let bench = Bench::new(RunOptions::default());
     let host = "b.example.test".parse().unwrap();
-    let at = LookAt {
+    let at = LookedHost {
         host: &host,
         token: "t0ken",
         turn: 0,
@@ -835,7 +851,7 @@ async fn nobody_looks_at_a_host_that_nobody_publishes() {
         .look_at(at, &bench.topology, &bench.view)
         .await
         .unwrap_err();
-    assert!(matches!(refused, NoLook::Forbidden(_)), "{refused}");
+    assert!(matches!(refused, LookError::Forbidden(_)), "{refused}");
     assert!(bench.desk.orders().borrow().is_empty());
     bench.stop().await;
 }

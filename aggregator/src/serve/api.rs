@@ -9,15 +9,15 @@ use parallax_diagnosis::view::View;
 use parallax_model::{EventTime, Micros, TargetId};
 use serde::Serialize;
 
-use super::{Shared, summary::Summary};
+use super::{ServerState, summary::StatusSummary};
 use crate::{
     api_error::ApiError,
-    hub,
+    engine_task,
     ingest::ProberView,
-    notify::api::Notifications,
+    notify::api::ReceiverStatusList,
     replicas::ReplicaView,
     store::{Status, StoreState},
-    topology_state::Note,
+    topology_state::SourceNote,
 };
 
 #[derive(Serialize)]
@@ -25,7 +25,7 @@ struct StateAnswer<'a> {
     #[serde(flatten)]
     view: &'a View,
     /// Whether all is well.
-    summary: Summary,
+    summary: StatusSummary,
     /// Everything that is to be reachable, whether it has been asked for yet or not.
     targets: Vec<&'a TargetId>,
     /// Why the topology's source cannot be read; null while it can.
@@ -34,13 +34,13 @@ struct StateAnswer<'a> {
     topology_age_us: Micros,
     topology_revision: u64,
     /// What was found odd in the cluster's objects.
-    notes: &'a [Note],
+    notes: &'a [SourceNote],
     probers: &'a [ProberView],
     /// Which of several aggregators says this.
     replica: ReplicaView,
     store: StoreAnswer<'a>,
     /// Who is told of incidents, and whether they take it.
-    notifications: Notifications,
+    notifications: ReceiverStatusList,
 }
 
 #[derive(Serialize)]
@@ -73,7 +73,7 @@ impl<'a> StoreAnswer<'a> {
 }
 
 /// `GET /v1/state`: everything the page shows.
-pub(crate) async fn state(State(shared): State<Shared>) -> Response {
+pub(crate) async fn state(State(shared): State<ServerState>) -> Response {
     let view = shared.outlook.views.borrow().clone();
     let topology = shared.topology.borrow().clone();
     let probers = shared.outlook.probers.borrow().clone();
@@ -95,7 +95,7 @@ pub(crate) async fn state(State(shared): State<Shared>) -> Response {
 }
 
 /// `GET /v1/notifications`: who is told of incidents, and whether they take it.
-pub(crate) async fn notifications(State(shared): State<Shared>) -> Json<Notifications> {
+pub(crate) async fn notifications(State(shared): State<ServerState>) -> Json<ReceiverStatusList> {
     Json(shared.notifications.shown())
 }
 
@@ -105,10 +105,10 @@ pub(crate) async fn healthz() -> &'static str {
 }
 
 /// `GET /readyz`: the engine moves on. A stuck one would show an old view as the present state.
-pub(crate) async fn readyz(State(shared): State<Shared>) -> Result<&'static str, ApiError> {
+pub(crate) async fn readyz(State(shared): State<ServerState>) -> Result<&'static str, ApiError> {
     shared.expect_restored()?;
     let age = shared.clock.now() - shared.outlook.views.borrow().at;
-    if age > Micros::from(hub::TICK * 20) {
+    if age > Micros::from(engine_task::TICK * 20) {
         return Err(ApiError::unavailable(format!(
             "the diagnosis has not moved for {age}"
         )));

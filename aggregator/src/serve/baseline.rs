@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::{Shared, handle::asked};
-use crate::{access::Deed, api_error::ApiError, hub::BaselineReset};
+use super::{ServerState, actions::asked};
+use crate::{access::Permission, api_error::ApiError, engine_task::BaselineReset};
 
 /// Body of `POST /v1/baselines/reset`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,11 +33,12 @@ pub struct BaselineResetAnswer {
 
 /// `POST /v1/baselines/reset`.
 pub(crate) async fn reset(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<BaselineResetAnswer>, ApiError> {
-    let (person, request): (_, BaselineResetRequest) = asked(&shared, &headers, &body, Deed::Handle).await?;
+    let (person, request): (_, BaselineResetRequest) =
+        asked(&shared, &headers, &body, Permission::Handle).await?;
     let target = TargetId::new(request.target).map_err(ApiError::bad_request)?;
     let found = shared.topology.borrow().topology.targets().contains_key(&target);
     if !found {

@@ -6,18 +6,18 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::Shared;
-use crate::challenges::api::Challenges;
+use super::ServerState;
+use crate::challenges::api::ChallengeList;
 
 /// `GET /v1/challenges`: those that wait, longest first.
-pub(crate) async fn list(State(shared): State<Shared>) -> Response {
+pub(crate) async fn list(State(shared): State<ServerState>) -> Response {
     let unknown = shared
         .cert_manager
         .borrow()
         .challenges
         .why_missing()
         .map(ToString::to_string);
-    Json(Challenges {
+    Json(ChallengeList {
         challenges: shared.challenges.borrow().to_vec(),
         unknown,
     })

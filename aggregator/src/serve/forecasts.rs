@@ -6,10 +6,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::Shared;
+use super::ServerState;
 
 /// `GET /v1/forecasts`: what is foreseen for every name that would be validated over HTTP.
-pub(crate) async fn all(State(shared): State<Shared>) -> Response {
+pub(crate) async fn all(State(shared): State<ServerState>) -> Response {
     let forecasts = shared.forecasts.borrow().clone();
     Json(&*forecasts).into_response()
 }

@@ -12,15 +12,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    Shared,
-    handle::{known, verified},
+    ServerState,
+    actions::{known, verified},
     page::maintenance::FORMS,
 };
 use crate::{
-    access::{Access, Deed, Known},
+    access::{AccessControl, Permission, UserAuthentication},
     api_error::ApiError,
-    handling::api::WindowRequest,
     hex::hex,
+    incident_actions::api::WindowRequest,
 };
 
 /// The key of the page's forms, of this life of the aggregator.
@@ -62,13 +62,16 @@ impl FormKey {
 }
 
 /// Whether a browser can show who it is: a token in a header it cannot.
-pub(super) const fn has_forms(access: &Access) -> bool {
-    matches!(access.known, Known::Nobody { local: true } | Known::Proxy(_))
+pub(super) const fn has_forms(access: &AccessControl) -> bool {
+    matches!(
+        access.known,
+        UserAuthentication::Nobody { local: true } | UserAuthentication::Proxy(_)
+    )
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Form {
+pub(crate) struct FormBody {
     /// From the page that was served to this person.
     proof: String,
     deed: String,
@@ -77,16 +80,16 @@ pub(crate) struct Form {
 /// `POST /incident/{id}/handle`: a button of the page. A page of elsewhere can neither read the proof nor pretend to be
 /// of the same origin.
 pub(crate) async fn form(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let form = pressed(&shared, &headers, &body, &id)?;
     let deed = if form.deed == "verify" {
-        Deed::Run
+        Permission::Run
     } else {
-        Deed::Handle
+        Permission::Handle
     };
     let person = shared.access.allow(&headers, deed).await?;
     match form.deed.as_str() {
@@ -117,7 +120,12 @@ pub(crate) async fn form(
 }
 
 /// What a button of our own page sent, whose proof is about this.
-fn pressed(shared: &Shared, headers: &HeaderMap, body: &Bytes, about: &str) -> Result<Form, ApiError> {
+fn pressed(
+    shared: &ServerState,
+    headers: &HeaderMap,
+    body: &Bytes,
+    about: &str,
+) -> Result<FormBody, ApiError> {
     let forbidden = |said| ApiError::new(StatusCode::FORBIDDEN, said);
     if !has_forms(&shared.access) {
         return Err(forbidden(
@@ -129,7 +137,7 @@ fn pressed(shared: &Shared, headers: &HeaderMap, body: &Bytes, about: &str) -> R
             "expected the form to be sent from the aggregator's own page",
         ));
     }
-    let form: Form = form_of(body)?;
+    let form: FormBody = form_of(body)?;
     if shared.form_key.accepts(about, &form.proof) {
         Ok(form)
     } else {
@@ -141,12 +149,12 @@ fn pressed(shared: &Shared, headers: &HeaderMap, body: &Bytes, about: &str) -> R
 
 /// `POST /maintenance/handle`: a button of the page.
 pub(crate) async fn maintenance_form(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let form = pressed(&shared, &headers, &body, FORMS)?;
-    let person = shared.access.allow(&headers, Deed::Handle).await?;
+    let person = shared.access.allow(&headers, Permission::Handle).await?;
     if let Some(id) = form.deed.strip_prefix("end-") {
         shared.handling.end(id, &person.name).await?;
     } else {
@@ -165,7 +173,7 @@ pub(crate) async fn maintenance_form(
     Ok((StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response())
 }
 
-fn form_of(body: &Bytes) -> Result<Form, ApiError> {
+fn form_of(body: &Bytes) -> Result<FormBody, ApiError> {
     let pairs: serde_json::Map<String, Value> = url::form_urlencoded::parse(body)
         .take(8)
         .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))

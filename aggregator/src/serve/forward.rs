@@ -17,11 +17,11 @@ use hyper_util::{
 };
 use serde_json::json;
 
-use super::Shared;
+use super::ServerState;
 use crate::{
     api_error::ApiError,
-    hop::HOP,
-    replicas::{Leader, Part},
+    hop_headers::HOP,
+    replicas::{LeaderAddress, ReplicaRole},
 };
 
 /// Which replica answered.
@@ -39,15 +39,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The way to the leader.
 #[derive(Clone)]
-pub(crate) struct Forwarder(Client<HttpConnector, Body>);
+pub(crate) struct LeaderProxy(Client<HttpConnector, Body>);
 
-impl fmt::Debug for Forwarder {
+impl fmt::Debug for LeaderProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Forwarder")
     }
 }
 
-impl Forwarder {
+impl LeaderProxy {
     pub(crate) fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
@@ -61,9 +61,9 @@ impl Forwarder {
 }
 
 /// Answers, here or by the leader.
-pub(super) async fn to_leader(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn to_leader(State(shared): State<ServerState>, request: Request, next: Next) -> Response {
     let name = shared.replica.name().to_owned();
-    let Part::StandsBy { leader } = shared.replica.part() else {
+    let ReplicaRole::StandsBy { leader } = shared.replica.part() else {
         return signed(next.run(request).await, &name);
     };
     let reads = request.method().is_safe();
@@ -95,7 +95,7 @@ pub(super) async fn to_leader(State(shared): State<Shared>, request: Request, ne
     }
 }
 
-impl Forwarder {
+impl LeaderProxy {
     /// Hands a request on; nothing where no answer came.
     async fn send(&self, request: Request, page: &str, name: &str) -> Option<Response> {
         let (mut head, body) = request.into_parts();
@@ -131,7 +131,7 @@ fn strip(headers: &mut HeaderMap) {
 }
 
 /// What would change something, while nobody is known who may.
-fn nobody(leader: Option<&Leader>) -> Response {
+fn nobody(leader: Option<&LeaderAddress>) -> Response {
     let said = match leader {
         Some(leader) => format!(
             "this aggregator stands by, and {}, which leads, does not answer; ask again",

@@ -8,51 +8,51 @@ use tokio::time::Instant;
 
 use crate::{
     api_error::ApiError,
-    identity::{Caller, Identity, Refused, Role},
-    token::Token,
+    identity::{AuthenticatedProber, AuthenticationError, ProberAuthenticator, ProberRole},
+    token::BearerToken,
 };
 
 /// The gate before plans and reports.
 #[derive(Debug, Clone)]
-pub(crate) enum Gate {
+pub(crate) enum ProberGate {
     /// Standalone, without a secret.
     Open,
     /// Standalone, with a secret that all probers share.
-    Secret(Token),
+    Secret(BearerToken),
     /// In a cluster: each prober is who its token says.
-    Accounts(Arc<Identity>),
+    Accounts(Arc<ProberAuthenticator>),
 }
 
 /// Somebody who was let in.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedProber {
     /// Who it is, where the gate knows.
-    caller: Option<Caller>,
+    caller: Option<AuthenticatedProber>,
 }
 
-impl Gate {
+impl ProberGate {
     /// Whether callers are known, so that nobody but themselves can speak for them.
     pub(crate) const fn knows_callers(&self) -> bool {
         matches!(self, Self::Accounts(_))
     }
 
     /// Lets a request in.
-    pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<Admitted, ApiError> {
+    pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<AdmittedProber, ApiError> {
         match self {
-            Self::Open => Ok(Admitted::default()),
+            Self::Open => Ok(AdmittedProber::default()),
             Self::Secret(token) => headers
                 .get(header::AUTHORIZATION)
                 .filter(|shown| token.opens(shown.as_bytes()))
-                .map(|_| Admitted::default())
+                .map(|_| AdmittedProber::default())
                 .ok_or_else(ApiError::unauthorized),
-            Self::Accounts(identity) => Ok(Admitted {
+            Self::Accounts(identity) => Ok(AdmittedProber {
                 caller: Some(identity.admit(headers).await?),
             }),
         }
     }
 
     /// Whether whoever was let in may report for a vantage.
-    pub(crate) fn may_report(&self, admitted: &Admitted, vantage: &Vantage) -> Result<(), ApiError> {
+    pub(crate) fn may_report(&self, admitted: &AdmittedProber, vantage: &Vantage) -> Result<(), ApiError> {
         if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
             identity.may_report(caller)?;
         }
@@ -60,7 +60,7 @@ impl Gate {
     }
 
     /// Whether whoever was let in may ask for the plan of a vantage.
-    pub(crate) fn speaks_for(&self, admitted: &Admitted, vantage: &Vantage) -> Result<(), ApiError> {
+    pub(crate) fn speaks_for(&self, admitted: &AdmittedProber, vantage: &Vantage) -> Result<(), ApiError> {
         if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
             identity.speaks_for(caller, vantage)?;
         }
@@ -68,7 +68,7 @@ impl Gate {
     }
 }
 
-impl Admitted {
+impl AdmittedProber {
     /// When its token ends, where that is known.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.caller.as_ref().map(|caller| caller.until)
@@ -78,13 +78,13 @@ impl Admitted {
     pub(crate) fn only_answers(&self) -> bool {
         self.caller
             .as_ref()
-            .is_some_and(|caller| caller.role == Role::Responder)
+            .is_some_and(|caller| caller.role == ProberRole::Responder)
     }
 }
 
-impl From<Refused> for ApiError {
-    fn from(refused: Refused) -> Self {
-        let Refused { reason, .. } = refused;
+impl From<AuthenticationError> for ApiError {
+    fn from(refused: AuthenticationError) -> Self {
+        let AuthenticationError { reason, .. } = refused;
         Self::refused(reason.status(), reason.label(), reason.sentence())
     }
 }

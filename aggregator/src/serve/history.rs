@@ -16,11 +16,11 @@ use parallax_model::{EventTime, Micros};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::ServerState;
 use crate::{
     api_error::ApiError,
-    handling::api::Handling,
-    store::{AskError, Cursor, Step},
+    incident_actions::api::IncidentActions,
+    store::{HistoryCursor, QueryError, RollupStep},
 };
 
 /// Entries of one answer where none is asked for, and the most that may be.
@@ -31,13 +31,13 @@ const ROLLUPS: usize = 5_000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Page {
+pub(crate) struct HistoryQuery {
     before: Option<String>,
     limit: Option<usize>,
 }
 
-impl Page {
-    fn before(&self) -> Result<Option<Cursor>, ApiError> {
+impl HistoryQuery {
+    fn before(&self) -> Result<Option<HistoryCursor>, ApiError> {
         self.before
             .as_deref()
             .map(|text| text.parse().map_err(ApiError::bad_request))
@@ -60,12 +60,12 @@ impl Page {
 /// An incident of the engine, or one as it was written once.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Shown {
+pub(super) enum DisplayedIncident {
     Live(Box<Incident>),
     Kept(Value),
 }
 
-impl Shown {
+impl DisplayedIncident {
     fn live(incident: &Incident) -> Self {
         Self::Live(Box::new(incident.clone()))
     }
@@ -73,21 +73,21 @@ impl Shown {
 
 /// An incident and what people did about it.
 #[derive(Serialize)]
-struct Handled {
+struct IncidentWithActions {
     #[serde(flatten)]
-    shown: Shown,
+    shown: DisplayedIncident,
     #[serde(skip_serializing_if = "Option::is_none")]
-    handling: Option<Handling>,
+    handling: Option<IncidentActions>,
     /// Why nobody is called for it at present.
     #[serde(skip_serializing_if = "Option::is_none")]
     quiet: Option<String>,
 }
 
-impl Handled {
-    fn of(shown: Shown, shared: &Shared) -> Self {
+impl IncidentWithActions {
+    fn of(shown: DisplayedIncident, shared: &ServerState) -> Self {
         let (id, targets) = match &shown {
-            Shown::Live(incident) => (incident.id.as_str(), incident.verdict.targets.as_slice()),
-            Shown::Kept(kept) => (kept["id"].as_str().unwrap_or_default(), [].as_slice()),
+            DisplayedIncident::Live(incident) => (incident.id.as_str(), incident.verdict.targets.as_slice()),
+            DisplayedIncident::Kept(kept) => (kept["id"].as_str().unwrap_or_default(), [].as_slice()),
         };
         Self {
             handling: handling(shared, id),
@@ -98,7 +98,7 @@ impl Handled {
 }
 
 /// What people did about an incident, with what a verification came to.
-pub(super) fn handling(shared: &Shared, id: &str) -> Option<Handling> {
+pub(super) fn handling(shared: &ServerState, id: &str) -> Option<IncidentActions> {
     let mut handling = shared.handling.of(id)?;
     if let Some(verified) = &mut handling.verified {
         verified.outcome = shared.runs.get(verified.run.as_str()).and_then(|run| run.outcome);
@@ -109,7 +109,7 @@ pub(super) fn handling(shared: &Shared, id: &str) -> Option<Handling> {
 #[derive(Serialize)]
 struct IncidentsAnswer {
     at: EventTime,
-    incidents: Vec<Handled>,
+    incidents: Vec<IncidentWithActions>,
     /// What `before` continues with; null at the end of what is kept.
     next: Option<String>,
     /// Why only what is in memory is listed; null where the store was asked.
@@ -119,8 +119,8 @@ struct IncidentsAnswer {
 /// `GET /v1/incidents`: open ones first, then those that are over, latest first. `before` (the `next` of an earlier
 /// answer, or a time) leaves out the open ones and continues there; `limit` bounds those that are over.
 pub(crate) async fn incidents(
-    State(shared): State<Shared>,
-    Query(page): Query<Page>,
+    State(shared): State<ServerState>,
+    Query(page): Query<HistoryQuery>,
 ) -> Result<Response, ApiError> {
     let (before, limit) = (page.before()?, page.limit()?);
     let view = shared.outlook.views.borrow().clone();
@@ -136,14 +136,14 @@ pub(crate) async fn incidents(
             Err(error) => (Vec::new(), Some(error.to_string())),
         }
     };
-    let mut over: Vec<(Cursor, Shown)> = closed(&view)
+    let mut over: Vec<(HistoryCursor, DisplayedIncident)> = closed(&view)
         .filter(|(at, incident)| before.as_ref().is_none_or(|b| b.precedes(*at, &incident.id)))
         .map(|(at, incident)| {
-            let place = Cursor {
+            let place = HistoryCursor {
                 at,
                 id: Some(incident.id.clone()),
             };
-            (place, Shown::live(incident))
+            (place, DisplayedIncident::live(incident))
         })
         .collect();
     for one in kept {
@@ -153,21 +153,21 @@ pub(crate) async fn incidents(
             .iter()
             .any(|incident| incident.id == one.summary.id);
         if let Some(place) = one.summary.cursor().filter(|_| !held) {
-            over.push((place, Shown::Kept(one.into_json())));
+            over.push((place, DisplayedIncident::Kept(one.into_json())));
         }
     }
     over.sort_by(|(a, _), (b, _)| b.at.cmp(&a.at).then_with(|| a.id.cmp(&b.id)));
     let more = over.len() > limit;
     over.truncate(limit);
     let next = over.last().filter(|_| more).map(|(place, _)| place.to_string());
-    let mut incidents: Vec<Handled> = Vec::new();
-    let handled = |shown| Handled::of(shown, &shared);
+    let mut incidents: Vec<IncidentWithActions> = Vec::new();
+    let handled = |shown| IncidentWithActions::of(shown, &shared);
     if before.is_none() {
         incidents.extend(
             view.incidents
                 .iter()
                 .filter(|i| is_open(i))
-                .map(Shown::live)
+                .map(DisplayedIncident::live)
                 .map(handled),
         );
     }
@@ -193,24 +193,24 @@ fn is_open(incident: &Incident) -> bool {
 }
 
 /// An incident, from memory or from the store.
-pub(super) async fn find(shared: &Shared, id: &str) -> Result<Option<Shown>, AskError> {
+pub(super) async fn find(shared: &ServerState, id: &str) -> Result<Option<DisplayedIncident>, QueryError> {
     let view = shared.outlook.views.borrow().clone();
     if let Some(incident) = view.incidents.iter().find(|incident| incident.id == id) {
-        return Ok(Some(Shown::live(incident)));
+        return Ok(Some(DisplayedIncident::live(incident)));
     }
     let id = id.to_owned();
     let kept = shared.store.ask(move |store| store.incident(&id)).await?;
-    Ok(kept.map(|kept| Shown::Kept(kept.into_json())))
+    Ok(kept.map(|kept| DisplayedIncident::Kept(kept.into_json())))
 }
 
 /// `GET /v1/incidents/{id}`.
 pub(crate) async fn incident(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     match find(&shared, &id).await {
-        Ok(Some(incident)) => Ok(Json(Handled::of(incident, &shared)).into_response()),
-        Ok(None) | Err(AskError::Off) => Err(ApiError::new(
+        Ok(Some(incident)) => Ok(Json(IncidentWithActions::of(incident, &shared)).into_response()),
+        Ok(None) | Err(QueryError::Off) => Err(ApiError::new(
             StatusCode::NOT_FOUND,
             "no incident of that id is kept",
         )),
@@ -220,7 +220,7 @@ pub(crate) async fn incident(
 
 /// `GET /v1/incidents/{id}/verdicts`: how its verdict changed, oldest first.
 pub(crate) async fn verdicts(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let changes = shared
@@ -233,7 +233,7 @@ pub(crate) async fn verdicts(
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct OfTarget {
+pub(crate) struct TargetHistoryQuery {
     target: String,
     step: Option<String>,
     from: Option<i64>,
@@ -259,12 +259,12 @@ struct RollupRow {
 /// `GET /v1/history/rollups?target=URL`: counts by channel and placement, `step=5m` (the default) or `1h`, of the last
 /// day or week, or `from` and `to` in microseconds.
 pub(crate) async fn rollups(
-    State(shared): State<Shared>,
-    Query(asked): Query<OfTarget>,
+    State(shared): State<ServerState>,
+    Query(asked): Query<TargetHistoryQuery>,
 ) -> Result<Response, ApiError> {
     let (step, span) = match asked.step.as_deref() {
-        None | Some("5m") => (Step::Fine, Micros::from_secs(24 * 3_600)),
-        Some("1h") => (Step::Coarse, Micros::from_secs(7 * 24 * 3_600)),
+        None | Some("5m") => (RollupStep::Fine, Micros::from_secs(24 * 3_600)),
+        Some("1h") => (RollupStep::Coarse, Micros::from_secs(7 * 24 * 3_600)),
         Some(other) => {
             return Err(ApiError::bad_request(format_args!(
                 "expected step=5m or step=1h, found {other:?}"
@@ -312,10 +312,10 @@ pub(crate) async fn rollups(
 
 /// `GET /v1/history/failures?target=URL`: raw failures, newest first, `before` a time in microseconds.
 pub(crate) async fn failures(
-    State(shared): State<Shared>,
-    Query(asked): Query<OfTarget>,
+    State(shared): State<ServerState>,
+    Query(asked): Query<TargetHistoryQuery>,
 ) -> Result<Response, ApiError> {
-    let limit = Page {
+    let limit = HistoryQuery {
         before: None,
         limit: asked.limit,
     }
@@ -330,9 +330,9 @@ pub(crate) async fn failures(
     Ok(Json(json!({"target": asked.target, "failures": rows})).into_response())
 }
 
-fn unanswered(error: AskError) -> ApiError {
+fn unanswered(error: QueryError) -> ApiError {
     match error {
-        AskError::Off => ApiError::new(StatusCode::NOT_FOUND, error),
-        AskError::Down(_) | AskError::Slow => ApiError::unavailable(error),
+        QueryError::Off => ApiError::new(StatusCode::NOT_FOUND, error),
+        QueryError::Down(_) | QueryError::Slow => ApiError::unavailable(error),
     }
 }

@@ -7,12 +7,12 @@ use axum::{
 };
 use prometheus_client::encoding::{prometheus_protobuf, text};
 
-use super::{Shared, accept};
+use super::{ServerState, accept};
 use crate::api_error::ApiError;
 
 /// `GET /metrics`, as protobuf where the scraper prefers it: only there do native histograms travel.
 pub(crate) async fn exposition(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     // Without the incidents that were open before, a scrape would end their alerts.

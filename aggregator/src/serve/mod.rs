@@ -1,6 +1,7 @@
 //! What the aggregator answers: API, page, metrics.
 
 mod accept;
+mod actions;
 mod api;
 mod baseline;
 mod challenges;
@@ -9,7 +10,6 @@ mod forecasts;
 mod forms;
 mod forward;
 mod gate;
-mod handle;
 mod history;
 mod metrics;
 mod observations;
@@ -42,26 +42,26 @@ use tower_http::{
 pub use baseline::{BaselineResetAnswer, BaselineResetRequest};
 pub(crate) use connections::serve;
 pub(crate) use forms::FormKey;
-pub(crate) use forward::Forwarder;
-pub(crate) use gate::Gate;
-use summary::Summary;
+pub(crate) use forward::LeaderProxy;
+pub(crate) use gate::ProberGate;
+use summary::StatusSummary;
 
 use crate::{
-    access::{Access, Deed},
+    access::{AccessControl, Permission},
     api_error::{self, ApiError},
     catch_up::is_catching_up,
-    cert_manager::Picture,
+    cert_manager::CertManagerState,
     challenges::api::WaitingChallenge,
     clock::Clock,
-    forecast::Forecasts,
-    handling,
-    hub::{BaselineReset, Outlook},
+    engine_task::{BaselineReset, EngineSnapshot},
+    forecast::RenewalForecastList,
+    incident_actions,
     ingest::{self, IngestMetrics, Report},
-    links::Links,
+    links::ExternalLinks,
     notify,
     plan::Planner,
-    replicas::{Replica, ReplicaView},
-    runs::Desk,
+    replicas::{ReplicaState, ReplicaView},
+    runs::RunManager,
     store::StoreHandle,
     topology_state::TopologyState,
 };
@@ -74,20 +74,20 @@ const BODIES: usize = 16;
 
 /// What the handlers share.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub(crate) clock: Clock,
-    pub(crate) gate: Gate,
-    pub(crate) access: Access,
-    pub(crate) runs: Arc<Desk>,
-    pub(crate) handling: Arc<handling::Desk>,
+    pub(crate) gate: ProberGate,
+    pub(crate) access: AccessControl,
+    pub(crate) runs: Arc<RunManager>,
+    pub(crate) handling: Arc<incident_actions::ActionManager>,
     pub(crate) form_key: FormKey,
-    pub(crate) links: Arc<Links>,
-    pub(crate) notifications: Arc<notify::Desk>,
-    pub(crate) replica: Replica,
-    pub(crate) forwarder: Forwarder,
-    pub(crate) outlook: Outlook,
+    pub(crate) links: Arc<ExternalLinks>,
+    pub(crate) notifications: Arc<notify::NotificationState>,
+    pub(crate) replica: ReplicaState,
+    pub(crate) forwarder: LeaderProxy,
+    pub(crate) outlook: EngineSnapshot,
     pub(crate) topology: watch::Receiver<TopologyState>,
-    pub(crate) cert_manager: watch::Receiver<Picture>,
+    pub(crate) cert_manager: watch::Receiver<CertManagerState>,
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -98,21 +98,21 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     pub(crate) planner: Arc<Planner>,
     /// Renewals foreseen.
-    pub(crate) forecasts: watch::Receiver<Arc<Forecasts>>,
+    pub(crate) forecasts: watch::Receiver<Arc<RenewalForecastList>>,
     pub(crate) stopping: CancellationToken,
 }
 
-impl Shared {
+impl ServerState {
     /// How many bodies may be read at one time.
     pub(crate) fn body_slots() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(BODIES))
     }
 
     /// Whether all is well, as page and API say it.
-    fn summary(&self, view: &View) -> Summary {
+    fn summary(&self, view: &View) -> StatusSummary {
         let evidence = *self.outlook.evidence.borrow();
         let catching_up = is_catching_up(view, self.clock.now(), self.clock.start(), evidence);
-        Summary::of(view, catching_up)
+        StatusSummary::of(view, catching_up)
     }
 
     /// What is said of this replica.
@@ -148,11 +148,11 @@ impl Shared {
 }
 
 /// What probers ask for; all that is served over TLS.
-pub(crate) fn prober_router(shared: Shared) -> Router {
+pub(crate) fn prober_router(shared: ServerState) -> Router {
     bounded(probers()).with_state(shared)
 }
 
-fn probers() -> Router<Shared> {
+fn probers() -> Router<ServerState> {
     let ingest = Router::new()
         .route("/v1/observations", post(observations::take))
         .layer(RequestDecompressionLayer::new());
@@ -162,7 +162,7 @@ fn probers() -> Router<Shared> {
 }
 
 /// Tokens must not travel in the clear, so where callers are known they are sent to the other port.
-fn elsewhere() -> Router<Shared> {
+fn elsewhere() -> Router<ServerState> {
     let elsewhere = || async {
         ApiError::new(
             StatusCode::FORBIDDEN,
@@ -175,7 +175,7 @@ fn elsewhere() -> Router<Shared> {
 }
 
 /// The bounds of every request that a machine makes.
-fn bounded(routes: Router<Shared>) -> Router<Shared> {
+fn bounded(routes: Router<ServerState>) -> Router<ServerState> {
     routes
         .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "no such path") })
         .layer(RequestBodyLimitLayer::new(ingest::LARGEST_BODY))
@@ -187,15 +187,19 @@ fn bounded(routes: Router<Shared>) -> Router<Shared> {
 }
 
 /// Reading needs somebody who may; what changes something asks for more by itself.
-async fn may_read(State(shared): State<Shared>, request: Request, next: Next) -> Result<Response, ApiError> {
+async fn may_read(
+    State(shared): State<ServerState>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
     if request.method().is_safe() {
-        shared.access.allow(request.headers(), Deed::Read).await?;
+        shared.access.allow(request.headers(), Permission::Read).await?;
     }
     Ok(next.run(request).await)
 }
 
 /// All routes.
-pub(crate) fn router(shared: Shared) -> Router {
+pub(crate) fn router(shared: ServerState) -> Router {
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, REQUEST_TIMEOUT);
     let probers = if shared.gate.knows_callers() {
         elsewhere()
@@ -209,13 +213,13 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/v1/incidents", get(history::incidents))
         .route("/v1/incidents/{id}", get(history::incident))
         .route("/v1/incidents/{id}/verdicts", get(history::verdicts))
-        .route("/v1/incidents/{id}/acknowledge", post(handle::acknowledge))
-        .route("/v1/incidents/{id}/silence", post(handle::silence))
-        .route("/v1/incidents/{id}/verify", post(handle::verify))
+        .route("/v1/incidents/{id}/acknowledge", post(actions::acknowledge))
+        .route("/v1/incidents/{id}/silence", post(actions::silence))
+        .route("/v1/incidents/{id}/verify", post(actions::verify))
         .route("/v1/baselines/reset", post(baseline::reset))
         .route("/v1/notifications", get(api::notifications))
-        .route("/v1/maintenance", get(handle::windows).post(handle::open))
-        .route("/v1/maintenance/{id}/end", post(handle::end))
+        .route("/v1/maintenance", get(actions::windows).post(actions::open))
+        .route("/v1/maintenance/{id}/end", post(actions::end))
         .route("/v1/challenges", get(challenges::list))
         .route("/v1/openapi.json", get(openapi::answer))
         .route("/v1/runs", get(runs::list).post(runs::begin))

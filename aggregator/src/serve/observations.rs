@@ -11,10 +11,10 @@ use axum::{
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::Shared;
+use super::ServerState;
 use crate::{
     api_error::ApiError,
-    ingest::{self, Answer, Batch, LARGEST_BODY, Refusal, Report},
+    ingest::{self, IngestAnswer, LARGEST_BODY, Report, ReportBatch, ReportRefusal},
 };
 
 /// Bodies larger than this are read on a thread of their own: parsing must not hold up the other connections.
@@ -24,17 +24,20 @@ const PARSE_INLINE: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes one report. Nothing a prober can send affects anything but its own report.
-pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Result<Json<Answer>, ApiError> {
+pub(crate) async fn take(
+    State(shared): State<ServerState>,
+    request: Request,
+) -> Result<Json<IngestAnswer>, ApiError> {
     let received = shared.clock.now();
-    let refused = |refusal: Refusal, error: ApiError| {
+    let refused = |refusal: ReportRefusal, error: ApiError| {
         shared.metrics.refused(refusal);
         error
     };
     let (head, body) = request.into_parts();
     let admitted = shared.gate.admit(&head.headers).await.map_err(|error| {
         let refusal = match error.status() {
-            StatusCode::SERVICE_UNAVAILABLE => Refusal::Busy,
-            _ => Refusal::Unauthorized,
+            StatusCode::SERVICE_UNAVAILABLE => ReportRefusal::Busy,
+            _ => ReportRefusal::Unauthorized,
         };
         refused(refusal, error)
     })?;
@@ -43,20 +46,23 @@ pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Resu
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "expected content-type application/x-ndjson",
         );
-        return Err(refused(Refusal::MediaType, error));
+        return Err(refused(ReportRefusal::MediaType, error));
     }
     let Ok(_permit) = shared.bodies.acquire().await else {
         return Err(ApiError::unavailable("the aggregator is stopping"));
     };
     let body = collect(body).await.map_err(|error| refused(error.0, error.1))?;
-    let batch = parse(body)
-        .await
-        .map_err(|error| refused(Refusal::Header, ApiError::new(StatusCode::BAD_REQUEST, error)))?;
+    let batch = parse(body).await.map_err(|error| {
+        refused(
+            ReportRefusal::Header,
+            ApiError::new(StatusCode::BAD_REQUEST, error),
+        )
+    })?;
     if let Err(error) = shared.gate.may_report(&admitted, &batch.header.vantage) {
-        return Err(refused(Refusal::Unauthorized, error));
+        return Err(refused(ReportRefusal::Unauthorized, error));
     }
     if let Err(error) = shared.expect_vantage(&batch.header.vantage) {
-        return Err(refused(Refusal::Vantage, error));
+        return Err(refused(ReportRefusal::Vantage, error));
     }
     let (answer, receipt) = oneshot::channel();
     let report = Report {
@@ -71,11 +77,11 @@ pub(crate) async fn take(State(shared): State<Shared>, request: Request) -> Resu
     match handed.await {
         Ok(Some(answer)) => Ok(Json(answer)),
         Ok(None) => Err(refused(
-            Refusal::Busy,
+            ReportRefusal::Busy,
             ApiError::unavailable("the aggregator is stopping; send the report again"),
         )),
         Err(_) => Err(refused(
-            Refusal::Busy,
+            ReportRefusal::Busy,
             ApiError::unavailable("the aggregator is overloaded; send the report again"),
         )),
     }
@@ -95,17 +101,17 @@ fn is_ndjson(headers: &HeaderMap) -> bool {
 }
 
 /// Reads the (already unpacked) body, never more than is allowed: a bomb is cut where it exceeds the bound.
-async fn collect(body: Body) -> Result<Bytes, (Refusal, ApiError)> {
+async fn collect(body: Body) -> Result<Bytes, (ReportRefusal, ApiError)> {
     axum::body::to_bytes(body, LARGEST_BODY).await.map_err(|error| {
         if is_too_large(&error) {
             let message = format!("expected at most {LARGEST_BODY} bytes unpacked; send smaller reports");
             (
-                Refusal::TooLarge,
+                ReportRefusal::TooLarge,
                 ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message),
             )
         } else {
             (
-                Refusal::Body,
+                ReportRefusal::Body,
                 ApiError::new(
                     StatusCode::BAD_REQUEST,
                     "the body broke off or cannot be unpacked",
@@ -120,7 +126,7 @@ fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
         .any(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>)
 }
 
-async fn parse(body: Bytes) -> Result<Batch, String> {
+async fn parse(body: Bytes) -> Result<ReportBatch, String> {
     let parsed = if body.len() <= PARSE_INLINE {
         ingest::parse(&body)
     } else {

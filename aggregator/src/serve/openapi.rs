@@ -10,21 +10,23 @@ use serde_json::{Map, Value, json};
 
 use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
 use crate::{
-    access::Deed,
-    challenges::api::Challenges,
-    forecast::Forecasts,
-    handling::api::{AcknowledgeRequest, Handling, SilenceRequest, Window, WindowRequest},
-    notify::api::Notifications,
-    preflight::runs::{Run, RunEvent, RunRequest},
+    access::Permission,
+    challenges::api::ChallengeList,
+    forecast::RenewalForecastList,
+    incident_actions::api::{
+        AcknowledgeRequest, IncidentActions, MaintenanceWindow, SilenceRequest, WindowRequest,
+    },
+    notify::api::ReceiverStatusList,
+    preflight::runs::{PreflightRun, RunEvent, RunRequest},
 };
 
 /// One path with one method.
-struct Operation {
+struct OpenApiOperation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
     /// What somebody must be allowed to do; none for probers, who have an identity of their own.
-    deed: Option<Deed>,
+    deed: Option<Permission>,
     query: &'static [(&'static str, &'static str)],
     body: Option<Value>,
     answer: (&'static str, &'static str, Value),
@@ -32,13 +34,13 @@ struct Operation {
     refusals: &'static [(&'static str, &'static str)],
 }
 
-impl Operation {
+impl OpenApiOperation {
     fn read(path: &'static str, summary: &'static str, answer: Value) -> Self {
         Self {
             method: "get",
             path,
             summary,
-            deed: Some(Deed::Read),
+            deed: Some(Permission::Read),
             query: &[],
             body: None,
             answer: ("200", "application/json", answer),
@@ -46,7 +48,13 @@ impl Operation {
         }
     }
 
-    fn write(path: &'static str, summary: &'static str, deed: Deed, body: Value, answer: Value) -> Self {
+    fn write(
+        path: &'static str,
+        summary: &'static str,
+        deed: Permission,
+        body: Value,
+        answer: Value,
+    ) -> Self {
         Self {
             method: "post",
             path,
@@ -167,11 +175,11 @@ fn list(field: &str, items: &Value) -> Value {
     clippy::too_many_lines,
     reason = "a table of all paths, which is read from top to bottom"
 )]
-fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
+fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
     let (run, handling, window) = (
-        of::<Run>(generator),
-        of::<Handling>(generator),
-        of::<Window>(generator),
+        of::<PreflightRun>(generator),
+        of::<IncidentActions>(generator),
+        of::<MaintenanceWindow>(generator),
     );
     let incident = json!({"type": "object", "description": "A verdict over time, with its evidence; see docs/diagnosis.md.",
         "required": ["id", "state", "sentence"],
@@ -182,14 +190,14 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "quiet": {"type": "string", "description": "Why nobody is called for it at present."}}});
     let ndjson = |schema: Value| ("200", "application/x-ndjson", schema);
     vec![
-        Operation::read(
+        OpenApiOperation::read(
             "/v1/state",
             "Everything the page shows: matrix, incidents, findings, hazards, vantages, store",
             object(
                 "The view of the diagnosis, with `targets`, `summary` (whether all is well: `status` is ok, failing or unknown, as `parallax status` exits 0, 1 or 3; `tone`, `text` and `detail` are the headline of the page), `probers`, `topology_error`, `store`, `notifications`, and `replica`: which of several aggregators says this.",
             ),
         ),
-        Operation {
+        OpenApiOperation {
             query: &[
                 (
                     "before",
@@ -197,33 +205,33 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 ),
                 ("limit", "Most of those that are over, 1 to 500."),
             ],
-            ..Operation::read(
+            ..OpenApiOperation::read(
                 "/v1/incidents",
                 "Open incidents, then those that are over, latest first",
                 list("incidents", &incident),
             )
         },
-        Operation::read("/v1/incidents/{id}", "One incident", incident),
-        Operation::read(
+        OpenApiOperation::read("/v1/incidents/{id}", "One incident", incident),
+        OpenApiOperation::read(
             "/v1/incidents/{id}/verdicts",
             "How its verdict changed, oldest first",
             list("verdicts", &object("A verdict from a time on.")),
         ),
-        Operation::write(
+        OpenApiOperation::write(
             "/v1/incidents/{id}/acknowledge",
             "Somebody has seen it: it stays open and calls nobody",
-            Deed::Handle,
+            Permission::Handle,
             of::<AcknowledgeRequest>(generator),
             handling.clone(),
         ),
-        Operation::write(
+        OpenApiOperation::write(
             "/v1/incidents/{id}/silence",
             "Nobody is called for so long; 0 ends it",
-            Deed::Handle,
+            Permission::Handle,
             of::<SilenceRequest>(generator),
             handling,
         ),
-        Operation {
+        OpenApiOperation {
             answer: ("201", "application/json", run.clone()),
             refusals: &[
                 (
@@ -232,15 +240,15 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 ),
                 ("429", "Too many runs."),
             ],
-            ..Operation::write(
+            ..OpenApiOperation::write(
                 "/v1/incidents/{id}/verify",
                 "Repeat the probes that decided, at once: a run",
-                Deed::Run,
+                Permission::Run,
                 json!({"type": "object", "additionalProperties": false}),
                 Value::Null,
             )
         },
-        Operation {
+        OpenApiOperation {
             answer: ("201", "application/json", run.clone()),
             refusals: &[
                 (
@@ -251,104 +259,104 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
                 ("415", "Not application/json."),
                 ("429", "Too many runs; the error says when to come again."),
             ],
-            ..Operation::write(
+            ..OpenApiOperation::write(
                 "/v1/runs",
                 "Ask for a target at once; `location` says where the run is",
-                Deed::Run,
+                Permission::Run,
                 of::<RunRequest>(generator),
                 Value::Null,
             )
         },
-        Operation::read("/v1/runs", "Runs in memory, newest first", list("runs", &run)),
-        Operation {
+        OpenApiOperation::read("/v1/runs", "Runs in memory, newest first", list("runs", &run)),
+        OpenApiOperation {
             answer: (
                 "200",
                 "application/json",
                 json!({"anyOf": [run, of::<RunEvent>(generator)]}),
             ),
-            ..Operation::read(
+            ..OpenApiOperation::read(
                 "/v1/runs/{id}",
                 "One run; with `accept: application/x-ndjson` a line a result as it comes, the judged run last",
                 Value::Null,
             )
         },
-        Operation::read(
+        OpenApiOperation::read(
             "/v1/challenges",
             "Challenges of cert-manager that wait, longest first, with what does it",
-            of::<Challenges>(generator),
+            of::<ChallengeList>(generator),
         ),
-        Operation::read(
+        OpenApiOperation::read(
             "/v1/notifications",
             "Who is told of incidents, whether they take it, and what they are owed",
-            of::<Notifications>(generator),
+            of::<ReceiverStatusList>(generator),
         ),
-        Operation::read(
+        OpenApiOperation::read(
             "/v1/forecasts",
             "Renewals foreseen: every name that would be validated over HTTP, as far as it can be known without a token",
-            of::<Forecasts>(generator),
+            of::<RenewalForecastList>(generator),
         ),
-        Operation::read(
+        OpenApiOperation::read(
             "/v1/maintenance",
             "Windows that are not over",
             list("windows", &window),
         ),
-        Operation {
+        OpenApiOperation {
             answer: ("201", "application/json", window.clone()),
-            ..Operation::write(
+            ..OpenApiOperation::write(
                 "/v1/maintenance",
                 "Announce maintenance: nobody is called for what fails within it",
-                Deed::Handle,
+                Permission::Handle,
                 of::<WindowRequest>(generator),
                 Value::Null,
             )
         },
-        Operation {
+        OpenApiOperation {
             refusals: &[
                 ("404", "No target has this id."),
                 ("415", "Not application/json."),
             ],
-            ..Operation::write(
+            ..OpenApiOperation::write(
                 "/v1/baselines/reset",
                 "Forget what a target answers while it works: what it answers from now on is what counts as working",
-                Deed::Handle,
+                Permission::Handle,
                 of::<BaselineResetRequest>(generator),
                 of::<BaselineResetAnswer>(generator),
             )
         },
-        Operation::write(
+        OpenApiOperation::write(
             "/v1/maintenance/{id}/end",
             "End a window now",
-            Deed::Handle,
+            Permission::Handle,
             json!({"type": "object", "additionalProperties": false}),
             window,
         ),
-        Operation {
+        OpenApiOperation {
             query: &[
                 ("target", "The target's id; required."),
                 ("step", "`5m` or `1h`."),
                 ("from", "Microseconds since 1970."),
                 ("to", "Microseconds since 1970."),
             ],
-            ..Operation::read(
+            ..OpenApiOperation::read(
                 "/v1/history/rollups",
                 "Counts and latency of a target by channel and placement",
                 list("rollups", &object("One step.")),
             )
         },
-        Operation {
+        OpenApiOperation {
             query: &[
                 ("target", "The target's id; required."),
                 ("before", "Microseconds since 1970."),
                 ("limit", "1 to 500."),
             ],
-            ..Operation::read(
+            ..OpenApiOperation::read(
                 "/v1/history/failures",
                 "Raw failures of a target, newest first",
                 list("failures", &object("An observation as on the wire.")),
             )
         },
-        Operation::read("/v1/openapi.json", "This document", object("OpenAPI 3.1.")),
-        Operation {
+        OpenApiOperation::read("/v1/openapi.json", "This document", object("OpenAPI 3.1.")),
+        OpenApiOperation {
             deed: None,
             query: &[
                 ("vantage", "Where the prober is; required."),
@@ -358,14 +366,14 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
             answer: ndjson(object(
                 "A line of the plan: snapshot, upsert, remove, run, facts, heartbeat.",
             )),
-            ..Operation::read("/v1/plan", "A prober's plan, as long as it listens", Value::Null)
+            ..OpenApiOperation::read("/v1/plan", "A prober's plan, as long as it listens", Value::Null)
         },
-        Operation {
+        OpenApiOperation {
             deed: None,
-            ..Operation::write(
+            ..OpenApiOperation::write(
                 "/v1/observations",
                 "A prober's report: NDJSON, a header line and then one observation a line, gzipped or not",
-                Deed::Read,
+                Permission::Read,
                 object("A line."),
                 object("How many lines were accepted, were duplicates, were malformed."),
             )

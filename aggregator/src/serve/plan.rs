@@ -9,16 +9,16 @@ use axum::{
 use parallax_model::{Incarnation, Vantage};
 use serde::Deserialize;
 
-use super::Shared;
+use super::ServerState;
 use crate::{
     api_error::ApiError,
-    plan::{Epoch, Feed},
-    replicas::Part,
+    plan::{PlanEpoch, PlanStream},
+    replicas::ReplicaRole,
 };
 
 /// Who asks.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Asks {
+pub(crate) struct PlanQuery {
     vantage: String,
     incarnation: Option<String>,
     /// `responder` for one that only answers: it wants the nonce and no assignments.
@@ -27,8 +27,8 @@ pub(crate) struct Asks {
 
 /// Answers with the plan of one vantage, for as long as it listens.
 pub(crate) async fn stream_plan(
-    State(shared): State<Shared>,
-    Query(asks): Query<Asks>,
+    State(shared): State<ServerState>,
+    Query(asks): Query<PlanQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let admitted = shared.gate.admit(&headers).await?;
@@ -40,12 +40,12 @@ pub(crate) async fn stream_plan(
         .transpose()
         .map_err(ApiError::bad_request)?;
     shared.expect_vantage(&vantage)?;
-    let Some(epoch) = Epoch::of(&shared.replica) else {
+    let Some(epoch) = PlanEpoch::of(&shared.replica) else {
         return Ok(elsewhere(&shared.replica.part()));
     };
     tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan asked for");
     let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
-    let feed = Feed::new(
+    let feed = PlanStream::new(
         (shared.planner.clone(), epoch),
         (vantage, only_answers),
         shared.topology.clone(),
@@ -59,15 +59,17 @@ pub(crate) async fn stream_plan(
 }
 
 /// A plan is asked of a replica that makes none. The prober asks the next one; a connection kept would lead here again.
-fn elsewhere(part: &Part) -> Response {
+fn elsewhere(part: &ReplicaRole) -> Response {
     let (error, leader) = match part {
-        Part::Starting => ("this aggregator is starting; come again", ""),
-        Part::StandsBy { leader } => (
+        ReplicaRole::Starting => ("this aggregator is starting; come again", ""),
+        ReplicaRole::StandsBy { leader } => (
             "this aggregator stands by and makes no plans; ask the one that leads",
             leader.as_ref().map_or("", |leader| leader.name.as_str()),
         ),
         // It came to lead since.
-        Part::Alone { .. } | Part::Leads { .. } => ("this aggregator has just come to lead; come again", ""),
+        ReplicaRole::Alone { .. } | ReplicaRole::Leads { .. } => {
+            ("this aggregator has just come to lead; come again", "")
+        }
     };
     let body = serde_json::json!({
         "error": error,

@@ -12,29 +12,31 @@ use axum::{
 use futures_util::stream;
 use serde_json::json;
 
-use super::Shared;
+use super::ServerState;
 use crate::{
-    access::Deed,
+    access::Permission,
     api_error::ApiError,
     preflight::runs::RunRequest,
-    runs::{Follow, NoRun},
+    runs::{LogReader, RunRefusedError},
 };
 
 /// Largest request for a run.
 pub(super) const LARGEST: usize = 16 * 1024;
 
-impl From<NoRun> for ApiError {
-    fn from(refused: NoRun) -> Self {
+impl From<RunRefusedError> for ApiError {
+    fn from(refused: RunRefusedError) -> Self {
         let status = match &refused {
-            NoRun::Target(_)
-            | NoRun::Value { .. }
-            | NoRun::Challenge(_)
-            | NoRun::Names(_)
-            | NoRun::TooLarge(_) => StatusCode::BAD_REQUEST,
-            NoRun::Forbidden(_) => StatusCode::FORBIDDEN,
-            NoRun::Nobody(_) | NoRun::NoMesh(_) | NoRun::NotFromThere { .. } => StatusCode::CONFLICT,
-            NoRun::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
-            NoRun::StandsBy => StatusCode::SERVICE_UNAVAILABLE,
+            RunRefusedError::Target(_)
+            | RunRefusedError::Value { .. }
+            | RunRefusedError::Challenge(_)
+            | RunRefusedError::Names(_)
+            | RunRefusedError::TooLarge(_) => StatusCode::BAD_REQUEST,
+            RunRefusedError::Forbidden(_) => StatusCode::FORBIDDEN,
+            RunRefusedError::Nobody(_)
+            | RunRefusedError::NoMesh(_)
+            | RunRefusedError::NotFromThere { .. } => StatusCode::CONFLICT,
+            RunRefusedError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            RunRefusedError::StandsBy => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self::new(status, refused)
     }
@@ -62,12 +64,12 @@ pub(super) fn json_only(headers: &HeaderMap) -> Result<(), ApiError> {
 
 /// `POST /v1/runs`.
 pub(crate) async fn begin(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     json_only(&headers)?;
-    let person = shared.access.allow(&headers, Deed::Run).await?;
+    let person = shared.access.allow(&headers, Permission::Run).await?;
     if body.len() > LARGEST {
         return Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -89,13 +91,13 @@ pub(crate) async fn begin(
 }
 
 /// `GET /v1/runs`: those in memory, newest first.
-pub(crate) async fn list(State(shared): State<Shared>) -> Response {
+pub(crate) async fn list(State(shared): State<ServerState>) -> Response {
     Json(json!({"runs": shared.runs.list()})).into_response()
 }
 
 /// `GET /v1/runs/{id}`: as it stands; with `accept: application/x-ndjson` each result as it comes, to the end.
 pub(crate) async fn one(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -131,7 +133,7 @@ pub(crate) async fn one(
         .into_response())
 }
 
-async fn next(follow: &mut Follow) -> Option<Bytes> {
+async fn next(follow: &mut LogReader) -> Option<Bytes> {
     let events = follow.next().await?;
     let mut text = Vec::new();
     for event in events {

@@ -12,7 +12,7 @@ use parallax_diagnosis::{
 
 use serde::Serialize;
 
-use super::page::words::count;
+use super::page::wording::count;
 use crate::severity::Severity as IncidentSeverity;
 
 /// The answer to "is all well?": what a script acts on.
@@ -30,14 +30,14 @@ pub(crate) enum Status {
 /// How the answer is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Tone {
+pub(crate) enum SummaryTone {
     Ok,
     Unknown,
     Warning,
     Critical,
 }
 
-impl Tone {
+impl SummaryTone {
     pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -59,14 +59,14 @@ impl Tone {
 
 /// The state in a few words, and a sentence behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Summary {
+pub(crate) struct StatusSummary {
     pub(crate) status: Status,
-    pub(crate) tone: Tone,
+    pub(crate) tone: SummaryTone,
     pub(crate) text: String,
     pub(crate) detail: String,
 }
 
-impl Summary {
+impl StatusSummary {
     /// What a view says. An aggregator that is catching up has not seen enough to say that all is well.
     pub(crate) fn of(view: &View, catching_up: bool) -> Self {
         let with = |state| view.vantages.iter().filter(|v| v.state == state).count();
@@ -85,7 +85,7 @@ impl Summary {
         }
         let unknown = |text: String, detail: String| Self {
             status: Status::Unknown,
-            tone: Tone::Unknown,
+            tone: SummaryTone::Unknown,
             text,
             detail,
         };
@@ -136,7 +136,7 @@ impl Summary {
         let broken = rows(|row| !row.never_ok && !row.new && fails(row));
         if broken > 0 {
             return failing(
-                Tone::Warning,
+                SummaryTone::Warning,
                 format!("Probes fail for {}", count(broken, "target")),
                 if investigated(view) > 0 {
                     "Under investigation; no cause is named yet."
@@ -148,7 +148,7 @@ impl Summary {
         let never = rows(|row| row.never_ok && !row.pending && !row.new && fails(row));
         if never > 0 {
             return failing(
-                Tone::Warning,
+                SummaryTone::Warning,
                 format!("{} never worked", count(never, "target")),
                 "No target that has worked fails. A target that is not in service yet can say so: parallax.dev/pending.",
             );
@@ -157,7 +157,7 @@ impl Summary {
         let critical = view.findings.iter().filter(critical).count();
         if critical > 0 {
             return failing(
-                Tone::Critical,
+                SummaryTone::Critical,
                 count(critical, "critical finding"),
                 "All probes that must succeed do.",
             );
@@ -194,7 +194,11 @@ impl Summary {
         }
         Self {
             status: Status::Failing,
-            tone: if critical { Tone::Critical } else { Tone::Warning },
+            tone: if critical {
+                SummaryTone::Critical
+            } else {
+                SummaryTone::Warning
+            },
             text: count(open.len(), "open incident"),
             detail: format!("{}.", details.join(", ")),
         }
@@ -242,7 +246,7 @@ impl Summary {
         let doubt = doubts.join(", ");
         let unknown = |text: &str, detail: String| Self {
             status: Status::Unknown,
-            tone: Tone::Unknown,
+            tone: SummaryTone::Unknown,
             text: text.to_owned(),
             detail,
         };
@@ -280,7 +284,7 @@ fn is_pending(row: &MatrixRow) -> bool {
 }
 
 /// Every probe succeeds. What was found besides still counts, and a pass inside is none outside.
-fn reachable(view: &View) -> Summary {
+fn reachable(view: &View) -> StatusSummary {
     let mut detail = format!(
         "{} from {}",
         count(view.matrix.len(), "target"),
@@ -321,11 +325,11 @@ fn reachable(view: &View) -> Summary {
         .any(|finding| finding.severity > Severity::Notice);
     let (tone, text) = if found {
         let found = count(view.findings.len(), "finding");
-        (Tone::Warning, format!("{reachable}, and {found}"))
+        (SummaryTone::Warning, format!("{reachable}, and {found}"))
     } else {
-        (Tone::Ok, reachable.to_owned())
+        (SummaryTone::Ok, reachable.to_owned())
     };
-    Summary {
+    StatusSummary {
         status: Status::Ok,
         tone,
         text,
@@ -354,7 +358,7 @@ mod tests {
     use crate::fixtures::{healthy, outage, row, vantage};
 
     fn status(view: &View) -> Status {
-        Summary::of(view, false).status
+        StatusSummary::of(view, false).status
     }
 
     fn investigate(view: &mut View, subject: Subject) {
@@ -377,7 +381,11 @@ mod tests {
             assert_eq!(status(&view), Status::Failing, "{state:?}");
             // Catching up and missing vantages are no excuse.
             view.vantages[1] = vantage("n2/pod", VantageState::Silent);
-            assert_eq!(Summary::of(&view, true).status, Status::Failing, "{state:?}");
+            assert_eq!(
+                StatusSummary::of(&view, true).status,
+                Status::Failing,
+                "{state:?}"
+            );
         }
     }
 
@@ -389,8 +397,8 @@ mod tests {
             view.matrix[0].cells[cell].failures = 1;
         };
         lose(&mut view, 0);
-        let said = Summary::of(&view, false);
-        assert_eq!((said.status, said.tone), (Status::Ok, Tone::Ok));
+        let said = StatusSummary::of(&view, false);
+        assert_eq!((said.status, said.tone), (Status::Ok, SummaryTone::Ok));
         assert!(said.detail.contains("; 1 probe lost"), "{}", said.detail);
         // The same from another vantage is no chance.
         lose(&mut view, 1);
@@ -402,7 +410,7 @@ mod tests {
         let mut view = healthy();
         investigate(&mut view, Subject::Network);
         view.investigating[0].excused = true;
-        let said = Summary::of(&view, false);
+        let said = StatusSummary::of(&view, false);
         assert_eq!(said.status, Status::Ok);
         assert!(
             said.detail.contains("; 1 failure that should pass by itself"),
@@ -415,7 +423,7 @@ mod tests {
     fn a_failure_of_no_target_is_neither_ok_nor_a_failing_target_while_its_cause_is_looked_for() {
         let mut view = healthy();
         investigate(&mut view, Subject::Network);
-        let said = Summary::of(&view, false);
+        let said = StatusSummary::of(&view, false);
         assert_eq!(
             (said.status, &*said.detail),
             (
@@ -425,7 +433,7 @@ mod tests {
         );
         view.matrix[0].cells[0].state = CellState::Flaky;
         view.matrix[0].cells[0].failures = 2;
-        let said = Summary::of(&view, false);
+        let said = StatusSummary::of(&view, false);
         assert_eq!(
             (said.status, &*said.text, &*said.detail),
             (
@@ -442,7 +450,7 @@ mod tests {
         let mut never = row("https://new.example.test/", None, &[CellState::Failing; 2]);
         never.never_ok = true;
         view.matrix.push(never);
-        let said = Summary::of(&view, false);
+        let said = StatusSummary::of(&view, false);
         assert_eq!(
             (said.status, &*said.text),
             (Status::Failing, "1 target never worked")
@@ -454,7 +462,7 @@ mod tests {
             &mut view,
             Subject::Target("https://new.example.test/".parse().unwrap()),
         );
-        let said = Summary::of(&view, false);
+        let said = StatusSummary::of(&view, false);
         assert_eq!(said.status, Status::Ok);
         assert!(
             said.detail.contains("1 target not in service yet"),
@@ -482,7 +490,7 @@ mod tests {
             if let Some(row) = view.matrix.last_mut() {
                 row.never_ok = never_ok;
             }
-            let said = Summary::of(&view, false);
+            let said = StatusSummary::of(&view, false);
             assert_eq!(
                 (said.status, &*said.detail),
                 (Status::Unknown, "1 new target does not work everywhere yet.")
@@ -496,7 +504,7 @@ mod tests {
 
     #[test]
     fn lost_coverage_and_catching_up_are_never_ok() {
-        assert_eq!(Summary::of(&healthy(), true).status, Status::Unknown);
+        assert_eq!(StatusSummary::of(&healthy(), true).status, Status::Unknown);
         for state in [VantageState::Silent, VantageState::Waiting] {
             let mut view = healthy();
             view.vantages[1] = vantage("n2/pod", state);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// What a document is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Paper {
+pub(crate) enum DocumentKind {
     /// How somebody handles an incident, by the incident's id.
     Handling,
     /// A maintenance window.
@@ -18,7 +18,7 @@ pub(crate) enum Paper {
     Checkpoint,
 }
 
-impl Paper {
+impl DocumentKind {
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Handling => "handling",
@@ -32,8 +32,8 @@ impl Paper {
 
 /// A document. It is kept for as long after its last change as an incident after its end.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Document {
-    pub(crate) sort: Paper,
+pub(crate) struct StoredDocument {
+    pub(crate) sort: DocumentKind,
     pub(crate) id: String,
     /// When it was last changed.
     pub(crate) at: EventTime,

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    Store,
+    HistoryStore,
+    error::StoreError,
     state::{Status, StoreState},
-    trouble::Trouble,
-    waiting::Waiting,
+    write_queue::WriteQueue,
 };
 
 /// A store that takes longer than this to answer is not waited for.
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A question was not answered.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
+pub(crate) enum QueryError {
     /// There is no store.
     #[error("no store is configured, so only what is in memory is known; set `store` to keep more")]
     Off,
@@ -31,7 +31,7 @@ pub(crate) enum AskError {
 /// Access for those who ask.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreHandle {
-    pub(super) waiting: Option<Arc<Waiting>>,
+    pub(super) waiting: Option<Arc<WriteQueue>>,
     pub(crate) state: watch::Receiver<Arc<StoreState>>,
 }
 
@@ -51,9 +51,9 @@ impl StoreHandle {
     /// Asks; waits its turn behind what is being written.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&mut dyn Store) -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, AskError> {
-        let waiting = self.waiting.as_ref().ok_or(AskError::Off)?;
+        question: impl FnOnce(&mut dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, QueryError> {
+        let waiting = self.waiting.as_ref().ok_or(QueryError::Off)?;
         let (tell, told) = oneshot::channel();
         let asked = waiting.ask(Box::new(move |store| {
             let answer = question(store);
@@ -63,16 +63,16 @@ impl StoreHandle {
             trouble
         }));
         if !asked {
-            return Err(AskError::Slow);
+            return Err(QueryError::Slow);
         }
         match tokio::time::timeout(PATIENCE, told).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
-            Ok(Ok(Err(trouble))) => Err(AskError::Down(trouble.message)),
-            Ok(Err(_)) => Err(AskError::Down(match &self.state.borrow().status {
+            Ok(Ok(Err(trouble))) => Err(QueryError::Down(trouble.message)),
+            Ok(Err(_)) => Err(QueryError::Down(match &self.state.borrow().status {
                 Status::Down { reason, .. } => reason.clone(),
                 Status::Off | Status::Opening | Status::Up => "it is being opened".to_owned(),
             })),
-            Err(_) => Err(AskError::Slow),
+            Err(_) => Err(QueryError::Slow),
         }
     }
 }

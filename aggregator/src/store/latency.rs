@@ -21,9 +21,9 @@ const BOUNDS: [f64; 8] = [
 /// Counts by bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Latency(BTreeMap<i16, u64>);
+pub(crate) struct LatencyHistogram(BTreeMap<i16, u64>);
 
-impl Latency {
+impl LatencyHistogram {
     pub(crate) fn add(&mut self, time: Micros) {
         *self.0.entry(index(time)).or_default() += 1;
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn nothing_counted_has_no_quantile() {
-        assert_eq!(Latency::default().quantile(0.5), None);
+        assert_eq!(LatencyHistogram::default().quantile(0.5), None);
     }
 
     proptest! {
@@ -106,7 +106,7 @@ mod tests {
         fn a_quantile_is_within_five_percent_of_the_value_of_that_rank(
             mut times in prop::collection::vec(10_u64..60_000_000, 1..200), q in 0.01_f64..1.0
         ) {
-            let mut sketch = Latency::default();
+            let mut sketch = LatencyHistogram::default();
             for time in &times {
                 sketch.add(Micros(*time));
             }
@@ -122,7 +122,7 @@ mod tests {
         #[test]
         fn merging_equals_counting_together(a in prop::collection::vec(any::<u64>(), 0..50), b in prop::collection::vec(any::<u64>(), 0..50)) {
             let of = |times: &[u64]| {
-                let mut sketch = Latency::default();
+                let mut sketch = LatencyHistogram::default();
                 for time in times { sketch.add(Micros(*time)); }
                 sketch
             };

@@ -5,18 +5,18 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family},
 };
 
-use super::What;
+use super::PendingKind;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct WhatLabel {
+pub(crate) struct PendingKindLabel {
     what: &'static str,
 }
 
 /// What was given to the store so far. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreMetrics {
-    pub(crate) written: Family<WhatLabel, Counter>,
-    pub(crate) dropped: Family<WhatLabel, Counter>,
+    pub(crate) written: Family<PendingKindLabel, Counter>,
+    pub(crate) dropped: Family<PendingKindLabel, Counter>,
     pub(crate) surplus: Counter,
 }
 
@@ -27,23 +27,23 @@ impl StoreMetrics {
             dropped: Family::default(),
             surplus: Counter::default(),
         };
-        for what in What::ALL.map(What::label) {
-            drop(metrics.written.get_or_create(&WhatLabel { what }));
-            drop(metrics.dropped.get_or_create(&WhatLabel { what }));
+        for what in PendingKind::ALL.map(PendingKind::label) {
+            drop(metrics.written.get_or_create(&PendingKindLabel { what }));
+            drop(metrics.dropped.get_or_create(&PendingKindLabel { what }));
         }
         metrics
     }
 
     /// Counts things that the store took.
-    pub(crate) fn written(&self, what: What, n: u64) {
+    pub(crate) fn written(&self, what: PendingKind, n: u64) {
         let what = what.label();
-        self.written.get_or_create(&WhatLabel { what }).inc_by(n);
+        self.written.get_or_create(&PendingKindLabel { what }).inc_by(n);
     }
 
     /// Counts things that never reached the store.
-    pub(crate) fn dropped(&self, what: What, n: u64) {
+    pub(crate) fn dropped(&self, what: PendingKind, n: u64) {
         let what = what.label();
-        self.dropped.get_or_create(&WhatLabel { what }).inc_by(n);
+        self.dropped.get_or_create(&PendingKindLabel { what }).inc_by(n);
     }
 
     /// Counts a raw failure that is one too many.
@@ -53,8 +53,8 @@ impl StoreMetrics {
 
     /// What the counter says.
     #[cfg(test)]
-    pub(crate) fn dropped_by_store(&self, what: What) -> u64 {
+    pub(crate) fn dropped_by_store(&self, what: PendingKind) -> u64 {
         let what = what.label();
-        self.dropped.get_or_create(&WhatLabel { what }).get()
+        self.dropped.get_or_create(&PendingKindLabel { what }).get()
     }
 }

@@ -6,77 +6,81 @@
 //! ```
 //!
 //! Probing and judging never depend on it: a store that is missing, full, read-only, locked or corrupt is said aloud
-//! and tried again, and what waits for it is bounded. Everything a back end has to do is [`Store`]; whatever decides
+//! and tried again, and what waits for it is bounded. Everything a back end has to do is [`HistoryStore`]; whatever decides
 //! what is kept, when to try again and what becomes of incidents across a restart stands on this side of it.
 
 mod document;
+mod error;
 mod handle;
-mod keeper;
-mod kept;
+mod history_writer;
 mod latency;
 mod metrics;
 mod options;
 mod rollup;
 mod sqlite;
 mod state;
+mod stored;
 #[cfg(test)]
 mod tests;
-mod trouble;
-mod waiting;
 mod worker;
+mod write_queue;
 
 use parallax_model::EventTime;
 
 pub(crate) use metrics::StoreMetrics;
 pub use options::StoreOptions;
 
-pub(crate) use document::{Document, Paper};
-pub(crate) use handle::{AskError, StoreHandle};
-pub(crate) use keeper::{Hold, Keeper};
-#[cfg(test)]
-pub(crate) use kept::End;
-pub(crate) use kept::{Cursor, Ending, Kept, Summary};
-pub(crate) use rollup::{RollupKey, Step};
+pub(crate) use document::{DocumentKind, StoredDocument};
+pub(crate) use handle::{QueryError, StoreHandle};
+pub(crate) use history_writer::{HistoryWriter, StoreHold};
+pub(crate) use rollup::{RollupKey, RollupStep};
 pub(crate) use sqlite::SqliteFile;
 pub(crate) use state::{Status, StoreState};
-pub(crate) use waiting::{Batch, What};
-pub(crate) use worker::Worker;
+#[cfg(test)]
+pub(crate) use stored::IncidentEnd;
+pub(crate) use stored::{HistoryCursor, IncidentEnding, IncidentSummary, StoredIncident};
+pub(crate) use worker::StoreWorker;
+pub(crate) use write_queue::{PendingKind, WriteBatch};
 
-use kept::Change;
-use rollup::Rollup;
-use trouble::Trouble;
+use error::StoreError;
+use rollup::ProbeRollup;
+use stored::VerdictChange;
 
 /// A place that keeps things. One conformance suite (`tests/conformance.rs`) holds for every implementation.
 ///
 /// Calls come from one thread, one at a time, and may block; each is short (a batch, a page of rows, a step of
 /// tidying), because questions of the page wait in the same line.
-pub(crate) trait Store: Send {
+pub(crate) trait HistoryStore: Send {
     /// Keeps all of it or nothing. Incidents replace what was kept under their id; roll-ups are added to what is there.
-    fn write(&mut self, batch: &Batch) -> Result<(), Trouble>;
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError>;
 
     /// Incidents that are over, latest first, from before the cursor.
-    fn ended(&mut self, before: Option<&Cursor>, limit: usize) -> Result<Vec<Kept>, Trouble>;
+    fn ended(
+        &mut self,
+        before: Option<&HistoryCursor>,
+        limit: usize,
+    ) -> Result<Vec<StoredIncident>, StoreError>;
 
     /// The same without the verdicts: what a list shows.
-    fn summaries(&mut self, limit: usize) -> Result<Vec<Summary>, Trouble>;
+    fn summaries(&mut self, limit: usize) -> Result<Vec<IncidentSummary>, StoreError>;
 
     /// Incidents of which no end is known.
-    fn unended(&mut self) -> Result<Vec<Summary>, Trouble>;
+    fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError>;
 
     /// One incident.
-    fn incident(&mut self, id: &str) -> Result<Option<Kept>, Trouble>;
+    fn incident(&mut self, id: &str) -> Result<Option<StoredIncident>, StoreError>;
 
     /// How the verdict of one incident changed, oldest first.
-    fn changes(&mut self, id: &str) -> Result<Vec<Change>, Trouble>;
+    fn changes(&mut self, id: &str) -> Result<Vec<VerdictChange>, StoreError>;
 
     /// Roll-ups of one target that begin in `from..to`, in order, at most `limit`.
     fn rollups(
         &mut self,
-        step: Step,
+        step: RollupStep,
         target: &str,
         span: std::ops::Range<EventTime>,
         limit: usize,
-    ) -> Result<Vec<(RollupKey, Rollup)>, Trouble>;
+    ) -> Result<Vec<(RollupKey, ProbeRollup)>, StoreError>;
 
     /// Raw failures of one target from before a time, newest first.
     fn failures(
@@ -84,28 +88,28 @@ pub(crate) trait Store: Send {
         target: &str,
         before: EventTime,
         limit: usize,
-    ) -> Result<Vec<serde_json::Value>, Trouble>;
+    ) -> Result<Vec<serde_json::Value>, StoreError>;
 
     /// Keeps a document; a later state replaces an earlier one.
-    fn put(&mut self, document: &Document) -> Result<(), Trouble>;
+    fn put(&mut self, document: &StoredDocument) -> Result<(), StoreError>;
 
     /// Documents of a sort, the latest first.
-    fn documents(&mut self, sort: Paper, limit: usize) -> Result<Vec<Document>, Trouble>;
+    fn documents(&mut self, sort: DocumentKind, limit: usize) -> Result<Vec<StoredDocument>, StoreError>;
 
     /// One document.
-    fn document(&mut self, sort: Paper, id: &str) -> Result<Option<Document>, Trouble>;
+    fn document(&mut self, sort: DocumentKind, id: &str) -> Result<Option<StoredDocument>, StoreError>;
 
     /// One step of removing what is too old or too much, and of giving space back. True while there is more to do.
-    fn tidy(&mut self, now: EventTime) -> Result<bool, Trouble>;
+    fn tidy(&mut self, now: EventTime) -> Result<bool, StoreError>;
 
     /// Bytes taken on the disk.
-    fn bytes(&mut self) -> Result<u64, Trouble>;
+    fn bytes(&mut self) -> Result<u64, StoreError>;
 }
 
 /// How a worker gets at its store, again after trouble.
-pub(crate) trait Open: Send {
+pub(crate) trait StoreOpener: Send {
     /// Opens it; what it did beyond that (a corrupt file moved aside) is to be said aloud.
-    fn open(&mut self, now: EventTime) -> Result<(Box<dyn Store>, Vec<String>), Trouble>;
+    fn open(&mut self, now: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError>;
 
     /// Where it is, for people.
     fn place(&self) -> String;

@@ -4,18 +4,18 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use parallax_model::{EventTime, Micros, TargetId};
 
-use super::latency::Latency;
+use super::latency::LatencyHistogram;
 
 /// Length of a roll-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum RollupStep {
     /// Five minutes.
     Fine,
     /// An hour.
     Coarse,
 }
 
-impl Step {
+impl RollupStep {
     pub(crate) const ALL: [Self; 2] = [Self::Fine, Self::Coarse];
 
     /// As the API and the store name it.
@@ -37,7 +37,7 @@ impl Step {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RollupKey {
     pub(crate) start: EventTime,
-    pub(crate) step: Step,
+    pub(crate) step: RollupStep,
     pub(crate) target: TargetId,
     /// Labels of the wire: a store may hold those of a newer version.
     pub(crate) channel: Cow<'static, str>,
@@ -46,14 +46,14 @@ pub(crate) struct RollupKey {
 
 /// What was counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Rollup {
+pub(crate) struct ProbeRollup {
     /// By result: `ok`, a failure kind, `not_asked`.
     pub(crate) results: BTreeMap<Cow<'static, str>, u64>,
     /// Total time of the probes that succeeded.
-    pub(crate) latency: Latency,
+    pub(crate) latency: LatencyHistogram,
 }
 
-impl Rollup {
+impl ProbeRollup {
     pub(crate) fn count(&mut self, result: &'static str, total: Option<Micros>) {
         *self.results.entry(Cow::Borrowed(result)).or_default() += 1;
         if let (OK, Some(total)) = (result, total) {

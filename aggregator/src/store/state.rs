@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_model::EventTime;
 use serde::Serialize;
 
-use super::kept::Summary;
+use super::stored::IncidentSummary;
 
 /// Notices kept for the page; all are logged.
 const NOTICES: usize = 5;
@@ -41,7 +41,7 @@ pub(crate) struct StoreState {
     /// What was done that somebody should know, oldest first.
     pub(crate) notices: Vec<(EventTime, String)>,
     /// The latest incidents that are over, and those whose end a restart left open.
-    pub(crate) history: Arc<Vec<Summary>>,
+    pub(crate) history: Arc<Vec<IncidentSummary>>,
 }
 
 impl StoreState {

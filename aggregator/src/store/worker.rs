@@ -11,11 +11,11 @@ use parallax_model::{EventTime, Micros};
 use tokio::sync::watch;
 
 use super::{
-    Keeper, Open, Store, StoreHandle,
-    kept::{End, Ending, Summary},
+    HistoryStore, HistoryWriter, StoreHandle, StoreOpener,
+    error::{StoreError, StoreErrorKind},
     state::{Status, StoreState},
-    trouble::{Sort, Trouble},
-    waiting::{Batch, ROOM, Waiting, What, Work},
+    stored::{IncidentEnd, IncidentEnding, IncidentSummary},
+    write_queue::{PendingKind, ROOM, StoreWork, WriteBatch, WriteQueue},
 };
 use crate::{clock::Clock, store::StoreMetrics};
 
@@ -38,30 +38,30 @@ const HISTORY: usize = 100;
 const ADOPTION: Micros = Micros::from_secs(600);
 
 /// The owner of the store.
-pub(crate) struct Worker {
-    opener: Box<dyn Open>,
-    waiting: Arc<Waiting>,
+pub(crate) struct StoreWorker {
+    opener: Box<dyn StoreOpener>,
+    waiting: Arc<WriteQueue>,
     clock: Clock,
     metrics: StoreMetrics,
     state: watch::Sender<Arc<StoreState>>,
-    store: Option<Box<dyn Store>>,
+    store: Option<Box<dyn HistoryStore>>,
     /// Incidents that a former life left without an end; none until the store was opened once.
-    former: Option<BTreeMap<String, Summary>>,
-    trouble: Option<Ongoing>,
+    former: Option<BTreeMap<String, IncidentSummary>>,
+    trouble: Option<OngoingError>,
     retry_at: Instant,
     pause: Duration,
     tidy_at: Instant,
 }
 
 /// What is wrong, and since when.
-struct Ongoing {
+struct OngoingError {
     since: EventTime,
     reason: String,
     /// It is over once something was written; otherwise once it could be opened.
     writing: bool,
 }
 
-impl fmt::Debug for Worker {
+impl fmt::Debug for StoreWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")
             .field("place", &self.opener.place())
@@ -70,24 +70,24 @@ impl fmt::Debug for Worker {
     }
 }
 
-impl Worker {
+impl StoreWorker {
     /// The three ends of a store: for the hub, for the thread, and for those who ask. Nothing is opened yet: a disk that
     /// does not answer must not hold up the start.
     pub(crate) fn new(
-        opener: Box<dyn Open>,
+        opener: Box<dyn StoreOpener>,
         clock: Clock,
         metrics: &StoreMetrics,
-    ) -> (Keeper, Self, StoreHandle) {
+    ) -> (HistoryWriter, Self, StoreHandle) {
         Self::with_room(opener, clock, metrics, ROOM)
     }
 
     pub(super) fn with_room(
-        opener: Box<dyn Open>,
+        opener: Box<dyn StoreOpener>,
         clock: Clock,
         metrics: &StoreMetrics,
         room: usize,
-    ) -> (Keeper, Self, StoreHandle) {
-        let waiting = Waiting::new(room, metrics.clone());
+    ) -> (HistoryWriter, Self, StoreHandle) {
+        let waiting = WriteQueue::new(room, metrics.clone());
         let (state, state_out) = watch::channel(Arc::new(StoreState::opening(opener.place())));
         let now = Instant::now();
         let worker = Self {
@@ -107,12 +107,12 @@ impl Worker {
             waiting: Some(Arc::clone(&waiting)),
             state: state_out,
         };
-        (Keeper::new(waiting, metrics.clone()), worker, handle)
+        (HistoryWriter::new(waiting, metrics.clone()), worker, handle)
     }
 
     /// Works until the hub is gone and everything is written. Blocks; runs on a thread of its own.
     pub(crate) fn run(mut self) {
-        self.turn(Instant::now(), Work::default());
+        self.turn(Instant::now(), StoreWork::default());
         loop {
             let work = self.waiting.take(PERIOD, self.store.is_some());
             let last = work.last;
@@ -124,7 +124,7 @@ impl Worker {
     }
 
     /// One turn at a time: opens if that is due, then answers, writes and tidies.
-    pub(super) fn turn(&mut self, now: Instant, work: Work) {
+    pub(super) fn turn(&mut self, now: Instant, work: StoreWork) {
         if self.store.is_none() && (now >= self.retry_at || work.last) {
             self.open(now);
         }
@@ -133,7 +133,7 @@ impl Worker {
             if let Some(store) = &mut self.store
                 && let Some(trouble) = question(store.as_mut())
                 // One row that cannot be read is no reason to stop writing.
-                && trouble.sort != Sort::Other
+                && trouble.sort != StoreErrorKind::Other
             {
                 self.fail(now, trouble);
             }
@@ -165,7 +165,7 @@ impl Worker {
         }
     }
 
-    fn opened(&mut self) -> Result<(), Trouble> {
+    fn opened(&mut self) -> Result<(), StoreError> {
         if let Some(store) = &mut self.store
             && self.former.is_none()
         {
@@ -179,7 +179,7 @@ impl Worker {
     }
 
     /// Publishes that it works, and what the page shows of it.
-    fn show(&mut self) -> Result<(), Trouble> {
+    fn show(&mut self) -> Result<(), StoreError> {
         let Some(store) = &mut self.store else {
             return Ok(());
         };
@@ -198,7 +198,7 @@ impl Worker {
         Ok(())
     }
 
-    fn write(&mut self, now: Instant, mut batch: Batch) {
+    fn write(&mut self, now: Instant, mut batch: WriteBatch) {
         let mut shown = true;
         while !batch.is_empty() {
             let Some(store) = &mut self.store else {
@@ -221,7 +221,7 @@ impl Worker {
                     }
                 }
                 // Nobody knows what is wrong with it; offered again it would be again.
-                Err(trouble) if trouble.sort == Sort::Other => {
+                Err(trouble) if trouble.sort == StoreErrorKind::Other => {
                     self.count(&portion, StoreMetrics::dropped);
                     self.waiting.give_back(batch);
                     self.fail(now, trouble);
@@ -249,22 +249,22 @@ impl Worker {
             return;
         };
         let ends = former.into_values().map(|one| {
-            let end = End {
+            let end = IncidentEnd {
                 at: one.seen,
-                how: Ending::Restart,
+                how: IncidentEnding::Restart,
             };
             (one.id, end)
         });
-        let batch = Batch {
+        let batch = WriteBatch {
             ends: ends.collect(),
-            ..Batch::default()
+            ..WriteBatch::default()
         };
         if !batch.ends.is_empty() {
             self.write_ends(now, &batch);
         }
     }
 
-    fn write_ends(&mut self, now: Instant, batch: &Batch) {
+    fn write_ends(&mut self, now: Instant, batch: &WriteBatch) {
         let Some(store) = &mut self.store else { return };
         if let Err(trouble) = store.write(batch) {
             // They are found without an end again when it is opened again.
@@ -293,9 +293,9 @@ impl Worker {
         }
     }
 
-    fn fail(&mut self, now: Instant, trouble: Trouble) {
+    fn fail(&mut self, now: Instant, trouble: StoreError) {
         // Room may be made by removing what is old; nothing else helps a store while it is open.
-        if trouble.sort == Sort::Full
+        if trouble.sort == StoreErrorKind::Full
             && let Some(store) = &mut self.store
             && matches!(store.tidy(self.clock.now()), Ok(true))
         {
@@ -313,7 +313,7 @@ impl Worker {
         let since = before
             .as_ref()
             .map_or_else(|| self.clock.now(), |before| before.since);
-        self.trouble = Some(Ongoing {
+        self.trouble = Some(OngoingError {
             since,
             reason: reason.clone(),
             writing: opened || before.is_some_and(|before| before.writing),
@@ -330,8 +330,8 @@ impl Worker {
         self.state.send_modify(|state| change(Arc::make_mut(state)));
     }
 
-    fn count(&self, batch: &Batch, count: fn(&StoreMetrics, What, u64)) {
-        for what in What::ALL {
+    fn count(&self, batch: &WriteBatch, count: fn(&StoreMetrics, PendingKind, u64)) {
+        for what in PendingKind::ALL {
             count(&self.metrics, what, batch.count(what) as u64);
         }
     }
@@ -339,11 +339,11 @@ impl Worker {
 
 /// What becomes of incidents of a former life now that these are written: the same id goes on, and the same subject
 /// and region under another id continues it.
-fn adopt(former: &mut BTreeMap<String, Summary>, portion: &Batch) -> Vec<(String, End)> {
+fn adopt(former: &mut BTreeMap<String, IncidentSummary>, portion: &WriteBatch) -> Vec<(String, IncidentEnd)> {
     let mut ends = Vec::new();
     for (id, row) in &portion.incidents {
         former.remove(id);
-        let new = Summary::of(&row.incident, row.seen);
+        let new = IncidentSummary::of(&row.incident, row.seen);
         let again: Vec<String> = former
             .values()
             .filter(|old| old.resembles(&new))
@@ -351,9 +351,9 @@ fn adopt(former: &mut BTreeMap<String, Summary>, portion: &Batch) -> Vec<(String
             .collect();
         ends.extend(again.into_iter().filter_map(|old| {
             let old = former.remove(&old)?;
-            let end = End {
+            let end = IncidentEnd {
                 at: old.seen,
-                how: Ending::Continued { by: id.clone() },
+                how: IncidentEnding::Continued { by: id.clone() },
             };
             Some((old.id, end))
         }));

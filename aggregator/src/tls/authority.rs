@@ -66,12 +66,12 @@ pub enum AuthorityError {
 
 /// A certificate authority.
 #[derive(Debug)]
-pub(crate) struct Authority {
+pub(crate) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// A new one, in memory only.
     pub(crate) fn create() -> Result<Self, AuthorityError> {
         Self::of(KeyPair::generate()?)
@@ -205,19 +205,22 @@ mod tests {
     fn a_kept_authority_is_the_same_after_a_restart_and_its_key_is_its_owners_alone() {
         let folder = tempfile::tempdir().unwrap();
         let kept = folder.path().join("tls");
-        let first = Authority::kept(&kept).unwrap();
-        let second = Authority::kept(&kept).unwrap();
+        let first = CertificateAuthority::kept(&kept).unwrap();
+        let second = CertificateAuthority::kept(&kept).unwrap();
         assert_eq!(first.certificate(), second.certificate());
         let mode = fs::metadata(kept.join(KEY_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_ne!(Authority::create().unwrap().certificate(), first.certificate());
+        assert_ne!(
+            CertificateAuthority::create().unwrap().certificate(),
+            first.certificate()
+        );
     }
 
     #[test]
     fn a_damaged_key_is_said_with_its_file_and_the_way_out() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(KEY_FILE), "no key").unwrap();
-        let said = Authority::kept(folder.path()).unwrap_err().to_string();
+        let said = CertificateAuthority::kept(folder.path()).unwrap_err().to_string();
         assert!(
             said.contains("ca.key") && said.contains("remove the folder"),
             "{said}"
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_host_that_no_certificate_can_name_is_refused() {
-        let authority = Authority::create().unwrap();
+        let authority = CertificateAuthority::create().unwrap();
         let said = authority
             .issue(&["stra\u{df}e".to_owned()])
             .unwrap_err()

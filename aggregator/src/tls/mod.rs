@@ -20,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 pub use authority::AuthorityError;
 pub(crate) use metrics::TlsMetrics;
 pub use options::TlsOptions;
-pub(crate) use publish::Publisher;
+pub(crate) use publish::CaPublisher;
 
-use authority::Authority;
+use authority::CertificateAuthority;
 
 /// How often the certificate is made anew. It is good for a month, so that many failures in a row would be seen in
 /// the log before a prober sees one.
@@ -30,34 +30,34 @@ const RENEW: Duration = Duration::from_hours(24);
 
 /// The serving side of TLS.
 #[derive(Debug)]
-pub(crate) struct TlsSide {
-    authority: Authority,
+pub(crate) struct ServerTls {
+    authority: CertificateAuthority,
     hosts: Vec<String>,
-    current: Arc<Current>,
+    current: Arc<ServingCertificate>,
 }
 
 /// The certificate that is shown.
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct ServingCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.read().clone())
     }
 }
 
-impl TlsSide {
+impl ServerTls {
     /// Makes or finds the authority, and the first certificate.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self, AuthorityError> {
         let authority = match &options.keep {
-            Some(folder) => Authority::kept(folder)?,
-            None => Authority::create()?,
+            Some(folder) => CertificateAuthority::kept(folder)?,
+            None => CertificateAuthority::create()?,
         };
         let first = authority.issue(&options.hosts)?;
         Ok(Self {
             authority,
             hosts: options.hosts.clone(),
-            current: Arc::new(Current(RwLock::new(Arc::new(first)))),
+            current: Arc::new(ServingCertificate(RwLock::new(Arc::new(first)))),
         })
     }
 

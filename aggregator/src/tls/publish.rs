@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api_client::ApiClient,
-    config_map::{self, Trouble, within},
+    config_map::{self, ConfigMapError, within},
     object_key::ObjectKey,
     tls::TlsMetrics,
 };
@@ -30,14 +30,14 @@ const END: &str = "-----END CERTIFICATE-----";
 
 /// Keeps the public part of the CA in some `ConfigMaps`.
 #[derive(Debug)]
-pub(crate) struct Publisher {
+pub(crate) struct CaPublisher {
     pub(crate) client: ApiClient,
     pub(crate) certificate: String,
     pub(crate) places: Vec<ObjectKey>,
     pub(crate) metrics: TlsMetrics,
 }
 
-impl Publisher {
+impl CaPublisher {
     /// Publishes, and looks after it until cancelled.
     pub(crate) async fn run(self, cancelled: CancellationToken) {
         let mut retry = FIRST_RETRY;
@@ -80,7 +80,7 @@ impl Publisher {
     }
 
     /// Adds our certificate where it is not; whether it was missing.
-    async fn publish(&self, place: &ObjectKey) -> Result<bool, Trouble> {
+    async fn publish(&self, place: &ObjectKey) -> Result<bool, ConfigMapError> {
         let api = config_map::api(&self.client, place);
         let name = place.name.as_str();
         let mut map = within(PATIENCE, "read it; apply the manifests", api.get(name)).await?;

@@ -10,17 +10,17 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{POLL, fingerprint, started::Started};
+use super::{POLL, fingerprint, startup::StartupConfig};
 use crate::{
     clock::Clock,
     config::{Config, ConfigError, TopologySource},
-    topology_state::{Timing, TopologyState},
+    topology_state::{ProbeTiming, TopologyState},
 };
 
 /// Follows both until cancelled; a configuration that was made without a file has nothing to follow.
 pub(super) async fn follow(
     source: TopologySource,
-    started: Started,
+    started: StartupConfig,
     state: watch::Sender<TopologyState>,
     clock: Clock,
     cancelled: CancellationToken,
@@ -30,7 +30,7 @@ pub(super) async fn follow(
     }
     let mut poll = interval(POLL);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut files = Files {
+    let mut files = FileWatcher {
         source,
         state,
         started,
@@ -52,16 +52,16 @@ pub(super) async fn follow(
             continue;
         }
         let source = files.source.clone();
-        let Ok(read) = tokio::task::spawn_blocking(move || Read::of(&source)).await else {
+        let Ok(read) = tokio::task::spawn_blocking(move || TopologyFiles::of(&source)).await else {
             continue;
         };
         seen = Some(content);
         match read {
-            Read::All(config) => {
+            TopologyFiles::All(config) => {
                 last_good = clock.now();
                 files.take(*config);
             }
-            Read::Refused(error, topology) => {
+            TopologyFiles::Refused(error, topology) => {
                 let message = error.to_string();
                 tracing::warn!(%message, "the configuration or its topology cannot be used; the former one stays");
                 files.state.send_modify(|state| {
@@ -81,14 +81,14 @@ async fn content(path: Option<PathBuf>) -> Option<u64> {
 }
 
 /// What the files say now.
-enum Read {
+enum TopologyFiles {
     /// All of it can be used.
     All(Box<Config>),
     /// It cannot be used, for these reasons; the topology file can, as the former configuration has it.
     Refused(ConfigError, Option<Box<Topology>>),
 }
 
-impl Read {
+impl TopologyFiles {
     fn of(source: &TopologySource) -> Self {
         match Config::load(source.config_file()) {
             Ok(config) => Self::All(Box::new(config)),
@@ -101,15 +101,15 @@ impl Read {
 }
 
 /// What is followed, and where it goes.
-struct Files {
+struct FileWatcher {
     source: TopologySource,
     state: watch::Sender<TopologyState>,
-    started: Started,
+    started: StartupConfig,
 }
 
-impl Files {
+impl FileWatcher {
     fn take(&mut self, config: Config) {
-        let timing = Timing::of(&config);
+        let timing = ProbeTiming::of(&config);
         let waiting = self.started.waiting(&config);
         let begun = self.started.timing;
         // Another sort of source waits for a start; until then the topology stays.
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    struct Followed {
+    struct FileWatch {
         _folder: tempfile::TempDir,
         topology: PathBuf,
         state: watch::Receiver<TopologyState>,
@@ -155,7 +155,7 @@ mod tests {
         task: tokio::task::JoinHandle<()>,
     }
 
-    impl Followed {
+    impl FileWatch {
         async fn until(&mut self, so: impl Fn(&TopologyState) -> bool) -> TopologyState {
             let waiting = self.state.wait_for(|state| so(state));
             let found = tokio::time::timeout(Duration::from_mins(1), waiting).await;
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    fn start(topology: &str) -> Followed {
+    fn start(topology: &str) -> FileWatch {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("topology.yaml");
         fs::write(&file, topology).unwrap();
@@ -177,9 +177,9 @@ mod tests {
         let config = Config::load(Path::new(&config)).unwrap();
         let (sender, state) = watch::channel(TopologyState::new(config.initial.clone()));
         let (clock, cancelled) = (Clock::system(), CancellationToken::new());
-        let started = Started::of(&config);
+        let started = StartupConfig::of(&config);
         let task = tokio::spawn(follow(config.source, started, sender, clock, cancelled.clone()));
-        Followed {
+        FileWatch {
             _folder: folder,
             topology: file,
             state,
@@ -238,7 +238,7 @@ mod tests {
         let config = followed.topology.with_file_name("parallax.yaml");
         let write = |text: &str| fs::write(&config, format!("topology: topology.yaml\n{text}")).unwrap();
         write("intervalMs: 1000\ntimeoutMs: 700\ntargets: [{url: 'http://a.example.test/'}]\n");
-        let timing = Timing {
+        let timing = ProbeTiming {
             interval: Micros::from_secs(1),
             timeout: Micros::from_millis(700),
         };

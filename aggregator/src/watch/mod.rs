@@ -2,16 +2,16 @@
 
 mod file;
 pub(crate) mod kube;
-mod started;
+mod startup;
 
 use std::{hash::Hasher, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::kube::{PodBook, Source};
-pub(crate) use self::started::Started;
-use crate::{clock::Clock, config::TopologySource, kubernetes::Watches, topology_state::TopologyState};
+use self::kube::{PodRegistry, WatchSource};
+pub(crate) use self::startup::StartupConfig;
+use crate::{clock::Clock, config::TopologySource, kubernetes::WatchHealth, topology_state::TopologyState};
 
 /// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
 /// an editor may write twice within one tick of the file system's clock.
@@ -26,10 +26,10 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 
 /// Follows the source until cancelled.
 pub(crate) async fn follow(
-    (source, started): (TopologySource, Started),
+    (source, started): (TopologySource, StartupConfig),
     state: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches<Source>>,
-    book: Option<Arc<PodBook>>,
+    watches: watch::Sender<WatchHealth<WatchSource>>,
+    book: Option<Arc<PodRegistry>>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {

@@ -1,12 +1,12 @@
 //! One file a subcommand.
 
 pub(crate) mod aggregator;
-pub(crate) mod ask;
 pub(crate) mod check;
 pub(crate) mod manifests;
 pub(crate) mod notify;
 pub(crate) mod preflight;
 pub(crate) mod prober;
+pub(crate) mod query;
 pub(crate) mod record;
 mod recording;
 pub(crate) mod replay;

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    super::ask::wait(async {
+    super::query::wait(async {
         let stop = super::stop_on_signal()?;
         let address = SocketAddr::new(args.listen_address, args.listen_port);
         let listener = TcpListener::bind(address)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Engine;
 use crate::{
     evidence::{
-        block::CellBlock, booking::book, cells::ClosedCells, fold::RoundFold, ledger::OutcomeSplit,
+        attribution::book, block::CellBlock, cells::ClosedCells, fold::RoundFold, ledger::OutcomeSplit,
         rounds::PendingRow, row::Row,
     },
     ids::VantageIx,

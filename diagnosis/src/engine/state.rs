@@ -14,8 +14,8 @@ use super::{
 };
 use crate::{
     evidence::{
+        attribution::RestartTimes,
         block::CellBlock,
-        booking::RestartTimes,
         cells::RoundRing,
         fold::RoundFold,
         latency::LatencyBaseline,

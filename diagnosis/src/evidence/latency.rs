@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use parallax_model::{Channel, FailureKind, Micros};
 
 use super::{
+    attribution::{RestartTimes, name_of},
     block::{CellBlock, EvidenceKind},
-    booking::{RestartTimes, name_of},
     cells::{Destination, OpenCells},
     ledger::{Ledger, OutcomeSplit},
     routes::Routes,

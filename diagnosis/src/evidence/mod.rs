@@ -5,9 +5,9 @@
 //!                          └──▶ latency (a step in how long successes take), resolvers, baseline
 //! ```
 
+pub(crate) mod attribution;
 pub mod baseline;
 pub(crate) mod block;
-pub(crate) mod booking;
 pub(crate) mod cells;
 mod connection;
 pub(crate) mod fold;

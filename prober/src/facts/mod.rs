@@ -9,9 +9,9 @@
 
 mod bridge;
 mod conntrack;
-mod desk;
 mod ipvs;
 mod kube_proxy;
+mod latest_facts;
 mod martian;
 mod rp_filter;
 
@@ -28,8 +28,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use desk::{FactDelivery, LatestFacts};
 use kube_proxy::KubeProxy;
+pub(crate) use latest_facts::{FactDelivery, LatestFacts};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(15);

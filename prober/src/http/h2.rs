@@ -19,8 +19,8 @@ use super::{
 use crate::{
     classify::{EarlyEnd, of_http},
     clock::{Deadline, DeadlineExceeded},
-    laps::PhaseTimer,
-    stamped::FirstByteTimes,
+    phase_timer::PhaseTimer,
+    timestamped_stream::FirstByteTimes,
 };
 
 /// Sends the request over HTTP/2 and reads the answer, both under the deadline.

@@ -33,8 +33,8 @@ use self::{
 use crate::{
     classify::{EarlyEnd, of_http},
     clock::{Deadline, DeadlineExceeded},
-    laps::PhaseTimer,
-    stamped::{FIRST, FirstByteTimes, SharedStamps, TimestampedStream},
+    phase_timer::PhaseTimer,
+    timestamped_stream::{FIRST, FirstByteTimes, SharedStamps, TimestampedStream},
 };
 
 /// How much of an answer is kept for the content check.

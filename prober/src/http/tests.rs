@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{ExchangeOptions, RequestContent, exchange};
-use crate::{clock::Deadline, connect::connect, laps::PhaseTimer};
+use crate::{clock::Deadline, connect::connect, phase_timer::PhaseTimer};
 
 const AMPLE: Duration = Duration::from_secs(20);
 

@@ -13,7 +13,7 @@ use crate::{
     clock::{Deadline, DeadlineExceeded},
     connect::{self, Stream},
     context::ProbeContext,
-    laps::PhaseTimer,
+    phase_timer::PhaseTimer,
     proxy_header,
     tls::HandshakeOptions,
 };

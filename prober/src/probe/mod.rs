@@ -29,7 +29,7 @@ use crate::{
     connect::Stream,
     context::ProbeContext,
     http::Exchange,
-    laps::PhaseTimer,
+    phase_timer::PhaseTimer,
     result::{AnswerFacts, ProbeResult},
     text::tamed,
 };

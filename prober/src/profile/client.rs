@@ -17,7 +17,7 @@ use crate::{
     clock::Deadline,
     context::ProbeContext,
     http::{self, Exchange, ExchangeOptions, RequestContent},
-    laps::PhaseTimer,
+    phase_timer::PhaseTimer,
     redirect::{RedirectRefusal, RedirectTrail, RequestDestination, bracketed, location, written},
     resolution::{Resolution, ResolverChoice},
     result::RedirectHop,

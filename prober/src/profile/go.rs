@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::stamped::FIRST;
+use crate::timestamped_stream::FIRST;
 
 /// The name that Go has for the alert a TLS library tells of.
 pub(super) fn alert(detail: &str) -> Option<&'static str> {

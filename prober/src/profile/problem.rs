@@ -16,7 +16,7 @@ use crate::{
     classify::{EarlyEnd, FailureOrigin},
     redirect::RedirectRefusal,
     resolution::{FamilyAnswer, Resolution},
-    stamped::FIRST,
+    timestamped_stream::FIRST,
 };
 
 /// Longest [`AcmeProblem::detail`], in characters. They quote a URL, and the key authorization twice.

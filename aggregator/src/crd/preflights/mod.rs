@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use definition::definition;
 pub use status::{CauseStatus, GroupStatus, HostStatus, PreflightStatus, VerdictStatus};
-pub use summary::{MOST_HOSTS, Says, host, ready, verdicts};
+pub use summary::{ConditionSummary, MOST_HOSTS, host, ready, verdicts};
 
 /// What a preflight is asked for.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -50,10 +50,10 @@ pub struct PreflightBody {
     pub gateway_ref: Option<GatewayReference>,
     /// A Certificate of the same namespace: its names, its issuer, its labels and annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub certificate_ref: Option<Reference>,
+    pub certificate_ref: Option<ObjectReference>,
     /// An Ingress of the same namespace: its hosts, and the issuer that its annotations name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ingress_ref: Option<Reference>,
+    pub ingress_ref: Option<ObjectReference>,
     /// Whose rules the CA's verdict follows: `boulder` (Let's Encrypt's server, the default) or `pebble` (its test server).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -86,7 +86,7 @@ pub struct PreflightBody {
 /// An object of the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Reference {
+pub struct ObjectReference {
     /// Its name.
     pub name: String,
 }

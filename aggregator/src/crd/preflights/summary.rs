@@ -3,7 +3,7 @@
 use parallax_model::Vantage;
 
 use super::{CauseStatus, GroupStatus, HostStatus, VerdictStatus};
-use crate::preflight::{Group, Judged, NameProblem, Standing, Verdict, exit_code};
+use crate::preflight::{CheckState, FailureGroup, HostVerdict, NameProblem, Verdict, exit_code};
 
 /// Names in a status; the failing ones are among them.
 pub const MOST_HOSTS: usize = 10;
@@ -16,11 +16,11 @@ const LONGEST: usize = 300;
 const SHORT: usize = 120;
 
 /// A condition's status, reason and message.
-pub type Says = (&'static str, &'static str, String);
+pub type ConditionSummary = (&'static str, &'static str, String);
 
 /// Whether the certificate would be issued: `True` exactly where the command ends with 0, `False` where it ends with 1.
 #[must_use]
-pub fn ready(judged: &[&Judged], strict: bool) -> Says {
+pub fn ready(judged: &[&HostVerdict], strict: bool) -> ConditionSummary {
     let [own, ca] = verdicts(judged, strict);
     let message = format!("self check: {}; CA: {}", own.2, ca.2);
     match exit_code(judged.iter().copied(), strict) {
@@ -39,8 +39,8 @@ pub fn ready(judged: &[&Judged], strict: bool) -> Says {
 
 /// `SelfCheckPassed` and `CAPassed`, over all names: the worst one decides, and what is not known is never true.
 #[must_use]
-pub fn verdicts(judged: &[&Judged], strict: bool) -> [Says; 2] {
-    let of = |verdict: fn(&Judged) -> &Verdict| {
+pub fn verdicts(judged: &[&HostVerdict], strict: bool) -> [ConditionSummary; 2] {
+    let of = |verdict: fn(&HostVerdict) -> &Verdict| {
         let worst = judged
             .iter()
             .max_by_key(|judged| badness(verdict(judged).standing, strict))
@@ -61,30 +61,30 @@ pub fn verdicts(judged: &[&Judged], strict: bool) -> [Says; 2] {
         };
         let message = format!("{}: {}{more}", worst.host, verdict(worst).sentence);
         let (status, reason) = match standing {
-            Standing::Passed => ("True", "Passed"),
-            Standing::AtRisk if strict => ("False", "AtRisk"),
-            Standing::AtRisk => ("True", "AtRisk"),
-            Standing::Failed => ("False", "Failed"),
-            Standing::Unknown => ("Unknown", "NotProved"),
+            CheckState::Passed => ("True", "Passed"),
+            CheckState::AtRisk if strict => ("False", "AtRisk"),
+            CheckState::AtRisk => ("True", "AtRisk"),
+            CheckState::Failed => ("False", "Failed"),
+            CheckState::Unknown => ("Unknown", "NotProved"),
         };
         (status, reason, plain(&message, 3 * LONGEST))
     };
     [of(|judged| &judged.self_check), of(|judged| &judged.ca)]
 }
 
-const fn badness(standing: Standing, strict: bool) -> u8 {
+const fn badness(standing: CheckState, strict: bool) -> u8 {
     match standing {
-        Standing::Passed => 0,
-        Standing::AtRisk if !strict => 1,
-        Standing::Unknown => 2,
-        Standing::AtRisk => 3,
-        Standing::Failed => 4,
+        CheckState::Passed => 0,
+        CheckState::AtRisk if !strict => 1,
+        CheckState::Unknown => 2,
+        CheckState::AtRisk => 3,
+        CheckState::Failed => 4,
     }
 }
 
 /// One name's part of a status.
 #[must_use]
-pub fn host(judged: &Judged, solver: &str, runs: &[String]) -> HostStatus {
+pub fn host(judged: &HostVerdict, solver: &str, runs: &[String]) -> HostStatus {
     HostStatus {
         host: judged.host.clone(),
         solver: plain(solver, LONGEST),
@@ -96,10 +96,10 @@ pub fn host(judged: &Judged, solver: &str, runs: &[String]) -> HostStatus {
 
 fn verdict(verdict: &Verdict) -> VerdictStatus {
     let standing = match verdict.standing {
-        Standing::Passed => "passed",
-        Standing::AtRisk => "at_risk",
-        Standing::Failed => "failed",
-        Standing::Unknown => "unknown",
+        CheckState::Passed => "passed",
+        CheckState::AtRisk => "at_risk",
+        CheckState::Failed => "failed",
+        CheckState::Unknown => "unknown",
     };
     let findings = verdict
         .findings
@@ -130,7 +130,7 @@ fn verdict(verdict: &Verdict) -> VerdictStatus {
     }
 }
 
-fn group(group: &Group) -> GroupStatus {
+fn group(group: &FailureGroup) -> GroupStatus {
     let causes = group.causes.iter().take(MOST_OTHERS).map(|cause| CauseStatus {
         id: plain(&cause.id, SHORT),
         title: plain(&cause.title, SHORT),

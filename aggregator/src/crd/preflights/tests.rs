@@ -3,12 +3,12 @@ use parallax_model::{ChallengeClient, FailureKind, Phase, Vantage};
 
 use super::{PreflightBody, PreflightStatus, host, ready, verdicts};
 use crate::preflight::{
-    Cause, Check, Group, Judged, NameCause, NameProblem,
-    Standing::{self, AtRisk, Failed, Passed, Unknown},
-    Verdict,
+    Cause, CheckKind,
+    CheckState::{self, AtRisk, Failed, Passed, Unknown},
+    FailureGroup, HostVerdict, NameCause, NameProblem, Verdict,
 };
 
-fn verdict(check: Check, standing: Standing) -> Verdict {
+fn verdict(check: CheckKind, standing: CheckState) -> Verdict {
     Verdict {
         check,
         standing,
@@ -22,11 +22,11 @@ fn verdict(check: Check, standing: Standing) -> Verdict {
     }
 }
 
-fn judged(name: &str, self_check: Standing, ca: Standing) -> Judged {
-    Judged {
+fn judged(name: &str, self_check: CheckState, ca: CheckState) -> HostVerdict {
+    HostVerdict {
         host: name.to_owned(),
-        self_check: verdict(Check::SelfCheck, self_check),
-        ca: verdict(Check::Ca(ChallengeClient::Boulder), ca),
+        self_check: verdict(CheckKind::SelfCheck, self_check),
+        ca: verdict(CheckKind::Ca(ChallengeClient::Boulder), ca),
         not_checked: Vec::new(),
     }
 }
@@ -103,12 +103,12 @@ fn ready_is_true_only_where_the_command_ends_with_0_and_what_is_unknown_is_never
         ),
         (vec![], false, "Unknown", "NotProved", "Unknown", "Unknown"),
     ] {
-        let made: Vec<Judged> = all
+        let made: Vec<HostVerdict> = all
             .iter()
             .enumerate()
             .map(|(n, (own, ca))| judged(&format!("h{n}.example.test"), *own, *ca))
             .collect();
-        let all: Vec<&Judged> = made.iter().collect();
+        let all: Vec<&HostVerdict> = made.iter().collect();
         let said = ready(&all, strict);
         assert_eq!((said.0, said.1), (status, reason), "{made:?}");
         let parts = verdicts(&all, strict);
@@ -155,7 +155,7 @@ fn what_about_the_name_fails_it_stands_first_among_the_notes_in_both_words_with_
 fn a_status_stays_small_whatever_fails_and_whatever_servers_say() {
     let long = "\u{1b}[31m".to_owned() + &"ö☠x".repeat(10_000);
     let vantage = |n: usize| -> Vantage { format!("node-{n}/pod").parse().unwrap() };
-    let group = |n: usize| Group {
+    let group = |n: usize| FailureGroup {
         vantages: (0..100).map(|i| vantage(100 * n + i)).collect(),
         address: None,
         phase: Phase::Connect,

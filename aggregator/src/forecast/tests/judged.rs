@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_is_sound_as_far_as_it_can_be_known_would_pass_and_says_that_it_is_a_forecast() {
     let forecast = foreseen(&sound());
-    assert_eq!(forecast.outlook, Outlook::WouldPass, "{forecast:?}");
+    assert_eq!(forecast.outlook, RenewalOutlook::WouldPass, "{forecast:?}");
     assert!(
         forecast.sentence.starts_with(
             "as far as it can be known without a token, it would pass: port 80 is answered by ingress/nginx"
@@ -19,13 +19,13 @@ fn what_is_sound_as_far_as_it_can_be_known_would_pass_and_says_that_it_is_a_fore
 
 #[test]
 fn what_is_certain_would_fail_with_its_cause_in_both_words() {
-    use FailCause::{Caa, NoAddress, NoEndpoints, Nxdomain, PortRefused, PortSilent, WrongController};
+    use ForecastCause::{Caa, NoAddress, NoEndpoints, Nxdomain, PortRefused, PortSilent, WrongController};
     let good = || names(&here(), "");
     let inside = || answer("n1/pod", &found(), RIGHT);
     let out = |outcome: &Value, address: &str| [answer("internet:laptop", outcome, address)];
     let refused = failed("connect", "refused");
     let silent = failed("connect", "connect_timeout");
-    let table: Vec<(FailCause, Value, Vec<Value>, &str)> = vec![
+    let table: Vec<(ForecastCause, Value, Vec<Value>, &str)> = vec![
         (
             Caa,
             names(&here(), "pki.goog"),
@@ -61,18 +61,22 @@ fn what_is_certain_would_fail_with_its_cause_in_both_words() {
     ];
     for (cause, facts, ca, theirs) in table {
         let forecast = foreseen(&evidence(&facts, &[inside()], &ca));
-        assert_eq!(forecast.outlook, Outlook::WouldFail, "{cause:?}: {forecast:?}");
+        assert_eq!(
+            forecast.outlook,
+            RenewalOutlook::WouldFail,
+            "{cause:?}: {forecast:?}"
+        );
         assert_eq!(forecast.cause, Some(cause), "{forecast:?}");
         assert!(forecast.theirs.unwrap_or_default().contains(theirs), "{cause:?}");
         assert!(forecast.remedy.is_some(), "{cause:?}");
     }
 }
 
-trait ReplaceAaaa {
+trait AaaaReplacement {
     fn replace_aaaa(self) -> Value;
 }
 
-impl ReplaceAaaa for Value {
+impl AaaaReplacement for Value {
     /// No such name in either family.
     fn replace_aaaa(mut self) -> Value {
         for view in self["views"].as_array_mut().unwrap() {
@@ -89,7 +93,7 @@ fn what_may_be_otherwise_for_the_ca_or_in_a_minute_is_not_known() {
     let outside = || answer("internet:laptop", &found(), RIGHT);
     let case = |facts: &Value, self_check: &[Value], ca: &[Value], open: &str| {
         let forecast = foreseen(&evidence(facts, self_check, ca));
-        assert_eq!(forecast.outlook, Outlook::Unknown, "{open}: {forecast:?}");
+        assert_eq!(forecast.outlook, RenewalOutlook::Unknown, "{open}: {forecast:?}");
         assert_eq!(forecast.cause, None);
         assert!(forecast.sentence.contains(open), "{open}: {}", forecast.sentence);
     };
@@ -149,7 +153,7 @@ fn a_second_service_of_the_same_controller_is_not_another_controller() {
         &[answer("n1/pod", &found(), internal)],
         &[answer("internet:laptop", &found(), internal)],
     ));
-    assert_eq!(forecast.outlook, Outlook::WouldPass, "{forecast:?}");
+    assert_eq!(forecast.outlook, RenewalOutlook::WouldPass, "{forecast:?}");
 }
 
 #[test]
@@ -161,7 +165,7 @@ fn an_authority_of_ones_own_may_not_care_what_the_public_sees() {
         &[],
     );
     let forecast = judge(&own, Some(&gone), &topology());
-    assert_eq!(forecast.outlook, Outlook::Unknown, "{forecast:?}");
+    assert_eq!(forecast.outlook, RenewalOutlook::Unknown, "{forecast:?}");
     assert!(
         forecast
             .sentence
@@ -176,10 +180,10 @@ fn a_solver_that_cert_manager_refuses_fails_without_a_look_and_nothing_else_is_s
     let forecast = judge(&subject(LE, &both), None, &topology());
     assert_eq!(
         (forecast.outlook, forecast.cause),
-        (Outlook::WouldFail, Some(FailCause::Solver))
+        (RenewalOutlook::WouldFail, Some(ForecastCause::Solver))
     );
     let new = judge(&subject(LE, &nginx()), None, &topology());
-    assert_eq!((new.outlook, new.looked), (Outlook::Unknown, None));
+    assert_eq!((new.outlook, new.looked), (RenewalOutlook::Unknown, None));
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn a_solver_that_skips_the_self_check_is_not_held_to_it() {
         &[answer("internet:laptop", &found(), RIGHT)],
     );
     let forecast = judge(&subject(LE, &waiting), Some(&seen), &topology());
-    assert_eq!(forecast.outlook, Outlook::WouldPass, "{forecast:?}");
+    assert_eq!(forecast.outlook, RenewalOutlook::WouldPass, "{forecast:?}");
     assert!(
         forecast.notes.iter().any(|note| note.contains("60s")),
         "{:?}",
@@ -219,14 +223,14 @@ fn names_that_need_no_port_80_are_no_subjects() {
 
 #[test]
 fn why_nothing_is_known_is_said() {
-    let subjects = Subjects::of(&Picture::missing(&Missing::NotInstalled));
+    let subjects = RenewalSubjects::of(&CertManagerState::missing(&UnavailableReason::NotInstalled));
     assert!(subjects.missing.unwrap().contains("not installed"));
 }
 
 #[test]
 fn before_any_look_there_is_a_reason_and_never_an_empty_list_alone() {
-    let reason = |picture: &Picture| Forecasts::without_a_look(picture).missing.unwrap();
-    assert!(reason(&Picture::missing(&Missing::NotFollowed)).contains("are not followed"));
+    let reason = |picture: &CertManagerState| RenewalForecastList::without_a_look(picture).missing.unwrap();
+    assert!(reason(&CertManagerState::missing(&UnavailableReason::NotFollowed)).contains("are not followed"));
     assert!(reason(&picture(&json!([]), &json!([]))).contains("has not looked"));
 }
 
@@ -282,7 +286,7 @@ proptest! {
         let mut seen = evidence(&facts, &self_check, &ca);
         seen.wanted.public = public;
         let forecast = foreseen(&seen);
-        if forecast.outlook == Outlook::WouldPass {
+        if forecast.outlook == RenewalOutlook::WouldPass {
             let ok = |answer: &&Value| answer["result"] == "ok";
             let outside: Vec<&Value> = ca.iter().filter(|answer| answer["vantage"] == "internet:laptop").collect();
             prop_assert!(facts["views"].as_array().unwrap().len() == 2, "somebody saw what the public sees");
@@ -292,17 +296,21 @@ proptest! {
             prop_assert!(ca.iter().any(|answer| ok(&answer)));
             prop_assert!(outside.iter().all(|answer| answer["result"] != "failed"));
         }
-        prop_assert_eq!(forecast.cause.is_some(), forecast.outlook == Outlook::WouldFail);
-        prop_assert_eq!(forecast.open.is_empty(), forecast.outlook != Outlook::Unknown);
+        prop_assert_eq!(forecast.cause.is_some(), forecast.outlook == RenewalOutlook::WouldFail);
+        prop_assert_eq!(forecast.open.is_empty(), forecast.outlook != RenewalOutlook::Unknown);
     }
 }
 
 #[test]
 fn an_outlook_is_labelled_as_it_is_written() {
-    let labels: BTreeMap<&str, Outlook> = [Outlook::WouldFail, Outlook::Unknown, Outlook::WouldPass]
-        .into_iter()
-        .map(|outlook| (outlook.label(), outlook))
-        .collect();
+    let labels: BTreeMap<&str, RenewalOutlook> = [
+        RenewalOutlook::WouldFail,
+        RenewalOutlook::Unknown,
+        RenewalOutlook::WouldPass,
+    ]
+    .into_iter()
+    .map(|outlook| (outlook.label(), outlook))
+    .collect();
     for (label, outlook) in labels {
         assert_eq!(serde_json::to_value(outlook).unwrap(), label);
     }
@@ -322,14 +330,14 @@ fn an_ipv6_address_that_takes_connections_and_says_nothing_would_fail_and_a_dead
         json!([{"address": format!("[{six}]:80")}]),
     );
     let forecast = foreseen(&evidence(&names(&here(), ""), &self_check, &[mute]));
-    assert_eq!(forecast.cause, Some(FailCause::AaaaUnserved), "{forecast:?}");
+    assert_eq!(forecast.cause, Some(ForecastCause::AaaaUnserved), "{forecast:?}");
     assert!(forecast.sentence.starts_with(six), "{}", forecast.sentence);
     let dead = dialled(
         &found(),
         json!([{"address": format!("[{six}]:80"), "failed": "refused"}, {"address": format!("{RIGHT}:80")}]),
     );
     let forecast = foreseen(&evidence(&names(&here(), ""), &self_check, &[dead]));
-    assert_eq!(forecast.outlook, Outlook::WouldPass, "{forecast:?}");
+    assert_eq!(forecast.outlook, RenewalOutlook::WouldPass, "{forecast:?}");
     assert!(
         forecast
             .notes
@@ -350,7 +358,7 @@ fn a_thousand_names_are_foreseen_at_once_and_the_rest_is_counted() {
     assert_eq!(subjects.terms.len(), 1_100);
     let (seen, topology) = (sound(), topology());
     let begun = std::time::Instant::now();
-    let foreseen: Vec<Forecast> = subjects
+    let foreseen: Vec<RenewalForecast> = subjects
         .all
         .iter()
         .map(|subject| judge(subject, Some(&seen), &topology))

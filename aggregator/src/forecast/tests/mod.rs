@@ -15,19 +15,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     judge::{Evidence, judge},
-    subjects::Subjects,
+    subjects::RenewalSubjects,
     *,
 };
 use crate::{
     api_server::ApiServer,
-    cert_manager::{self, Kind, Missing, Picture, Shelf},
+    cert_manager::{self, CertManagerKind, CertManagerState, ObjectStore, UnavailableReason},
     clock::Clock,
     config::Config,
-    kubernetes::{Key, Watches},
+    kubernetes::{Key, WatchHealth},
     preflight::{Certificate, Issuer, Meta, read},
-    replicas::Replica,
+    replicas::ReplicaState,
     runs::RunMetrics,
-    runs::{Desk, RunOptions},
+    runs::{RunManager, RunOptions},
     store::StoreHandle,
     topology_state::TopologyState,
 };
@@ -60,7 +60,7 @@ fn shelf(objects: &[Value]) -> Value {
     json!(objects)
 }
 
-fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta) -> Shelf<T> {
+fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta) -> ObjectStore<T> {
     let objects: Vec<T> = read(objects.clone()).unwrap();
     let keyed = objects.into_iter().map(|object| {
         let key = Key {
@@ -69,23 +69,23 @@ fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta)
         };
         (key, Arc::new(object))
     });
-    Shelf::Known {
+    ObjectStore::Known {
         objects: Arc::new(keyed.collect()),
         stale: None,
     }
 }
 
 /// What cert-manager's objects come to.
-fn picture(certificates: &Value, issuers: &Value) -> Picture {
-    let mut picture = Picture::missing(&Missing::NotInstalled);
+fn picture(certificates: &Value, issuers: &Value) -> CertManagerState {
+    let mut picture = CertManagerState::missing(&UnavailableReason::NotInstalled);
     picture.certificates = known(certificates, |object: &Certificate| &object.metadata);
     picture.issuers = known(&json!([]), |object: &Issuer| &object.metadata);
     picture.cluster_issuers = known(issuers, |object: &Issuer| &object.metadata);
     picture
 }
 
-fn subjects(certificates: &Value, issuers: &Value) -> Subjects {
-    Subjects::of(&picture(certificates, issuers))
+fn subjects(certificates: &Value, issuers: &Value) -> RenewalSubjects {
+    RenewalSubjects::of(&picture(certificates, issuers))
 }
 
 fn certificate(name: &str, names: &[&str]) -> Value {
@@ -104,7 +104,7 @@ fn nginx() -> Value {
     json!({"http01": {"ingress": {"ingressClassName": "nginx"}}})
 }
 
-fn subject(server: &str, solver: &Value) -> subjects::Subject {
+fn subject(server: &str, solver: &Value) -> subjects::RenewalSubject {
     let subjects = subjects(
         &shelf(&[certificate("web", &[HOST])]),
         &shelf(&[issuer(server, solver)]),
@@ -144,9 +144,9 @@ fn failed(phase: &str, kind: &str) -> Value {
     json!({"result": "failed", "phase": phase, "kind": kind})
 }
 
-fn node_answer(value: &Value) -> crate::preflight::NodeAnswer {
+fn node_answer(value: &Value) -> crate::preflight::VantageAnswer {
     let text = |field: &str| value[field].as_str().unwrap();
-    crate::preflight::NodeAnswer {
+    crate::preflight::VantageAnswer {
         vantage: text("vantage").parse().unwrap(),
         placement: parallax_model::Placement::Unknown,
         outcome: serde_json::from_value(value.clone()).unwrap(),
@@ -188,7 +188,7 @@ fn sound() -> Evidence {
     )
 }
 
-fn foreseen(evidence: &Evidence) -> Forecast {
+fn foreseen(evidence: &Evidence) -> RenewalForecast {
     judge(&subject(LE, &nginx()), Some(evidence), &topology())
 }
 

@@ -5,8 +5,8 @@ use super::*;
 /// Everything from an API server to what is published, with a mesh that the test answers for.
 struct Whole {
     server: ApiServer,
-    desk: Arc<Desk>,
-    out: watch::Receiver<Arc<Forecasts>>,
+    desk: Arc<RunManager>,
+    out: watch::Receiver<Arc<RenewalForecastList>>,
     cancelled: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
     _folder: tempfile::TempDir,
@@ -24,17 +24,18 @@ impl Whole {
         let kubernetes = cert_manager::wanted(config.source.kubernetes.as_ref()).unwrap();
         let clock = Clock::system();
         let cancelled = CancellationToken::new();
-        let (picture, picture_out) = watch::channel(Picture::missing(&Missing::NotReadYet));
-        let (watches, _) = watch::channel(Watches::<Kind>::default());
+        let (picture, picture_out) =
+            watch::channel(CertManagerState::missing(&UnavailableReason::NotReadYet));
+        let (watches, _) = watch::channel(WatchHealth::<CertManagerKind>::default());
         let following = cert_manager::follow(kubernetes, picture, watches, clock, cancelled.clone());
         let topology = Arc::new(topology());
-        let replica = Replica::alone(1, "nonce");
+        let replica = ReplicaState::alone(1, "nonce");
         let plan = PlanConfig {
             interval: Micros::from_secs(5),
             timeout: Micros::from_secs(3),
             echo_nonce: String::new(),
         };
-        let desk = Arc::new(Desk::new(
+        let desk = Arc::new(RunManager::new(
             clock,
             RunOptions::default(),
             plan,
@@ -51,8 +52,8 @@ impl Whole {
         }
         let (topology, topology_out) = watch::channel(TopologyState::new(topology));
         let (views, views_out) = watch::channel(Arc::new(view));
-        let (out, out_out) = watch::channel(Arc::new(Forecasts::missing("not yet")));
-        let forecaster = Forecaster {
+        let (out, out_out) = watch::channel(Arc::new(RenewalForecastList::missing("not yet")));
+        let forecaster = ForecastTask {
             clock,
             desk: desk.clone(),
             replica,
@@ -78,9 +79,9 @@ impl Whole {
         }
     }
 
-    async fn until(&mut self, holds: impl FnMut(&Arc<Forecasts>) -> bool) -> Forecasts {
+    async fn until(&mut self, holds: impl FnMut(&Arc<RenewalForecastList>) -> bool) -> RenewalForecastList {
         let found = tokio::time::timeout(Duration::from_mins(1), self.out.wait_for(holds)).await;
-        let found = found.map(|found| Forecasts::clone(&found.unwrap()));
+        let found = found.map(|found| RenewalForecastList::clone(&found.unwrap()));
         found.unwrap_or_else(|_| panic!("in vain: {:?}", self.out.borrow()))
     }
 
@@ -93,7 +94,7 @@ impl Whole {
 }
 
 /// Answers everything that the plan streams are told: a sound shop, and a zone that forbids `forbidden.…`.
-async fn mesh(desk: Arc<Desk>, cancelled: CancellationToken) {
+async fn mesh(desk: Arc<RunManager>, cancelled: CancellationToken) {
     let mut orders = desk.orders();
     let mut told = 0;
     loop {
@@ -176,10 +177,10 @@ async fn certificates_of_an_api_server_are_foreseen_and_forgotten_with_them() {
             .find(|forecast| forecast.certificate == certificate);
         found.unwrap().clone()
     };
-    assert_eq!(of("web").outlook, Outlook::WouldPass, "{:?}", of("web"));
+    assert_eq!(of("web").outlook, RenewalOutlook::WouldPass, "{:?}", of("web"));
     assert_eq!(of("web").solver, "an Ingress of class nginx");
     // Only hosts that some target has are looked at.
-    assert_eq!(of("stranger").outlook, Outlook::Unknown);
+    assert_eq!(of("stranger").outlook, RenewalOutlook::Unknown);
     assert!(
         of("stranger").sentence.contains("no host of a known target"),
         "{:?}",

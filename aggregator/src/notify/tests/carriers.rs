@@ -8,45 +8,45 @@ use tokio::{io::AsyncReadExt as _, net::TcpListener};
 use super::{
     super::{
         AlertmanagerOptions,
-        alertmanager::Alertmanager,
-        http::Outcome,
-        letter::{Heard, Owed},
-        outbox::Errand,
-        webhook::Webhook,
+        alertmanager::AlertmanagerClient,
+        http::DeliveryOutcome,
+        notification::{DeliveredState, DueMessage},
+        outbox::Delivery,
+        webhook::WebhookClient,
     },
     receiver::{Answer, Receiver, SECRET},
     *,
 };
 
-fn errand(what: Owed, view: &View) -> Errand {
+fn errand(what: DueMessage, view: &View) -> Delivery {
     let mut outbox = Outbox::default();
     look_at(&mut outbox, &open(), NOW, false, 0);
     look_at(&mut outbox, view, NOW, false, 0);
-    Errand {
+    Delivery {
         letter: outbox.letters.into_values().next().unwrap(),
         what,
         heard: None,
     }
 }
 
-const FIRST: Owed = Owed::Open { first: true };
+const FIRST: DueMessage = DueMessage::Open { first: true };
 
 fn provider() {
     // Whoever comes second finds one installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-async fn said(receiver: &Receiver) -> Outcome {
+async fn said(receiver: &Receiver) -> DeliveryOutcome {
     provider();
-    Webhook::new(receiver.webhook())
+    WebhookClient::new(receiver.webhook())
         .unwrap()
         .carry(&errand(FIRST, &open()))
         .await
 }
 
-fn later(outcome: &Outcome) -> &str {
+fn later(outcome: &DeliveryOutcome) -> &str {
     match outcome {
-        Outcome::Later { why, .. } => why,
+        DeliveryOutcome::Later { why, .. } => why,
         other => panic!("{other:?}"),
     }
 }
@@ -54,7 +54,7 @@ fn later(outcome: &Outcome) -> &str {
 #[tokio::test]
 async fn a_message_says_what_failed_and_how_many_are_concerned() {
     let receiver = Receiver::answering([]).await;
-    assert_eq!(said(&receiver).await, Outcome::Delivered(Value::Null));
+    assert_eq!(said(&receiver).await, DeliveryOutcome::Delivered(Value::Null));
     let heard = &receiver.now()[0];
     assert_eq!(heard.path, "/hook?team=a");
     let body = heard.json();
@@ -68,9 +68,12 @@ async fn a_message_says_what_failed_and_how_many_are_concerned() {
     assert_eq!(data["severity"], "critical");
     assert!(data["opened"].as_str().unwrap().ends_with('Z'), "{data}");
     assert_eq!(heard.header("webhook-id"), format!("msg_{}_1_1", incident.id));
-    let over = errand(Owed::Over, &over());
-    let webhook = Webhook::new(receiver.webhook()).unwrap();
-    assert!(matches!(webhook.carry(&over).await, Outcome::Delivered(_)));
+    let over = errand(DueMessage::Over, &over());
+    let webhook = WebhookClient::new(receiver.webhook()).unwrap();
+    assert!(matches!(
+        webhook.carry(&over).await,
+        DeliveryOutcome::Delivered(_)
+    ));
     let body = receiver.now()[1].json();
     assert_eq!(
         (&body["type"], &body["data"]["ending"]),
@@ -159,7 +162,7 @@ async fn an_answer_decides_whether_it_is_said_again() {
     for code in [400, 401, 403, 404, 410, 413, 422] {
         let receiver = Receiver::answering([Answer::Status(code)]).await;
         let outcome = said(&receiver).await;
-        let Outcome::Refused { why } = &outcome else {
+        let DeliveryOutcome::Refused { why } = &outcome else {
             panic!("{code}: {outcome:?}");
         };
         assert!(
@@ -168,12 +171,12 @@ async fn an_answer_decides_whether_it_is_said_again() {
         );
     }
     let receiver = Receiver::answering([Answer::With(429, "retry-after", "77".to_owned())]).await;
-    let Outcome::Later { after, .. } = said(&receiver).await else {
+    let DeliveryOutcome::Later { after, .. } = said(&receiver).await else {
         panic!("it is tried again");
     };
     assert_eq!(after, Some(Duration::from_secs(77)));
     let receiver = Receiver::answering([Answer::With(500, "retry-after", "77".to_owned())]).await;
-    let Outcome::Later { after, .. } = said(&receiver).await else {
+    let DeliveryOutcome::Later { after, .. } = said(&receiver).await else {
         panic!("it is tried again");
     };
     assert_eq!(after, None, "a server that is broken knows no time");
@@ -187,7 +190,7 @@ async fn a_redirect_is_not_followed() {
         let receiver = Receiver::answering([Answer::With(code, "location", to)]).await;
         let outcome = said(&receiver).await;
         assert!(
-            matches!(&outcome, Outcome::Refused { why } if why.contains("redirects are not followed")),
+            matches!(&outcome, DeliveryOutcome::Refused { why } if why.contains("redirects are not followed")),
             "{outcome:?}"
         );
     }
@@ -203,7 +206,7 @@ async fn a_receiver_that_is_down_broken_or_no_receiver_is_tried_again_and_no_add
     let at = |scheme: &str| {
         let mut options = receiver.webhook();
         options.url = format!("{scheme}://{address}/hook?key=hunter2").parse().unwrap();
-        Webhook::new(options).unwrap()
+        WebhookClient::new(options).unwrap()
     };
     // Nobody who speaks TLS there.
     let plain = tokio::spawn(async move {
@@ -261,17 +264,17 @@ async fn a_certificate_that_nobody_vouches_for_ends_it_and_one_of_the_ca_file_do
     std::fs::write(&ca, own.cert.pem()).unwrap();
     let mut options = receiver.webhook();
     options.url = format!("https://{address}/").parse().unwrap();
-    let outcome = Webhook::new(options.clone())
+    let outcome = WebhookClient::new(options.clone())
         .unwrap()
         .carry(&errand(FIRST, &open()))
         .await;
     assert!(later(&outcome).contains("certificate"), "{outcome:?}");
     options.ca_file = Some(ca);
-    let outcome = Webhook::new(options)
+    let outcome = WebhookClient::new(options)
         .unwrap()
         .carry(&errand(FIRST, &open()))
         .await;
-    assert_eq!(outcome, Outcome::Delivered(Value::Null));
+    assert_eq!(outcome, DeliveryOutcome::Delivered(Value::Null));
     serving.abort();
 }
 
@@ -281,13 +284,13 @@ async fn a_receiver_that_never_answers_is_left_after_ten_seconds() {
     let begin = std::time::Instant::now();
     let outcome = said(&receiver).await;
     let took = begin.elapsed();
-    assert!(matches!(outcome, Outcome::Later { .. }), "{outcome:?}");
+    assert!(matches!(outcome, DeliveryOutcome::Later { .. }), "{outcome:?}");
     assert!((9..15).contains(&took.as_secs()), "{took:?}");
 }
 
-fn alertmanager(receiver: &Receiver) -> Alertmanager {
+fn alertmanager(receiver: &Receiver) -> AlertmanagerClient {
     provider();
-    Alertmanager::new(AlertmanagerOptions {
+    AlertmanagerClient::new(AlertmanagerOptions {
         name: "r".to_owned(),
         url: format!("http://{}/am/", receiver.address).parse().unwrap(),
         job: "parallax/parallax-aggregator".to_owned(),
@@ -307,7 +310,7 @@ fn at(value: &Value) -> jiff::Timestamp {
 async fn an_alert_has_the_labels_of_the_rules_and_an_end_ahead_while_it_fires_and_behind_when_it_is_over() {
     let receiver = Receiver::answering([]).await;
     let pushes = alertmanager(&receiver);
-    let Outcome::Delivered(mark) = pushes.carry(&errand(FIRST, &open())).await else {
+    let DeliveryOutcome::Delivered(mark) = pushes.carry(&errand(FIRST, &open())).await else {
         panic!("it takes it");
     };
     let heard = receiver.now().remove(0);
@@ -334,8 +337,8 @@ async fn an_alert_has_the_labels_of_the_rules_and_an_end_ahead_while_it_fires_an
     assert!((200..=240).contains(&ahead), "{ahead}");
 
     // Over: the same labels, and an end that is behind.
-    let mut end = errand(Owed::Over, &over());
-    end.heard = Some(Heard {
+    let mut end = errand(DueMessage::Over, &over());
+    end.heard = Some(DeliveredState {
         number: 1,
         over: false,
         at: NOW,
@@ -348,7 +351,7 @@ async fn an_alert_has_the_labels_of_the_rules_and_an_end_ahead_while_it_fires_an
     assert!(at(&ended[0]["endsAt"]) <= jiff::Timestamp::now().max(at(&ended[0]["startsAt"])));
 
     // Other labels: the former alert ends in the same push.
-    let mut changed = errand(Owed::Open { first: false }, &open());
+    let mut changed = errand(DueMessage::Open { first: false }, &open());
     changed.letter.content.cause = "F9".to_owned();
     changed.heard = end.heard;
     pushes.carry(&changed).await;

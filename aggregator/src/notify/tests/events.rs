@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::{
     super::{
-        events::Events,
-        http::Outcome,
-        letter::Owed,
-        objects::{Kind, Named},
-        outbox::Errand,
+        events::EventWriter,
+        http::DeliveryOutcome,
+        notification::DueMessage,
+        objects::{EventObjectKind, NamedObject},
+        outbox::Delivery,
     },
     receiver::{Answer, Receiver},
     *,
@@ -18,26 +18,26 @@ use super::{
 use crate::{
     api_client::ApiClient,
     api_server::{ApiServer, Manner},
-    notify::webhook::Webhook,
+    notify::webhook::WebhookClient,
 };
 
-fn errand(what: Owed, view: &View) -> Errand {
+fn errand(what: DueMessage, view: &View) -> Delivery {
     let mut outbox = Outbox::default();
     look_at(&mut outbox, &open(), NOW, false, 0);
     look_at(&mut outbox, view, NOW, false, 0);
     let mut letter = outbox.letters.into_values().next().unwrap();
-    let named = |kind, namespace: &str, name: &str| Named {
+    let named = |kind, namespace: &str, name: &str| NamedObject {
         kind,
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     };
     letter.content.objects = vec![
-        named(Kind::Node, "", "n1"),
-        named(Kind::Service, "shop", "shop"),
-        named(Kind::Service, "shop", "gone"),
+        named(EventObjectKind::Node, "", "n1"),
+        named(EventObjectKind::Service, "shop", "shop"),
+        named(EventObjectKind::Service, "shop", "gone"),
     ];
     letter.content.objects_total = 7;
-    Errand {
+    Delivery {
         letter,
         what,
         heard: None,
@@ -61,10 +61,13 @@ async fn server() -> ApiServer {
 #[tokio::test]
 async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice_makes_no_second() {
     let server = server().await;
-    let events = Events::new(client(&server), "agg-a");
-    let opened = errand(Owed::Open { first: true }, &open());
+    let events = EventWriter::new(client(&server), "agg-a");
+    let opened = errand(DueMessage::Open { first: true }, &open());
     for _ in 0..2 {
-        assert!(matches!(events.carry(&opened).await, Outcome::Delivered(_)));
+        assert!(matches!(
+            events.carry(&opened).await,
+            DeliveryOutcome::Delivered(_)
+        ));
     }
     let all = server.all("events");
     assert_eq!(all.len(), 2, "one that is gone has none: {all:#?}");
@@ -92,8 +95,11 @@ async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice
     );
     assert!(words.contains("parallax explain"), "{words}");
 
-    let recovered = errand(Owed::Over, &over());
-    assert!(matches!(events.carry(&recovered).await, Outcome::Delivered(_)));
+    let recovered = errand(DueMessage::Over, &over());
+    assert!(matches!(
+        events.carry(&recovered).await,
+        DeliveryOutcome::Delivered(_)
+    ));
     let all = server.all("events");
     let normal: Vec<_> = all.iter().filter(|event| event["type"] == "Normal").collect();
     assert_eq!((all.len(), normal.len()), (4, 2));
@@ -103,18 +109,26 @@ async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice
 #[tokio::test]
 async fn while_it_stands_the_event_is_a_series_and_is_made_anew_when_the_api_server_has_forgotten_it() {
     let server = server().await;
-    let events = Events::new(client(&server), "");
-    events.carry(&errand(Owed::Open { first: true }, &open())).await;
-    let mut again = errand(Owed::Again, &open());
+    let events = EventWriter::new(client(&server), "");
+    events
+        .carry(&errand(DueMessage::Open { first: true }, &open()))
+        .await;
+    let mut again = errand(DueMessage::Again, &open());
     again.letter.reminders = 3;
-    assert!(matches!(events.carry(&again).await, Outcome::Delivered(_)));
+    assert!(matches!(
+        events.carry(&again).await,
+        DeliveryOutcome::Delivered(_)
+    ));
     let all = server.all("events");
     assert!(all.iter().all(|event| event["series"]["count"] == 5), "{all:#?}");
     for event in &all {
         let word = |field: &str| event["metadata"][field].as_str().unwrap().to_owned();
         server.delete("events", &word("namespace"), &word("name"));
     }
-    assert!(matches!(events.carry(&again).await, Outcome::Delivered(_)));
+    assert!(matches!(
+        events.carry(&again).await,
+        DeliveryOutcome::Delivered(_)
+    ));
     assert_eq!(server.all("events").len(), 2);
 }
 
@@ -122,10 +136,12 @@ async fn while_it_stands_the_event_is_a_series_and_is_made_anew_when_the_api_ser
 async fn a_right_that_is_missing_is_named_and_tried_again() {
     let server = server().await;
     server.behave("events", Manner::Answers(403));
-    let events = Events::new(client(&server), "");
-    let outcome = events.carry(&errand(Owed::Open { first: true }, &open())).await;
+    let events = EventWriter::new(client(&server), "");
+    let outcome = events
+        .carry(&errand(DueMessage::Open { first: true }, &open()))
+        .await;
     assert!(
-        matches!(&outcome, Outcome::Later { why, .. } if why.contains("may not create") && why.contains("apply the manifests")),
+        matches!(&outcome, DeliveryOutcome::Later { why, .. } if why.contains("may not create") && why.contains("apply the manifests")),
         "{outcome:?}"
     );
 }
@@ -134,8 +150,8 @@ fn map() -> serde_json::Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "parallax", "name": "parallax-notifications"}})
 }
 
-fn vault(server: &ApiServer) -> Vault {
-    Vault::map(client(server), "parallax/parallax-notifications".parse().unwrap())
+fn vault(server: &ApiServer) -> OutboxStore {
+    OutboxStore::map(client(server), "parallax/parallax-notifications".parse().unwrap())
 }
 
 fn provider() {
@@ -149,15 +165,15 @@ async fn what_a_former_life_told_is_not_told_again_and_what_it_owed_is() {
     let server = ApiServer::start(&[]).await;
     server.put("configmaps", map());
     let receiver = Receiver::answering([Answer::Status(204), Answer::Nothing]).await;
-    let webhook = || Webhook::new(receiver.webhook()).unwrap();
-    let first = Office::of(vault(&server), Replica::alone(1, "n")).with("r", webhook());
+    let webhook = || WebhookClient::new(receiver.webhook()).unwrap();
+    let first = Office::of(vault(&server), ReplicaState::alone(1, "n")).with("r", webhook());
     first.sees(open());
     receiver.heard(1).await;
     // Its end is on its way, and nobody knows whether it was heard, when the process is killed.
     first.sees(over());
     receiver.heard(2).await;
     first.running.as_ref().unwrap().abort();
-    let second = Office::of(vault(&server), Replica::alone(2, "n")).with("r", webhook());
+    let second = Office::of(vault(&server), ReplicaState::alone(2, "n")).with("r", webhook());
     second.sees(open());
     second.sees(over());
     let heard = receiver.heard(3).await;
@@ -175,7 +191,7 @@ async fn what_a_former_life_told_is_not_told_again_and_what_it_owed_is() {
     assert_eq!(told[1], told[2], "the same again, under the same name");
     assert_eq!(heard[1].body, heard[2].body);
     second.end().await;
-    let third = Office::of(vault(&server), Replica::alone(3, "n")).with("r", webhook());
+    let third = Office::of(vault(&server), ReplicaState::alone(3, "n")).with("r", webhook());
     third.sees(over());
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(receiver.now().len(), 3, "everything was told");
@@ -188,8 +204,8 @@ async fn a_vault_that_cannot_be_used_is_shown_and_holds_up_nobody_for_long() {
     let server = ApiServer::start(&[]).await;
     server.put("configmaps", map());
     let receiver = Receiver::answering([]).await;
-    let office = Office::of(vault(&server), Replica::alone(1, "n"))
-        .with("r", Webhook::new(receiver.webhook()).unwrap());
+    let office = Office::of(vault(&server), ReplicaState::alone(1, "n"))
+        .with("r", WebhookClient::new(receiver.webhook()).unwrap());
     tokio::time::sleep(Duration::from_millis(200)).await;
     server.behave("configmaps", Manner::Answers(500));
     office.sees(open());

@@ -2,17 +2,17 @@
 
 use std::{thread::JoinHandle, time::Duration};
 
-use super::{super::webhook::Webhook, receiver::Receiver, *};
+use super::{super::webhook::WebhookClient, receiver::Receiver, *};
 use crate::{
     store::StoreMetrics,
-    store::{Keeper, SqliteFile, StoreOptions, Worker},
+    store::{HistoryWriter, SqliteFile, StoreOptions, StoreWorker},
 };
 
 /// A store of one life: the hub's end, its thread, and the vault in it.
-fn life(path: &std::path::Path) -> (Keeper, JoinHandle<()>, Vault) {
+fn life(path: &std::path::Path) -> (HistoryWriter, JoinHandle<()>, OutboxStore) {
     let file = Box::new(SqliteFile::new(StoreOptions::at(path)));
-    let (keeper, worker, store) = Worker::new(file, Clock::system(), &StoreMetrics::new());
-    let vault = Vault::Store {
+    let (keeper, worker, store) = StoreWorker::new(file, Clock::system(), &StoreMetrics::new());
+    let vault = OutboxStore::Store {
         store,
         _hold: keeper.hold(),
     };
@@ -26,10 +26,10 @@ async fn the_store_remembers_what_was_told_to_the_last_moment_and_ends_when_nobo
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
     let receiver = Receiver::answering([]).await;
-    let webhook = || Webhook::new(receiver.webhook()).unwrap();
+    let webhook = || WebhookClient::new(receiver.webhook()).unwrap();
 
     let (keeper, thread, vault) = life(&path);
-    let office = Office::of(vault, Replica::alone(1, "n")).with("r", webhook());
+    let office = Office::of(vault, ReplicaState::alone(1, "n")).with("r", webhook());
     office.sees(open());
     receiver.heard(1).await;
     // The hub goes first, as it does when everything ends.
@@ -40,7 +40,7 @@ async fn the_store_remembers_what_was_told_to_the_last_moment_and_ends_when_nobo
         .unwrap();
 
     let (keeper, thread, vault) = life(&path);
-    let office = Office::of(vault, Replica::alone(2, "n")).with("r", webhook());
+    let office = Office::of(vault, ReplicaState::alone(2, "n")).with("r", webhook());
     office.sees(open());
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(receiver.now().len(), 1, "it was told");

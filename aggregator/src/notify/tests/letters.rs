@@ -7,22 +7,22 @@ use parallax_model::Micros;
 use serde_json::Value;
 
 use super::{
-    super::letter::{Ending, Manner, Owed, State},
+    super::notification::{DueMessage, NotificationEnding, NotificationPhase, ReceiverMode},
     *,
 };
 
-const MESSAGES: Manner = Manner::Messages;
-const FIRING: Manner = Manner::Firing(Duration::from_mins(1));
+const MESSAGES: ReceiverMode = ReceiverMode::Messages;
+const FIRING: ReceiverMode = ReceiverMode::Firing(Duration::from_mins(1));
 const S: Micros = Micros::from_secs(1);
 /// Long enough for a fault to have unfolded.
 const WHILE: Micros = Micros::from_secs(31);
 
-fn owed(outbox: &Outbox, manner: Manner) -> Option<Owed> {
+fn owed(outbox: &Outbox, manner: ReceiverMode) -> Option<DueMessage> {
     outbox.letters.values().next()?.owed("r", manner)
 }
 
 /// The receiver hears whatever it is owed.
-fn hear(outbox: &mut Outbox, manner: Manner) -> Option<Owed> {
+fn hear(outbox: &mut Outbox, manner: ReceiverMode) -> Option<DueMessage> {
     outbox.letters.values_mut().for_each(|letter| letter.held = false);
     let errand = outbox.errand("r", manner, NOW, |_| Some(0))?;
     outbox.heard("r", &errand, Value::Null, NOW);
@@ -54,7 +54,10 @@ fn opened_changed_and_recovered_are_each_told_once_and_in_this_order() {
     look_at(&mut outbox, &fixtures::healthy(), NOW, false, 0);
     assert_eq!(hear(&mut outbox, MESSAGES), None);
     look_at(&mut outbox, &open(), NOW, false, 0);
-    assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Open { first: true }));
+    assert_eq!(
+        hear(&mut outbox, MESSAGES),
+        Some(DueMessage::Open { first: true })
+    );
     assert_eq!(hear(&mut outbox, MESSAGES), None, "once");
     let mut renamed = open();
     renamed.incidents[0].verdict.region = fixtures::region("vip", &[]);
@@ -65,9 +68,12 @@ fn opened_changed_and_recovered_are_each_told_once_and_in_this_order() {
         "a fault that unfolds calls once"
     );
     look_at(&mut outbox, &renamed, NOW.plus(WHILE), false, 0);
-    assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Open { first: false }));
+    assert_eq!(
+        hear(&mut outbox, MESSAGES),
+        Some(DueMessage::Open { first: false })
+    );
     look_at(&mut outbox, &over(), NOW, false, 0);
-    assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Over));
+    assert_eq!(hear(&mut outbox, MESSAGES), Some(DueMessage::Over));
     look_at(&mut outbox, &over(), NOW, false, 0);
     assert_eq!(hear(&mut outbox, MESSAGES), None);
 }
@@ -80,11 +86,14 @@ fn it_is_told_again_when_it_gets_worse_and_not_when_it_gets_better_or_grows() {
     }
     let mut outbox = Outbox::default();
     look_at(&mut outbox, &mild, NOW, false, 0);
-    assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Open { first: true }));
+    assert_eq!(
+        hear(&mut outbox, MESSAGES),
+        Some(DueMessage::Open { first: true })
+    );
     look_at(&mut outbox, &open(), NOW.plus(WHILE), false, 0);
     assert_eq!(
         hear(&mut outbox, MESSAGES),
-        Some(Owed::Open { first: false }),
+        Some(DueMessage::Open { first: false }),
         "critical now"
     );
     look_at(&mut outbox, &mild, NOW.plus(WHILE).plus(WHILE), false, 0);
@@ -108,7 +117,7 @@ fn what_was_not_delivered_is_superseded_by_the_newest_and_both_ends_are_told_as_
         "one thing waits, whatever has happened"
     );
     assert_eq!(owed(&outbox, FIRING), None, "what never fired need not end");
-    assert_eq!(hear(&mut outbox, MESSAGES), Some(Owed::Over));
+    assert_eq!(hear(&mut outbox, MESSAGES), Some(DueMessage::Over));
     assert_eq!(hear(&mut outbox, MESSAGES), None);
 }
 
@@ -127,7 +136,7 @@ fn what_somebody_has_dealt_with_calls_nobody_and_its_end_is_told_to_those_who_we
     look_at(&mut outbox, &open(), NOW, false, 0);
     assert_eq!(
         hear(&mut outbox, MESSAGES),
-        Some(Owed::Open { first: true }),
+        Some(DueMessage::Open { first: true }),
         "the silence is over"
     );
     let mut renamed = open();
@@ -137,7 +146,7 @@ fn what_somebody_has_dealt_with_calls_nobody_and_its_end_is_told_to_those_who_we
     look_at(&mut outbox, &over(), NOW, true, 0);
     assert_eq!(
         hear(&mut outbox, MESSAGES),
-        Some(Owed::Over),
+        Some(DueMessage::Over),
         "but whoever holds a ticket may close it"
     );
 }
@@ -146,18 +155,18 @@ fn what_somebody_has_dealt_with_calls_nobody_and_its_end_is_told_to_those_who_we
 fn what_fires_ends_when_somebody_deals_with_it_and_fires_again_when_the_silence_is_over() {
     let mut outbox = Outbox::default();
     look_at(&mut outbox, &open(), NOW, false, 0);
-    assert_eq!(hear(&mut outbox, FIRING), Some(Owed::Open { first: true }));
+    assert_eq!(hear(&mut outbox, FIRING), Some(DueMessage::Open { first: true }));
     look_at(&mut outbox, &open(), NOW, true, 0);
     assert_eq!(
         hear(&mut outbox, FIRING),
-        Some(Owed::Over),
+        Some(DueMessage::Over),
         "as the rules have it"
     );
     assert_eq!(hear(&mut outbox, FIRING), None);
     look_at(&mut outbox, &open(), NOW, false, 0);
-    assert_eq!(hear(&mut outbox, FIRING), Some(Owed::Open { first: true }));
+    assert_eq!(hear(&mut outbox, FIRING), Some(DueMessage::Open { first: true }));
     look_at(&mut outbox, &over(), NOW, false, 0);
-    assert_eq!(hear(&mut outbox, FIRING), Some(Owed::Over));
+    assert_eq!(hear(&mut outbox, FIRING), Some(DueMessage::Over));
     assert_eq!(hear(&mut outbox, FIRING), None);
 }
 
@@ -171,7 +180,7 @@ fn what_fires_is_said_again_and_again_and_a_message_never() {
     assert_eq!(outbox.errand("r", FIRING, NOW, |_| Some(0)), None);
     assert_eq!(
         outbox.errand("r", FIRING, due, |_| Some(0)).unwrap().what,
-        Owed::Again
+        DueMessage::Again
     );
     assert_eq!(outbox.reminder("r", MESSAGES), None);
 }
@@ -187,7 +196,7 @@ fn a_restart_neither_tells_again_nor_forgets_the_end() {
     look_at(&mut again, &open(), NOW.plus(S), false, 0);
     assert_eq!(owed(&again, MESSAGES), None);
     look_at(&mut again, &over(), NOW.plus(S), false, 0);
-    assert_eq!(owed(&again, MESSAGES), Some(Owed::Over));
+    assert_eq!(owed(&again, MESSAGES), Some(DueMessage::Over));
 }
 
 #[test]
@@ -238,13 +247,13 @@ fn an_end_that_nobody_saw_is_told_once_what_it_was_about_is_seen_and_well() {
     look_at(&mut again, &unseen, NOW, false, 601);
     assert_eq!(owed(&again, MESSAGES), None, "nobody sees it");
     look_at(&mut again, &healthy, NOW, false, 601);
-    assert_eq!(owed(&again, MESSAGES), Some(Owed::Over));
+    assert_eq!(owed(&again, MESSAGES), Some(DueMessage::Over));
     let letter = again.letters.values().next().unwrap();
     assert_eq!(
         letter.state,
-        State::Over {
+        NotificationPhase::Over {
             at: NOW,
-            how: Ending::Unseen
+            how: NotificationEnding::Unseen
         }
     );
 }
@@ -264,7 +273,7 @@ fn the_past_that_passes_by_after_a_restart_opens_nothing_that_is_over_and_a_new_
     back.incidents[0].occurrences = 2;
     look_at(&mut again, &back, NOW.plus(S), false, 0);
     let message = again.letters.values().next().unwrap().message();
-    assert_eq!(hear(&mut again, MESSAGES), Some(Owed::Open { first: true }));
+    assert_eq!(hear(&mut again, MESSAGES), Some(DueMessage::Open { first: true }));
     assert!(
         message.ends_with("_2_3"),
         "another message than the first time: {message}"
@@ -303,9 +312,10 @@ fn beyond_the_bounds_what_is_over_goes_first_and_what_is_lost_is_said_of_whom() 
         // In a view of its own each: what is not in it would otherwise have ended.
         outbox.letters.values_mut().for_each(|letter| {
             letter.state = match letter.state {
-                State::Over {
-                    how: Ending::Unseen, ..
-                } => State::Open,
+                NotificationPhase::Over {
+                    how: NotificationEnding::Unseen,
+                    ..
+                } => NotificationPhase::Open,
                 other => other,
             }
         });

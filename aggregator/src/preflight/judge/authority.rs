@@ -2,8 +2,8 @@
 
 use parallax_model::{ChallengeClient, FailureKind, Phase, Reach, Vantage};
 
-use super::{Asked, Check, Group, Standing, Verdict, list, list_refs};
-use crate::preflight::names::{NameCause, NamesJudged};
+use super::{CheckInput, CheckKind, CheckState, FailureGroup, Verdict, list, list_refs};
+use crate::preflight::names::{NameCause, NameVerdict};
 
 /// What a server answers is the same for everybody; what the network does to a node is not.
 const fn is_the_servers(kind: &FailureKind) -> bool {
@@ -19,7 +19,7 @@ const fn is_the_servers(kind: &FailureKind) -> bool {
 }
 
 /// What is to be said where some fetches from outside came in.
-fn sometimes(asked: &Asked<'_>, from: &[&Vantage], elsewhere: bool) -> String {
+fn sometimes(asked: &CheckInput<'_>, from: &[&Vantage], elsewhere: bool) -> String {
     let fetches = asked
         .answers
         .iter()
@@ -41,12 +41,12 @@ fn sometimes(asked: &Asked<'_>, from: &[&Vantage], elsewhere: bool) -> String {
 
 /// How it stands, in a sentence.
 pub(super) fn judge(
-    asked: &Asked<'_>,
+    asked: &CheckInput<'_>,
     passed: &[Vantage],
-    failing: &[Group],
+    failing: &[FailureGroup],
     silent: &[Vantage],
     caveats: &mut Vec<String>,
-) -> (Standing, String) {
+) -> (CheckState, String) {
     let internet = |vantage: &&Vantage| {
         matches!(
             vantage,
@@ -65,7 +65,7 @@ pub(super) fn judge(
         let elsewhere = passed.iter().any(|vantage| internet(&vantage));
         let sometimes = sometimes(asked, &from, elsewhere);
         return (
-            Standing::Failed,
+            CheckState::Failed,
             format!(
                 "from outside ({}) it fails: {}{sometimes}",
                 list_refs(&from),
@@ -76,7 +76,7 @@ pub(super) fn judge(
     let outside: Vec<&Vantage> = passed.iter().filter(internet).collect();
     if !outside.is_empty() {
         return (
-            Standing::Passed,
+            CheckState::Passed,
             format!("it {finds} from outside ({})", list_refs(&outside)),
         );
     }
@@ -87,17 +87,20 @@ pub(super) fn judge(
             format!(", though not always: it {finds} from {}", list(passed))
         };
         return (
-            Standing::Failed,
+            CheckState::Failed,
             format!("what the server answers fails it: {}{some}", group.words),
         );
     }
     if let Some(group) = failing.iter().find(|group| group.phase == Phase::Resolve) {
         if asked.public_names {
-            return (Standing::Failed, format!("public DNS fails it: {}", group.words));
+            return (
+                CheckState::Failed,
+                format!("public DNS fails it: {}", group.words),
+            );
         }
         if passed.is_empty() {
             return (
-                Standing::Unknown,
+                CheckState::Unknown,
                 format!(
                     "{}; that is this cluster's own answer, and what public DNS says is not known (resolvers.public in the aggregator's configuration)",
                     group.words
@@ -116,13 +119,13 @@ pub(super) fn judge(
         }
         caveats.push("seen from inside only: whether the internet gets in is not known".to_owned());
         return (
-            Standing::Passed,
+            CheckState::Passed,
             format!("by the CA's rules it {finds} from {}", list(passed)),
         );
     }
     if failing.is_empty() {
         return (
-            Standing::Unknown,
+            CheckState::Unknown,
             format!(
                 "nobody answered ({}), so nothing is known of the CA's validation",
                 list(silent)
@@ -130,7 +133,7 @@ pub(super) fn judge(
         );
     }
     (
-        Standing::Unknown,
+        CheckState::Unknown,
         format!(
             "from inside nobody gets through ({}), which says nothing about the internet; ask from outside (parallax vantage enroll, or parallax check --profile ca from there)",
             failing[0].words
@@ -140,9 +143,9 @@ pub(super) fn judge(
 
 /// What the name itself adds: it can fail a validation or leave it open, and never makes one pass. Pebble looks at no CAA
 /// records.
-pub(super) fn of_the_name(verdict: &mut Verdict, names: &NamesJudged) {
+pub(super) fn of_the_name(verdict: &mut Verdict, names: &NameVerdict) {
     verdict.findings.extend(names.findings.iter().cloned());
-    let Check::Ca(client) = verdict.check else {
+    let CheckKind::Ca(client) = verdict.check else {
         return;
     };
     let looks = client == ChallengeClient::Boulder;
@@ -154,18 +157,18 @@ pub(super) fn of_the_name(verdict: &mut Verdict, names: &NamesJudged) {
         .cloned()
         .collect();
     if let Some(problem) = verdict.problems.first() {
-        if verdict.standing == Standing::Failed {
+        if verdict.standing == CheckState::Failed {
             verdict.caveats.push(format!("and {}", problem.words));
         } else {
             verdict.sentence = format!("{}, though {}", problem.words, verdict.sentence);
-            verdict.standing = Standing::Failed;
+            verdict.standing = CheckState::Failed;
         }
     } else if looks && !names.unknown.is_empty() {
-        if verdict.standing == Standing::Failed {
+        if verdict.standing == CheckState::Failed {
             verdict.caveats.extend(names.unknown.iter().cloned());
         } else {
             verdict.sentence = format!("{}; but {}", verdict.sentence, names.unknown.join("; "));
-            verdict.standing = Standing::Unknown;
+            verdict.standing = CheckState::Unknown;
         }
     }
 }

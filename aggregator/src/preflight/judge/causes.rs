@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 use parallax_diagnosis::verdict::{Remedy, Verdict as Diagnosed};
 use parallax_model::{FailureKind, Outcome, Phase, Placement, Vantage};
 
-use super::{Asked, Cause, Check, Finding, NodeAnswer};
+use super::{Cause, CheckInput, CheckKind, Finding, VantageAnswer};
 
 /// What the catalogue says: id, a few words, a way out, and what that costs.
-type Entry = (&'static str, &'static str, &'static str, &'static str);
+type CatalogueEntry = (&'static str, &'static str, &'static str, &'static str);
 
-const NO_LOCAL: &[Entry] = &[(
+const NO_LOCAL: &[CatalogueEntry] = &[(
     "F1",
     "externalTrafficPolicy: Local without a local endpoint",
     "set externalTrafficPolicy: Cluster, or run the ingress pods on every node (DaemonSet)",
     "Cluster hides the client's address unless PROXY protocol carries it; a DaemonSet is a pod a node",
 )];
-const UNREACHED: &[Entry] = &[
+const UNREACHED: &[CatalogueEntry] = &[
     (
         "F12",
         "the way back to our own public address is missing (no NAT loopback)",
@@ -33,7 +33,7 @@ const UNREACHED: &[Entry] = &[
         "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
     ),
 ];
-const KEPT_OUT: &[Entry] = &[
+const KEPT_OUT: &[CatalogueEntry] = &[
     (
         "F14",
         "blocked: security group, source ranges or an allow-list",
@@ -47,31 +47,31 @@ const KEPT_OUT: &[Entry] = &[
         "traffic from inside leaves the node and goes through the balancer; a setting of the provider",
     ),
 ];
-const SOMETIMES_KEPT_OUT: &[Entry] = &[(
+const SOMETIMES_KEPT_OUT: &[CatalogueEntry] = &[(
     "F8",
     "the balancer sends connections to nodes that do not answer them: its health checks are dropped",
     "compare the balancer's own view of the nodes' health with where the ingress pods run; ipMode: Proxy, or health checks from reserved addresses",
     "traffic from inside leaves the node and goes through the balancer; a setting of the provider",
 )];
-const ONE_NODE: &[Entry] = &[(
+const ONE_NODE: &[CatalogueEntry] = &[(
     "F24",
     "stale kube-proxy on a node",
     "restart kube-proxy on that node",
     "rules are rewritten once; connections stay",
 )];
-const BYPASSED: &[Entry] = &[(
+const BYPASSED: &[CatalogueEntry] = &[(
     "F9",
     "PROXY protocol bypassed inside the cluster",
     "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
     "traffic from inside leaves the node and goes through the balancer",
 )];
-const TLS_BYPASSED: &[Entry] = &[(
+const TLS_BYPASSED: &[CatalogueEntry] = &[(
     "F10",
     "TLS termination at the balancer bypassed inside the cluster",
     "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
     "traffic from inside leaves the node and goes through the balancer",
 )];
-const SLOW: &[Entry] = &[
+const SLOW: &[CatalogueEntry] = &[
     (
         "F13",
         "NetworkPolicy between the controller and the solver's pod",
@@ -85,19 +85,19 @@ const SLOW: &[Entry] = &[
         "pods start again",
     ),
 ];
-const REDIRECTED: &[Entry] = &[(
+const REDIRECTED: &[CatalogueEntry] = &[(
     "F18",
     "a redirect leads astray",
     "exempt /.well-known/acme-challenge/ from redirects and from authentication; redirects may lead to ports 80 and 443 only",
     "that one path stays plain, and shows nothing but tokens",
 )];
-const NOBODY_SERVES: &[Entry] = &[(
+const NOBODY_SERVES: &[CatalogueEntry] = &[(
     "F19",
     "ingress class, host conflict or path rewrite: the solver's route is not served",
     "compare class, host and path of the solver's Ingress with those of the controller that answers; a second Ingress with this host may win",
     "nothing",
 )];
-const NO_PODS: &[Entry] = &[
+const NO_PODS: &[CatalogueEntry] = &[
     (
         "F20",
         "the pods behind the route do not serve",
@@ -111,13 +111,13 @@ const NO_PODS: &[Entry] = &[
         "one port without mTLS, for tokens that are public anyway",
     ),
 ];
-const POLICY: &[Entry] = &[(
+const POLICY: &[CatalogueEntry] = &[(
     "F13",
     "NetworkPolicy between the controller and the solver's pod",
     "allow the ingress controller's namespace to reach port 8089 of solver pods",
     "one more policy",
 )];
-const FORBIDDEN: &[Entry] = &[
+const FORBIDDEN: &[CatalogueEntry] = &[
     (
         "F18",
         "authentication or a redirect on the challenge's path",
@@ -131,31 +131,31 @@ const FORBIDDEN: &[Entry] = &[
         "one rule",
     ),
 ];
-const NAME: &[Entry] = &[(
+const NAME: &[CatalogueEntry] = &[(
     "F15",
     "one name fails: split horizon, an override, or its zone",
     "compare the answer inside with the public one, and the overrides in the resolver's configuration",
     "nothing",
 )];
-const RESOLVER: &[Entry] = &[(
+const RESOLVER: &[CatalogueEntry] = &[(
     "P10",
     "the resolver does not answer",
     "look at the resolver's pods and at the endpoints of its Service (kube-dns in most clusters)",
     "nothing",
 )];
-const WAY_TO_RESOLVER: &[Entry] = &[(
+const WAY_TO_RESOLVER: &[CatalogueEntry] = &[(
     "P9",
     "the way of some vantages to their resolver is broken",
     "let these nodes reach port 53 of the resolver, over UDP and TCP: compare NetworkPolicies, firewalls and Service rules with those of the nodes that resolve",
     "nothing",
 )];
-const PRIVATE: &[Entry] = &[(
+const PRIVATE: &[CatalogueEntry] = &[(
     "F29",
     "the public answer is a private address",
     "publish a public address for the name, or validate it by DNS-01",
     "DNS-01 needs credentials for the zone",
 )];
-const UNSERVED_V6: &[Entry] = &[(
+const UNSERVED_V6: &[CatalogueEntry] = &[(
     "F17",
     "an IPv6 address is published and not served",
     "serve port 80 on the IPv6 address, or remove the AAAA record",
@@ -164,11 +164,11 @@ const UNSERVED_V6: &[Entry] = &[(
 
 /// Causes and ways out for vantages that fail alike.
 pub(super) fn of(
-    asked: &Asked<'_>,
+    asked: &CheckInput<'_>,
     phase: Phase,
     kind: &FailureKind,
     status: Option<u16>,
-    members: &[&NodeAnswer],
+    members: &[&VantageAnswer],
 ) -> (Vec<Cause>, Vec<Remedy>) {
     let mut causes = Vec::new();
     let mut remedies = Vec::new();
@@ -198,7 +198,7 @@ pub(super) fn of(
             &mut remedies,
         );
     }
-    if asked.check == Check::SelfCheck && *kind == FailureKind::WrongBody {
+    if asked.check == CheckKind::SelfCheck && *kind == FailureKind::WrongBody {
         remedies.push(Remedy {
             action: "see whether something adds white space to the answer: the self check compares every byte, the CA does not".to_owned(),
             command: None,
@@ -210,7 +210,7 @@ pub(super) fn of(
 }
 
 /// Adds what the catalogue says.
-fn add(entries: &[Entry], causes: &mut Vec<Cause>, remedies: &mut Vec<Remedy>) {
+fn add(entries: &[CatalogueEntry], causes: &mut Vec<Cause>, remedies: &mut Vec<Remedy>) {
     for (id, title, action, price) in entries {
         causes.push(Cause {
             id: (*id).to_owned(),
@@ -236,12 +236,12 @@ fn is_bypass(phase: Phase, kind: &FailureKind) -> bool {
 }
 
 fn usual(
-    asked: &Asked<'_>,
+    asked: &CheckInput<'_>,
     phase: Phase,
     kind: &FailureKind,
     status: Option<u16>,
-    members: &[&NodeAnswer],
-) -> &'static [Entry] {
+    members: &[&VantageAnswer],
+) -> &'static [CatalogueEntry] {
     match kind {
         FailureKind::NoAddress if members.iter().all(|member| !member.sight.addresses.is_empty()) => PRIVATE,
         FailureKind::NxDomain | FailureKind::NoAddress | FailureKind::ServFail => NAME,
@@ -265,7 +265,7 @@ fn usual(
 }
 
 /// Whether a vantage got an address for the name.
-fn resolved(answer: &NodeAnswer) -> bool {
+fn resolved(answer: &VantageAnswer) -> bool {
     match &answer.outcome {
         Outcome::Ok { .. } => true,
         Outcome::Failed { phase, .. } => *phase != Phase::Resolve,
@@ -274,8 +274,8 @@ fn resolved(answer: &NodeAnswer) -> bool {
 }
 
 /// Who does not get through, against who does.
-fn unreached(asked: &Asked<'_>, members: &[&NodeAnswer]) -> &'static [Entry] {
-    let six = |answer: &NodeAnswer| {
+fn unreached(asked: &CheckInput<'_>, members: &[&VantageAnswer]) -> &'static [CatalogueEntry] {
+    let six = |answer: &VantageAnswer| {
         let last = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
         last.is_some_and(|dial| dial.address.is_ipv6())
     };
@@ -290,12 +290,12 @@ fn unreached(asked: &Asked<'_>, members: &[&NodeAnswer]) -> &'static [Entry] {
         let sometimes = members.iter().any(|member| member.sight.passes > 0);
         return if sometimes { SOMETIMES_KEPT_OUT } else { KEPT_OUT };
     }
-    let passed: Vec<&NodeAnswer> = asked
+    let passed: Vec<&VantageAnswer> = asked
         .answers
         .iter()
         .filter(|answer| matches!(answer.outcome, Outcome::Ok { .. }))
         .collect();
-    let no_local = |answer: &NodeAnswer| answer.placement == Placement::NoLocal;
+    let no_local = |answer: &VantageAnswer| answer.placement == Placement::NoLocal;
     if !passed.is_empty() && members.iter().all(|m| no_local(m)) && !passed.iter().any(|p| no_local(p)) {
         return NO_LOCAL;
     }
@@ -306,7 +306,7 @@ fn unreached(asked: &Asked<'_>, members: &[&NodeAnswer]) -> &'static [Entry] {
 }
 
 /// What passes and is yet worth knowing.
-pub(super) fn findings(asked: &Asked<'_>) -> Vec<Finding> {
+pub(super) fn findings(asked: &CheckInput<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let dead: BTreeSet<String> = asked
         .answers
@@ -318,8 +318,8 @@ pub(super) fn findings(asked: &Asked<'_>) -> Vec<Finding> {
         .collect();
     if !dead.is_empty() {
         let whose = match asked.check {
-            Check::SelfCheck => "the self check races both families and does not see it",
-            Check::Ca(_) => "the CA asks there first, and goes by IPv4 only where it cannot connect",
+            CheckKind::SelfCheck => "the self check races both families and does not see it",
+            CheckKind::Ca(_) => "the CA asks there first, and goes by IPv4 only where it cannot connect",
         };
         found.push(Finding {
             id: "F17".into(),

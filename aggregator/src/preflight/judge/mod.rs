@@ -20,14 +20,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    names::{NameProblem, NamesJudged},
-    words::{authority_says, self_check_says},
+    names::{NameProblem, NameVerdict},
+    wording::{authority_says, self_check_says},
 };
 
 /// Whose check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "by", content = "client")]
-pub enum Check {
+pub enum CheckKind {
     /// cert-manager's own, before it tells the CA.
     SelfCheck,
     /// The CA's.
@@ -36,7 +36,7 @@ pub enum Check {
 
 /// What one vantage saw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NodeAnswer {
+pub struct VantageAnswer {
     /// From where.
     pub vantage: Vantage,
     /// How it sits to the entry of what it connected to.
@@ -53,9 +53,9 @@ pub struct NodeAnswer {
 
 /// Everything that one check is judged by.
 #[derive(Debug, Clone)]
-pub struct Asked<'a> {
+pub struct CheckInput<'a> {
     /// Whose.
-    pub check: Check,
+    pub check: CheckKind,
     /// What was fetched.
     pub url: &'a str,
     /// Whether the key authorization was served and compared; without it only the way there was.
@@ -63,7 +63,7 @@ pub struct Asked<'a> {
     /// Whether the name was resolved as the public sees it.
     pub public_names: bool,
     /// What came back.
-    pub answers: &'a [NodeAnswer],
+    pub answers: &'a [VantageAnswer],
     /// Who was asked and did not answer.
     pub silent: &'a [Vantage],
     /// What the diagnosis says of the same probes.
@@ -75,13 +75,13 @@ pub struct Asked<'a> {
     /// Why the answer of a prober beside that pod is not the pod's own.
     pub differs: &'a [String],
     /// What the facts of the name mean, where they were asked for.
-    pub names: Option<&'a NamesJudged>,
+    pub names: Option<&'a NameVerdict>,
 }
 
 /// How a check stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum CheckState {
     /// It passes.
     Passed,
     /// It passes where cert-manager's pod is now, and fails elsewhere.
@@ -105,7 +105,7 @@ pub struct Cause {
 
 /// Vantages that fail in the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Group {
+pub struct FailureGroup {
     /// Who.
     pub vantages: Vec<Vantage>,
     /// The address that was tried last.
@@ -141,15 +141,15 @@ pub struct Finding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// Whose check.
-    pub check: Check,
+    pub check: CheckKind,
     /// How it stands.
-    pub standing: Standing,
+    pub standing: CheckState,
     /// In one sentence.
     pub sentence: String,
     /// Where it passes.
     pub passed: Vec<Vantage>,
     /// Where it fails, largest group first.
-    pub failing: Vec<Group>,
+    pub failing: Vec<FailureGroup>,
     /// What about the name itself fails it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<NameProblem>,
@@ -163,7 +163,7 @@ pub struct Verdict {
 
 /// Both verdicts on one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Judged {
+pub struct HostVerdict {
     /// The name.
     pub host: String,
     /// cert-manager's.
@@ -177,15 +177,15 @@ pub struct Judged {
 /// 0 both pass, 1 one fails, 3 one cannot be told and none fails. `strict` counts what passes only by where
 /// cert-manager's pod happens to be as failing.
 #[must_use]
-pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a Judged>, strict: bool) -> u8 {
-    let standings: Vec<Standing> = judged
+pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> u8 {
+    let standings: Vec<CheckState> = judged
         .into_iter()
         .flat_map(|judged| [judged.self_check.standing, judged.ca.standing])
         .collect();
     let any = |standing| standings.contains(&standing);
-    if any(Standing::Failed) || (strict && any(Standing::AtRisk)) {
+    if any(CheckState::Failed) || (strict && any(CheckState::AtRisk)) {
         1
-    } else if any(Standing::Unknown) || standings.is_empty() {
+    } else if any(CheckState::Unknown) || standings.is_empty() {
         3
     } else {
         0
@@ -194,7 +194,7 @@ pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a Judged>, strict: bool)
 
 /// The verdict on one check.
 #[must_use]
-pub fn judge(asked: &Asked<'_>) -> Verdict {
+pub fn judge(asked: &CheckInput<'_>) -> Verdict {
     let passed: Vec<Vantage> = of(asked, |outcome| matches!(outcome, Outcome::Ok { .. }));
     let failing = groups(asked);
     let mut silent = asked.silent.to_vec();
@@ -202,8 +202,8 @@ pub fn judge(asked: &Asked<'_>) -> Verdict {
     silent.sort();
     let mut caveats = Vec::new();
     let (standing, sentence) = match asked.check {
-        Check::SelfCheck => self_check::judge(asked, &passed, &failing, &silent, &mut caveats),
-        Check::Ca(_) => authority::judge(asked, &passed, &failing, &silent, &mut caveats),
+        CheckKind::SelfCheck => self_check::judge(asked, &passed, &failing, &silent, &mut caveats),
+        CheckKind::Ca(_) => authority::judge(asked, &passed, &failing, &silent, &mut caveats),
     };
     let mut verdict = Verdict {
         check: asked.check,
@@ -222,7 +222,7 @@ pub fn judge(asked: &Asked<'_>) -> Verdict {
     verdict
 }
 
-fn of(asked: &Asked<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
+fn of(asked: &CheckInput<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
     let mut vantages: Vec<Vantage> = asked
         .answers
         .iter()
@@ -234,11 +234,11 @@ fn of(asked: &Asked<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
 }
 
 /// How something failed: what makes two failures one.
-type Manner = (Phase, FailureKind, Option<u16>, Option<IpAddr>);
+type FailureManner = (Phase, FailureKind, Option<u16>, Option<IpAddr>);
 
 /// What failed alike, largest first.
-fn groups(asked: &Asked<'_>) -> Vec<Group> {
-    let mut alike: BTreeMap<Manner, Vec<&NodeAnswer>> = BTreeMap::new();
+fn groups(asked: &CheckInput<'_>) -> Vec<FailureGroup> {
+    let mut alike: BTreeMap<FailureManner, Vec<&VantageAnswer>> = BTreeMap::new();
     for answer in asked.answers {
         if let Outcome::Failed { phase, kind, status } = &answer.outcome {
             let address = last_dial(&answer.sight);
@@ -248,14 +248,14 @@ fn groups(asked: &Asked<'_>) -> Vec<Group> {
                 .push(answer);
         }
     }
-    let mut groups: Vec<Group> = alike
+    let mut groups: Vec<FailureGroup> = alike
         .into_iter()
         .map(|((phase, kind, status, address), mut members)| {
             members.sort_by(|a, b| a.vantage.cmp(&b.vantage));
             let first = members[0];
             let (theirs, words) = (theirs(asked, first), words(&kind, phase, status, address, first));
             let (causes, remedies) = causes::of(asked, phase, &kind, status, &members);
-            Group {
+            FailureGroup {
                 vantages: members.iter().map(|member| member.vantage.clone()).collect(),
                 address,
                 phase,
@@ -277,10 +277,12 @@ fn last_dial(sight: &ChallengeSight) -> Option<IpAddr> {
     last.map(|dial| dial.address.ip())
 }
 
-fn theirs(asked: &Asked<'_>, answer: &NodeAnswer) -> String {
+fn theirs(asked: &CheckInput<'_>, answer: &VantageAnswer) -> String {
     match asked.check {
-        Check::SelfCheck => self_check_says(&answer.outcome, &answer.sight, asked.url).unwrap_or_default(),
-        Check::Ca(client) => authority_says(client, &answer.outcome, &answer.sight, asked.url)
+        CheckKind::SelfCheck => {
+            self_check_says(&answer.outcome, &answer.sight, asked.url).unwrap_or_default()
+        }
+        CheckKind::Ca(client) => authority_says(client, &answer.outcome, &answer.sight, asked.url)
             .map(|(problem, detail)| format!("{problem}: {detail}"))
             .unwrap_or_default(),
     }
@@ -291,7 +293,7 @@ fn words(
     phase: Phase,
     status: Option<u16>,
     address: Option<IpAddr>,
-    answer: &NodeAnswer,
+    answer: &VantageAnswer,
 ) -> String {
     let mut text = kind.words().to_owned();
     if let Some(status) = status {

@@ -2,14 +2,14 @@
 
 use parallax_model::{Network, Vantage};
 
-use super::{Asked, Group, Standing, list, list_refs, name};
+use super::{CheckInput, CheckState, FailureGroup, list, list_refs, name};
 
 /// Where cert-manager's pod sits, as a vantage. Where nobody asks from its network on that node, the other network
 /// of the node stands for it.
 fn seat(
-    asked: &Asked<'_>,
+    asked: &CheckInput<'_>,
     passed: &[Vantage],
-    failing: &[Group],
+    failing: &[FailureGroup],
     caveats: &mut Vec<String>,
 ) -> Option<Vantage> {
     let node = asked.seat?;
@@ -36,12 +36,12 @@ fn seat(
 
 /// How it stands, in a sentence.
 pub(super) fn judge(
-    asked: &Asked<'_>,
+    asked: &CheckInput<'_>,
     passed: &[Vantage],
-    failing: &[Group],
+    failing: &[FailureGroup],
     silent: &[Vantage],
     caveats: &mut Vec<String>,
-) -> (Standing, String) {
+) -> (CheckState, String) {
     let seat = seat(asked, passed, failing, caveats);
     let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
     let total = passed.len() + failed.len() + silent.len();
@@ -53,14 +53,14 @@ pub(super) fn judge(
     );
     let (standing, mut sentence) = match &seat {
         _ if total == silent.len() => (
-            Standing::Unknown,
+            CheckState::Unknown,
             "nobody answered, so nothing is known of the self check".to_owned(),
         ),
         Some(seat) if failed.contains(&seat) => {
             let group = failing.iter().find(|group| group.vantages.contains(seat));
             let what = group.map_or(what, |group| group.words.as_str());
             (
-                Standing::Failed,
+                CheckState::Failed,
                 format!(
                     "cert-manager's pod sits on {}, where it fails: {what}; it {counts}",
                     name(seat)
@@ -72,12 +72,12 @@ pub(super) fn judge(
                 caveats.push(format!("{} did not answer", list(silent)));
             }
             (
-                Standing::Passed,
+                CheckState::Passed,
                 format!("{counts}, on {} too, where cert-manager's pod sits", name(seat)),
             )
         }
         Some(seat) if passed.contains(seat) => (
-            Standing::AtRisk,
+            CheckState::AtRisk,
             format!(
                 "{counts}: on {}, where cert-manager's pod sits now, but not on {} ({what}); it depends on where that pod runs",
                 name(seat),
@@ -85,25 +85,25 @@ pub(super) fn judge(
             ),
         ),
         _ if failed.is_empty() && silent.is_empty() => (
-            Standing::Passed,
+            CheckState::Passed,
             format!("{counts}, whichever node cert-manager's pod is on"),
         ),
         Some(seat) if failed.is_empty() => (
-            Standing::Unknown,
+            CheckState::Unknown,
             format!(
                 "{counts}, and cert-manager's pod sits on {}, which did not answer",
                 name(seat)
             ),
         ),
         None if failed.is_empty() => (
-            Standing::Unknown,
+            CheckState::Unknown,
             format!(
                 "{counts}; {} did not answer, and where cert-manager's pod sits is not known",
                 list(silent)
             ),
         ),
         Some(seat) => (
-            Standing::Failed,
+            CheckState::Failed,
             format!(
                 "{counts}, not on {} ({what}); {}, where cert-manager's pod sits, did not answer",
                 list_refs(&failed),
@@ -111,7 +111,7 @@ pub(super) fn judge(
             ),
         ),
         None => (
-            Standing::Failed,
+            CheckState::Failed,
             format!(
                 "{counts}, not on {} ({what}); where cert-manager's pod sits is not known",
                 list_refs(&failed)
@@ -127,7 +127,7 @@ pub(super) fn judge(
             "{sentence}. But cert-manager's own pod {}",
             asked.differs.join(", and ")
         );
-        Standing::Unknown
+        CheckState::Unknown
     };
     (standing, sentence)
 }

@@ -4,15 +4,15 @@ use parallax_model::DialSight;
 use serde_json::json;
 
 use super::{
-    Standing::{AtRisk, Failed, Passed, Unknown},
+    CheckState::{AtRisk, Failed, Passed, Unknown},
     *,
 };
 
 const URL: &str = "http://shop.example.test/.well-known/acme-challenge/t0ken";
-const CA: Check = Check::Ca(ChallengeClient::Boulder);
+const CA: CheckKind = CheckKind::Ca(ChallengeClient::Boulder);
 
-fn answer(vantage: &str, placement: Placement, outcome: serde_json::Value) -> NodeAnswer {
-    NodeAnswer {
+fn answer(vantage: &str, placement: Placement, outcome: serde_json::Value) -> VantageAnswer {
+    VantageAnswer {
         vantage: vantage.parse().unwrap(),
         placement,
         outcome: serde_json::from_value(outcome).unwrap(),
@@ -29,7 +29,7 @@ fn answer(vantage: &str, placement: Placement, outcome: serde_json::Value) -> No
     }
 }
 
-fn ok(vantage: &str) -> NodeAnswer {
+fn ok(vantage: &str) -> VantageAnswer {
     answer(
         vantage,
         Placement::SameNode,
@@ -37,7 +37,7 @@ fn ok(vantage: &str) -> NodeAnswer {
     )
 }
 
-fn failed(vantage: &str, phase: &str, kind: &str, status: Option<u16>) -> NodeAnswer {
+fn failed(vantage: &str, phase: &str, kind: &str, status: Option<u16>) -> VantageAnswer {
     let mut outcome = json!({"result": "failed", "phase": phase, "kind": kind});
     if let Some(status) = status {
         outcome["status"] = status.into();
@@ -45,11 +45,11 @@ fn failed(vantage: &str, phase: &str, kind: &str, status: Option<u16>) -> NodeAn
     answer(vantage, Placement::NoLocal, outcome)
 }
 
-fn refused(vantage: &str) -> NodeAnswer {
+fn refused(vantage: &str) -> VantageAnswer {
     failed(vantage, "connect", "refused", None)
 }
 
-fn not_asked(vantage: &str) -> NodeAnswer {
+fn not_asked(vantage: &str) -> VantageAnswer {
     answer(
         vantage,
         Placement::Unknown,
@@ -58,8 +58,8 @@ fn not_asked(vantage: &str) -> NodeAnswer {
 }
 
 struct Case {
-    check: Check,
-    answers: Vec<NodeAnswer>,
+    check: CheckKind,
+    answers: Vec<VantageAnswer>,
     silent: Vec<Vantage>,
     seat: Option<NodeName>,
     differs: Vec<String>,
@@ -67,7 +67,7 @@ struct Case {
 }
 
 impl Case {
-    fn new(check: Check, answers: Vec<NodeAnswer>) -> Self {
+    fn new(check: CheckKind, answers: Vec<VantageAnswer>) -> Self {
         Self {
             check,
             answers,
@@ -92,8 +92,8 @@ impl Case {
         judge(&self.asked())
     }
 
-    fn asked(&self) -> Asked<'_> {
-        Asked {
+    fn asked(&self) -> CheckInput<'_> {
+        CheckInput {
             check: self.check,
             url: URL,
             with_key: true,
@@ -109,8 +109,8 @@ impl Case {
     }
 }
 
-fn nodes(answers: Vec<NodeAnswer>) -> Case {
-    Case::new(Check::SelfCheck, answers)
+fn nodes(answers: Vec<VantageAnswer>) -> Case {
+    Case::new(CheckKind::SelfCheck, answers)
 }
 
 fn ids(verdict: &Verdict) -> Vec<&str> {
@@ -295,14 +295,14 @@ fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
 
 #[test]
 fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
-    let judged = |self_check: Standing, ca: Standing| {
+    let judged = |self_check: CheckState, ca: CheckState| {
         let verdict = |check, standing| Verdict {
             standing,
             ..Case::new(check, vec![]).judge()
         };
-        Judged {
+        HostVerdict {
             host: "shop.example.test".to_owned(),
-            self_check: verdict(Check::SelfCheck, self_check),
+            self_check: verdict(CheckKind::SelfCheck, self_check),
             ca: verdict(CA, ca),
             not_checked: Vec::new(),
         }
@@ -327,7 +327,7 @@ fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
 }
 
 /// What facts of the name mean, as `names::judge_names` would say it.
-fn named(json: &serde_json::Value) -> NamesJudged {
+fn named(json: &serde_json::Value) -> NameVerdict {
     let mut whole =
         json!({"caa": "unrestricted", "caa_words": "", "problems": [], "unknown": [], "findings": []});
     for (key, value) in json.as_object().unwrap() {
@@ -336,8 +336,8 @@ fn named(json: &serde_json::Value) -> NamesJudged {
     serde_json::from_value(whole).unwrap()
 }
 
-fn with_name(check: Check, answers: &[NodeAnswer], names: &NamesJudged) -> Verdict {
-    judge(&Asked {
+fn with_name(check: CheckKind, answers: &[VantageAnswer], names: &NameVerdict) -> Verdict {
+    judge(&CheckInput {
         check,
         url: URL,
         with_key: true,
@@ -368,11 +368,11 @@ fn what_fails_the_name_fails_the_ca_however_well_its_server_answers_and_never_th
     );
     assert!(verdict.problems[0].theirs.contains("prevents issuance"));
     assert_eq!(
-        with_name(Check::SelfCheck, &[ok("n1/pod")], &forbidden).standing,
+        with_name(CheckKind::SelfCheck, &[ok("n1/pod")], &forbidden).standing,
         Passed
     );
     // Its test server looks at no such records.
-    let pebble = with_name(Check::Ca(ChallengeClient::Pebble), &passes, &forbidden);
+    let pebble = with_name(CheckKind::Ca(ChallengeClient::Pebble), &passes, &forbidden);
     assert_eq!((pebble.standing, pebble.problems.len()), (Passed, 0));
     // Two reasons are two reasons.
     let both = with_name(

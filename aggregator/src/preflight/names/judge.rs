@@ -10,13 +10,13 @@ use parallax_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{NameFacts, Side};
+use super::{NameFacts, ResolverSide};
 use crate::preflight::Finding;
 
 /// How the CAA records stand to the authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CaaStanding {
+pub enum CaaState {
     /// There are none up to the top: anybody may issue.
     Unrestricted,
     /// This authority may issue.
@@ -83,9 +83,9 @@ pub struct NameProblem {
 
 /// What the facts of a name mean.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NamesJudged {
+pub struct NameVerdict {
     /// How the CAA records stand.
-    pub caa: CaaStanding,
+    pub caa: CaaState,
     /// The same in a sentence.
     pub caa_words: String,
     /// What fails a validation.
@@ -99,9 +99,9 @@ pub struct NamesJudged {
 /// What the facts mean for a certificate by an authority that goes by these identities in CAA records (none where it is
 /// not known), asked for by this account (where it is known).
 #[must_use]
-pub fn judge_names(facts: &NameFacts, identities: &[String], account: Option<&str>) -> NamesJudged {
-    let mut judged = NamesJudged {
-        caa: CaaStanding::NotAsked,
+pub fn judge_names(facts: &NameFacts, identities: &[String], account: Option<&str>) -> NameVerdict {
+    let mut judged = NameVerdict {
+        caa: CaaState::NotAsked,
         caa_words: "CAA records as the public sees them were not asked for".to_owned(),
         problems: Vec::new(),
         unknown: Vec::new(),
@@ -113,10 +113,10 @@ pub fn judge_names(facts: &NameFacts, identities: &[String], account: Option<&st
 }
 
 /// What every public server agrees on. One that says otherwise leaves it open.
-fn addresses(facts: &NameFacts, judged: &mut NamesJudged) {
+fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
     let name = &facts.name;
     let answers: Vec<(&RecordAnswer, &RecordAnswer)> = facts
-        .of_side(Side::Public)
+        .of_side(ResolverSide::Public)
         .map(|seen| (&seen.view.a, &seen.view.aaaa))
         .collect();
     if answers.is_empty() {
@@ -159,8 +159,12 @@ fn addresses(facts: &NameFacts, judged: &mut NamesJudged) {
 
 /// Where the inside sees another name than the public.
 fn differences(facts: &NameFacts) -> Vec<Finding> {
-    let (inside, public) = (facts.addresses(Side::Inside), facts.addresses(Side::Public));
-    let asked = facts.of_side(Side::Inside).next().is_some() && facts.of_side(Side::Public).next().is_some();
+    let (inside, public) = (
+        facts.addresses(ResolverSide::Inside),
+        facts.addresses(ResolverSide::Public),
+    );
+    let asked = facts.of_side(ResolverSide::Inside).next().is_some()
+        && facts.of_side(ResolverSide::Public).next().is_some();
     if !asked || inside == public || (inside.is_empty() && public.is_empty()) {
         return Vec::new();
     }
@@ -232,7 +236,7 @@ fn of_climb(name: &str, told: &[CaaAt], identities: &[String], account: Option<&
         .unwrap_or_else(|| judge_caa(&names, ask("\0")))
 }
 
-fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: &mut NamesJudged) {
+fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: &mut NameVerdict) {
     let verdicts = |public: bool| {
         let climbs = facts.caa.iter().filter(move |climbed| climbed.public == public);
         let mut all: Vec<CaaVerdict> = Vec::new();
@@ -251,7 +255,7 @@ fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: 
         ([], own) => inside_only(own, issuer, judged),
         ([verdict], _) => decided(&facts.name, verdict, issuer, judged),
         (several, _) => {
-            judged.caa = CaaStanding::Unknown;
+            judged.caa = CaaState::Unknown;
             let said: Vec<String> = several.iter().map(|verdict| words(verdict, issuer).0).collect();
             judged.caa_words = format!(
                 "public servers do not agree on the CAA records: {}",
@@ -264,7 +268,7 @@ fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: 
 
 /// The cluster's own resolver may be told something else than the CA. What it says is no proof, but neither is it to be
 /// passed over where it forbids.
-fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NamesJudged) {
+fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict) {
     let harmless = |verdict: &CaaVerdict| match verdict {
         CaaVerdict::Unrestricted => true,
         CaaVerdict::Allowed { accounts, .. } => accounts.is_empty(),
@@ -276,14 +280,14 @@ fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NamesJudged) {
         "as the asking machines' own resolvers have them (nobody was asked who sees what the public sees): {said}"
     );
     if !own.iter().all(harmless) {
-        judged.caa = CaaStanding::Unknown;
+        judged.caa = CaaState::Unknown;
         judged.unknown.push(format!(
             "{said}; the asking machines' own resolvers say so, and what public DNS says is not known (resolvers.public in the aggregator's configuration)"
         ));
     }
 }
 
-fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NamesJudged) {
+fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerdict) {
     let (said, remedy) = words(verdict, issuer);
     judged.caa_words.clone_from(&said);
     let problem = |cause| {
@@ -296,11 +300,11 @@ fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NamesJud
         }
     };
     judged.caa = match verdict {
-        CaaVerdict::Unrestricted => CaaStanding::Unrestricted,
-        CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => CaaStanding::Allowed,
+        CaaVerdict::Unrestricted => CaaState::Unrestricted,
+        CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => CaaState::Allowed,
         CaaVerdict::Allowed { .. } => {
             judged.unknown.push(said);
-            CaaStanding::Unknown
+            CaaState::Unknown
         }
         CaaVerdict::Forbidden { why, .. } => {
             let whoever = match why {
@@ -310,10 +314,10 @@ fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NamesJud
             };
             if issuer.is_empty() && !whoever {
                 judged.unknown.push(said);
-                CaaStanding::Unknown
+                CaaState::Unknown
             } else {
                 judged.problems.push(problem(NameCause::Caa));
-                CaaStanding::Forbidden
+                CaaState::Forbidden
             }
         }
         CaaVerdict::Unknown { kind, .. } => {
@@ -323,7 +327,7 @@ fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NamesJud
             } else {
                 judged.unknown.push(said);
             }
-            CaaStanding::Unknown
+            CaaState::Unknown
         }
     };
 }

@@ -6,9 +6,9 @@
 //!
 //! Only what the public says decides: the CA never sees the cluster's own answer. What that says otherwise is shown.
 
-mod asked;
 mod identity;
 mod judge;
+mod query;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,15 +19,15 @@ use parallax_model::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    asked::{For, Names},
     identity::caa_identities,
-    judge::{CaaStanding, NameCause, NameProblem, NamesJudged, judge_names},
+    judge::{CaaState, NameCause, NameProblem, NameVerdict, judge_names},
+    query::{NameAnswer, NameQuery},
 };
 
 /// Where a server's answer counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum ResolverSide {
     /// In the cluster: cert-manager's self check sees it.
     Inside,
     /// In the same network, outside of the cluster.
@@ -40,11 +40,11 @@ pub enum Side {
 
 /// One server's answer to one vantage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeenName {
+pub struct ObservedAnswer {
     /// Who asked.
     pub vantage: Vantage,
     /// Where the answer counts.
-    pub side: Side,
+    pub side: ResolverSide,
     /// The answer.
     #[serde(flatten)]
     pub view: NameView,
@@ -52,7 +52,7 @@ pub struct SeenName {
 
 /// The CAA records of a name and of all above it, as one vantage was told.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Climbed {
+pub struct CaaChain {
     /// Who asked.
     pub vantage: Vantage,
     /// Whether it is what the public sees.
@@ -67,9 +67,9 @@ pub struct NameFacts {
     /// The name.
     pub name: String,
     /// What each server said.
-    pub views: Vec<SeenName>,
+    pub views: Vec<ObservedAnswer>,
     /// CAA records.
-    pub caa: Vec<Climbed>,
+    pub caa: Vec<CaaChain>,
     /// Why the zone's own servers said nothing, where they were to be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_authority: Option<FailureKind>,
@@ -82,7 +82,7 @@ pub struct NameFacts {
 
 /// What was wanted besides each machine's own resolvers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NameRequest {
     /// The configuration names public resolvers.
     pub public: bool,
     /// The configuration has the zone's own servers asked.
@@ -92,7 +92,7 @@ pub struct Wanted {
 impl NameFacts {
     /// Puts together what vantages were told.
     #[must_use]
-    pub fn of(name: &str, sights: &[(Vantage, NameSight)], wanted: Wanted) -> Self {
+    pub fn of(name: &str, sights: &[(Vantage, NameSight)], wanted: NameRequest) -> Self {
         let mut facts = Self {
             name: name.to_owned(),
             views: Vec::new(),
@@ -106,13 +106,13 @@ impl NameFacts {
             for view in &sight.views {
                 let side = match view.by {
                     ServerOwner::Own => own,
-                    ServerOwner::Public => Side::Public,
-                    ServerOwner::Authority { .. } => Side::Zone,
+                    ServerOwner::Public => ResolverSide::Public,
+                    ServerOwner::Authority { .. } => ResolverSide::Zone,
                 };
-                let same = |seen: &SeenName| seen.side == side && seen.view == *view;
+                let same = |seen: &ObservedAnswer| seen.side == side && seen.view == *view;
                 // Several vantages ask the same resolver; what it told the first is enough where it told all the same.
                 if !facts.views.iter().any(same) {
-                    facts.views.push(SeenName {
+                    facts.views.push(ObservedAnswer {
                         vantage: vantage.clone(),
                         side,
                         view: view.clone(),
@@ -121,9 +121,9 @@ impl NameFacts {
             }
             if !sight.caa.is_empty() {
                 let asked_public = sight.views.iter().any(|view| view.by == ServerOwner::Public);
-                facts.caa.push(Climbed {
+                facts.caa.push(CaaChain {
                     vantage: vantage.clone(),
-                    public: asked_public || own == Side::Public,
+                    public: asked_public || own == ResolverSide::Public,
                     names: sight.caa.clone(),
                 });
             }
@@ -134,7 +134,7 @@ impl NameFacts {
         facts.views.sort_by_key(|seen| seen.side);
         let views: Vec<NameView> = facts.views.iter().map(|seen| seen.view.clone()).collect();
         facts.differences = name_differences(&views);
-        if !wanted.public && facts.of_side(Side::Public).next().is_none() {
+        if !wanted.public && facts.of_side(ResolverSide::Public).next().is_none() {
             facts
                 .not_asked
                 .push("public resolvers: none is configured (resolvers.public in the aggregator's configuration), and no vantage stands on the internet".to_owned());
@@ -148,13 +148,13 @@ impl NameFacts {
     }
 
     /// The answers of one side.
-    pub fn of_side(&self, side: Side) -> impl Iterator<Item = &SeenName> {
+    pub fn of_side(&self, side: ResolverSide) -> impl Iterator<Item = &ObservedAnswer> {
         self.views.iter().filter(move |seen| seen.side == side)
     }
 
     /// All addresses that a side's servers say, sorted.
     #[must_use]
-    pub fn addresses(&self, side: Side) -> Vec<IpAddr> {
+    pub fn addresses(&self, side: ResolverSide) -> Vec<IpAddr> {
         let views = self.of_side(side);
         let mut all: Vec<IpAddr> = views
             .flat_map(|seen| [&seen.view.a, &seen.view.aaaa])
@@ -169,18 +169,20 @@ impl NameFacts {
     /// The public servers that were asked.
     #[must_use]
     pub fn public_servers(&self) -> Vec<SocketAddr> {
-        self.of_side(Side::Public).map(|seen| seen.view.server).collect()
+        self.of_side(ResolverSide::Public)
+            .map(|seen| seen.view.server)
+            .collect()
     }
 }
 
-const fn own_side(vantage: &Vantage) -> Side {
+const fn own_side(vantage: &Vantage) -> ResolverSide {
     match vantage {
-        Vantage::Cluster { .. } => Side::Inside,
+        Vantage::Cluster { .. } => ResolverSide::Inside,
         Vantage::Outside {
             reach: Reach::Internet,
             ..
-        } => Side::Public,
-        Vantage::Outside { .. } => Side::Near,
+        } => ResolverSide::Public,
+        Vantage::Outside { .. } => ResolverSide::Near,
     }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::preflight::names::judge::CaaStanding;
+use crate::preflight::names::judge::CaaState;
 
 const HOST: &str = "shop.example.test";
 
@@ -34,7 +34,7 @@ fn issue(value: &str) -> Value {
     json!({"records": [{"flags": 0, "tag": "issue", "value": value}]})
 }
 
-const BOTH: Wanted = Wanted {
+const BOTH: NameRequest = NameRequest {
     public: true,
     authorities: true,
 };
@@ -52,7 +52,7 @@ fn shop(caa: &[Value]) -> NameFacts {
     NameFacts::of(HOST, &[of("n1/pod", sight(&views, caa))], BOTH)
 }
 
-fn judged(facts: &NameFacts, identity: &str) -> NamesJudged {
+fn judged(facts: &NameFacts, identity: &str) -> NameVerdict {
     let identities: Vec<String> = Some(identity)
         .filter(|identity| !identity.is_empty())
         .map(str::to_owned)
@@ -63,9 +63,9 @@ fn judged(facts: &NameFacts, identity: &str) -> NamesJudged {
 
 #[test]
 fn caa_records_as_the_public_sees_them_decide_in_both_words() {
-    use CaaStanding::{Allowed, Forbidden, Unknown, Unrestricted};
+    use CaaState::{Allowed, Forbidden, Unknown, Unrestricted};
     let none = || json!("none");
-    let table: [(&str, Vec<Value>, CaaStanding, &str); 9] = [
+    let table: [(&str, Vec<Value>, CaaState, &str); 9] = [
         (
             "letsencrypt.org",
             vec![none(), none(), none()],
@@ -142,18 +142,15 @@ fn an_account_that_the_records_are_bound_to_may_and_another_may_not() {
         issue("letsencrypt.org; accounturi=https://acme.test/acct/7"),
     ];
     let judge = |account| judge_names(&shop(&caa), &["letsencrypt.org".to_owned()], Some(account)).caa;
-    assert_eq!(judge("https://acme.test/acct/7"), CaaStanding::Allowed);
-    assert_eq!(judge("https://acme.test/acct/8"), CaaStanding::Forbidden);
+    assert_eq!(judge("https://acme.test/acct/7"), CaaState::Allowed);
+    assert_eq!(judge("https://acme.test/acct/8"), CaaState::Forbidden);
 }
 
 #[test]
 fn one_of_an_authoritys_names_is_enough() {
     let caa = [json!("none"), issue("sectigo.com")];
     let identities = ["trust.example".to_owned(), "sectigo.com".to_owned()];
-    assert_eq!(
-        judge_names(&shop(&caa), &identities, None).caa,
-        CaaStanding::Allowed
-    );
+    assert_eq!(judge_names(&shop(&caa), &identities, None).caa, CaaState::Allowed);
 }
 
 #[test]
@@ -174,21 +171,21 @@ fn servfail_on_the_way_up_is_a_refusal_that_may_pass() {
 fn what_only_the_clusters_resolver_says_forbids_nothing_and_allows_nothing() {
     let own = [("own", a(&["203.0.113.10"]), json!("none"))];
     let facts = |caa: &[Value]| {
-        let wanted = Wanted {
+        let wanted = NameRequest {
             public: false,
             authorities: false,
         };
         NameFacts::of(HOST, &[of("n1/pod", sight(&own, caa))], wanted)
     };
     let forbidden = judged(&facts(&[issue(";")]), "letsencrypt.org");
-    assert_eq!(forbidden.caa, CaaStanding::Unknown);
+    assert_eq!(forbidden.caa, CaaState::Unknown);
     assert_eq!(forbidden.problems, []);
     assert!(forbidden.unknown[0].contains("resolvers.public"), "{forbidden:?}");
     let free = judged(
         &facts(&[json!("none"), json!("none"), json!("none")]),
         "letsencrypt.org",
     );
-    assert_eq!(free.caa, CaaStanding::NotAsked, "{free:?}");
+    assert_eq!(free.caa, CaaState::NotAsked, "{free:?}");
     assert_eq!(free.unknown, Vec::<String>::new());
     let not_asked = facts(&[]).not_asked;
     assert_eq!(
@@ -202,12 +199,12 @@ fn what_only_the_clusters_resolver_says_forbids_nothing_and_allows_nothing() {
 fn a_vantage_on_the_internet_sees_what_the_public_sees_by_its_own_resolver() {
     let own = [("own", a(&["203.0.113.10"]), json!("none"))];
     let sights = [of("internet:laptop", sight(&own, &[issue("pki.goog")]))];
-    let wanted = Wanted {
+    let wanted = NameRequest {
         public: false,
         authorities: false,
     };
     let facts = NameFacts::of(HOST, &sights, wanted);
-    assert_eq!(judged(&facts, "letsencrypt.org").caa, CaaStanding::Forbidden);
+    assert_eq!(judged(&facts, "letsencrypt.org").caa, CaaState::Forbidden);
     assert!(
         !facts.not_asked.iter().any(|what| what.contains("public")),
         "{:?}",
@@ -223,7 +220,7 @@ fn views_of_the_public_that_do_not_agree_on_who_may_issue_prove_nothing() {
         of("internet:b", sight(&own, &[issue("letsencrypt.org")])),
     ];
     let said = judged(&NameFacts::of(HOST, &sights, BOTH), "letsencrypt.org");
-    assert_eq!(said.caa, CaaStanding::Unknown);
+    assert_eq!(said.caa, CaaState::Unknown);
     assert!(
         said.problems.is_empty() && said.unknown[0].contains("do not agree"),
         "{said:?}"
@@ -268,7 +265,7 @@ fn a_name_that_only_the_inside_knows_fails_the_ca_and_one_public_server_that_kno
 #[test]
 fn a_climb_that_stops_before_the_top_allows_nothing() {
     let said = judged(&shop(&[json!("none"), json!("none")]), "letsencrypt.org");
-    assert_eq!(said.caa, CaaStanding::Unknown);
+    assert_eq!(said.caa, CaaState::Unknown);
 }
 
 #[test]
@@ -335,7 +332,7 @@ proptest! {
         let sights: Vec<_> = sights.into_iter().map(|(vantage, sight)| of(vantage, sight)).collect();
         let facts = NameFacts::of(HOST, &sights, BOTH);
         let said = judged(&facts, "letsencrypt.org");
-        if matches!(said.caa, CaaStanding::Unrestricted | CaaStanding::Allowed) {
+        if matches!(said.caa, CaaState::Unrestricted | CaaState::Allowed) {
             let public: Vec<_> = facts.caa.iter().filter(|climbed| climbed.public).collect();
             prop_assert!(!public.is_empty());
             for climbed in public {

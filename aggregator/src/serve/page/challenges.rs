@@ -4,12 +4,12 @@ use parallax_model::EventTime;
 
 use super::{
     incident::{Remedy, capitalised},
-    words,
+    wording,
 };
 use crate::challenges::api::WaitingChallenge;
 
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct ChallengeRow {
     pub(super) object: String,
     pub(super) host: String,
     pub(super) since: String,
@@ -25,7 +25,7 @@ pub(super) struct Waiting {
     pub(super) besides: Option<String>,
 }
 
-impl Waiting {
+impl ChallengeRow {
     pub(super) fn of(challenge: &WaitingChallenge, now: EventTime) -> Self {
         let explanation = challenge.explanation.as_ref();
         let sentence = explanation.map_or(&challenge.meaning, |explained| &explained.self_check.sentence);
@@ -49,7 +49,7 @@ impl Waiting {
         Self {
             object: format!("{}/{}", challenge.namespace, challenge.name),
             host: challenge.host.clone(),
-            since: words::clock(challenge.since, now),
+            since: wording::clock(challenge.since, now),
             reason: challenge.reason.clone(),
             sentence: capitalised(sentence),
             cause,

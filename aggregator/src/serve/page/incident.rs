@@ -7,9 +7,9 @@ use parallax_diagnosis::{
 };
 use parallax_model::{EventTime, Probability};
 
-use super::words;
+use super::wording;
 use crate::{
-    links::{Link, Links},
+    links::{DashboardLink, ExternalLinks},
     serve::summary::is_open,
     severity::Severity,
 };
@@ -19,7 +19,7 @@ const TARGETS_SHOWN: usize = 4;
 const TARGETS_UNFOLDED: usize = 7;
 
 #[derive(Debug)]
-pub(super) struct Card {
+pub(super) struct IncidentCard {
     pub(super) id: String,
     pub(super) class: &'static str,
     pub(super) state: String,
@@ -52,7 +52,7 @@ pub(super) struct Card {
     pub(super) facts: Vec<(String, String)>,
     pub(super) remedies: Vec<Remedy>,
     /// Where else to look at it.
-    pub(super) dashboards: Vec<Link>,
+    pub(super) dashboards: Vec<DashboardLink>,
     /// Id, title, and what would be needed.
     pub(super) not_excluded: Vec<(String, String, String)>,
 }
@@ -101,7 +101,7 @@ pub(super) fn asked(view: &View, subject: &verdict::Subject) -> Vec<String> {
     about.map(ProbeRequest::purpose).collect()
 }
 
-impl Card {
+impl IncidentCard {
     pub(super) fn of(incident: &Incident, view: &View) -> Self {
         let now = view.at;
         let verdict = &incident.verdict;
@@ -111,10 +111,10 @@ impl Card {
                 (severity, severity.to_owned())
             }
             IncidentState::Recovering => ("recovering", "recovering".to_owned()),
-            IncidentState::Closed { closed } => ("closed", format!("closed {}", words::clock(closed, now))),
+            IncidentState::Closed { closed } => ("closed", format!("closed {}", wording::clock(closed, now))),
         };
         let mut targets: Vec<_> = verdict.targets.iter().map(ToString::to_string).collect();
-        let target_count = words::count(targets.len(), "target");
+        let target_count = wording::count(targets.len(), "target");
         let more_targets = if targets.len() > TARGETS_UNFOLDED {
             targets.split_off(TARGETS_SHOWN)
         } else {
@@ -128,9 +128,9 @@ impl Card {
             probability: probability(verdict.probability),
             measure: verdict.probability.get(),
             subject: verdict.subject.to_string(),
-            since: words::clock(incident.since, now),
-            since_iso: words::iso(incident.since),
-            lasting: words::span(end(incident, now) - incident.since),
+            since: wording::clock(incident.since, now),
+            since_iso: wording::iso(incident.since),
+            lasting: wording::span(end(incident, now) - incident.since),
             departed: incident.departed.clone(),
             occurrences: (incident.occurrences > 1).then(|| incident.occurrences.to_string()),
             targets,
@@ -185,7 +185,7 @@ impl Card {
     }
 
     /// With links to the dashboards that show it.
-    pub(super) fn link(&mut self, incident: &Incident, links: &Links) {
+    pub(super) fn link(&mut self, incident: &Incident, links: &ExternalLinks) {
         self.dashboards = links.dashboards(incident);
     }
 

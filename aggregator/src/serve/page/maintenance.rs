@@ -2,33 +2,33 @@
 
 use parallax_model::EventTime;
 
-use super::words;
-use crate::handling::api::Window;
+use super::wording;
+use crate::incident_actions::api::MaintenanceWindow;
 
 /// What the proof of the forms is about.
 pub(in crate::serve) const FORMS: &str = "maintenance";
 
 #[derive(Debug, Default)]
-pub(super) struct Maintenance {
-    pub(super) rows: Vec<Announced>,
+pub(super) struct MaintenanceSection {
+    pub(super) rows: Vec<AnnouncedWindow>,
     /// Proves that a form is of this page; none where a browser cannot show who it is.
     pub(super) proof: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) struct Announced {
+pub(super) struct AnnouncedWindow {
     pub(super) id: String,
     pub(super) text: String,
 }
 
-impl Maintenance {
-    pub(super) fn of(windows: &[Window], proof: Option<String>, now: EventTime) -> Self {
+impl MaintenanceSection {
+    pub(super) fn of(windows: &[MaintenanceWindow], proof: Option<String>, now: EventTime) -> Self {
         let rows = windows.iter().map(|window| {
-            let until = words::clock(window.until, now);
+            let until = wording::clock(window.until, now);
             let when = if window.from <= now {
                 format!("until {until}")
             } else {
-                format!("from {} until {until}", words::clock(window.from, now))
+                format!("from {} until {until}", wording::clock(window.from, now))
             };
             let meant = window.targets.as_ref().map_or_else(
                 || "all targets".to_owned(),
@@ -44,7 +44,7 @@ impl Maintenance {
             } else {
                 " (kept in memory only, and forgotten at a restart)"
             };
-            Announced {
+            AnnouncedWindow {
                 id: window.id.clone(),
                 text: format!("{meant} {when}, by {}{note}{lost}", window.mark.by),
             }

@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 };
 use parallax_model::{EventTime, Front, Placement, Vantage};
 
-use super::words;
+use super::wording;
 
 /// Hosts of one front from which on they are one group.
 const GROUP_FROM: usize = 4;
@@ -27,8 +27,8 @@ const APART: &str = "apart";
 /// The whole table.
 #[derive(Debug)]
 pub(super) struct Matrix {
-    pub(super) columns: Vec<Column>,
-    pub(super) groups: Vec<Group>,
+    pub(super) columns: Vec<MatrixColumn>,
+    pub(super) groups: Vec<RowGroup>,
     /// Some targets are not asked from everywhere.
     pub(super) sampled: bool,
     /// What is left out, in words; empty where nothing is.
@@ -38,7 +38,7 @@ pub(super) struct Matrix {
 }
 
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct MatrixColumn {
     pub(super) name: String,
     pub(super) network: String,
     pub(super) class: &'static str,
@@ -47,7 +47,7 @@ pub(super) struct Column {
 
 /// One row, or several behind one that sums them up.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct RowGroup {
     pub(super) key: String,
     pub(super) head: Row,
     /// Empty for a row that stands alone.
@@ -63,7 +63,7 @@ pub(super) struct Row {
     /// What it answers while it works, in words; empty until that is known.
     pub(super) baseline: String,
     pub(super) cells: Vec<Cell>,
-    rank: Rank,
+    rank: CellRank,
 }
 
 #[derive(Debug)]
@@ -76,7 +76,7 @@ pub(super) struct Cell {
 
 /// Worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum CellRank {
     Failing,
     Flaky,
     Unknown,
@@ -85,7 +85,7 @@ enum Rank {
 
 impl Matrix {
     pub(super) fn of(view: &View) -> Self {
-        let layout = Layout::of(view);
+        let layout = MatrixLayout::of(view);
         let columns = layout.columns(view);
         let mut by_front: BTreeMap<Vec<Front>, Vec<&MatrixRow>> = BTreeMap::new();
         for row in &view.matrix {
@@ -94,13 +94,13 @@ impl Matrix {
         let mut groups = Vec::new();
         for (fronts, rows) in by_front {
             if fronts.is_empty() || rows.len() < GROUP_FROM {
-                groups.extend(rows.into_iter().map(|row| Group {
+                groups.extend(rows.into_iter().map(|row| RowGroup {
                     key: format!("row {}", row.target),
                     head: Row::single(row, view, &layout),
                     members: Vec::new(),
                 }));
             } else {
-                groups.push(Group::of(&fronts, &rows, view, &layout));
+                groups.push(RowGroup::of(&fronts, &rows, view, &layout));
             }
         }
         groups.sort_by(|a, b| (a.head.rank, &a.head.label).cmp(&(b.head.rank, &b.head.label)));
@@ -114,7 +114,7 @@ impl Matrix {
             more: if left_out > 0 {
                 format!(
                     "{} more, none of them worse than these.",
-                    words::count(left_out, "line")
+                    wording::count(left_out, "line")
                 )
             } else {
                 String::new()
@@ -126,14 +126,14 @@ impl Matrix {
 
 /// What the columns are.
 #[derive(Debug)]
-enum Layout {
+enum MatrixLayout {
     /// One a vantage.
     Vantages,
     /// One a placement that occurs.
     Placements(Vec<Placement>),
 }
 
-impl Layout {
+impl MatrixLayout {
     fn of(view: &View) -> Self {
         if view.vantages.len() <= MOST_COLUMNS {
             return Self::Vantages;
@@ -143,12 +143,16 @@ impl Layout {
         Self::Placements(placements.into_iter().collect())
     }
 
-    fn columns(&self, view: &View) -> Vec<Column> {
+    fn columns(&self, view: &View) -> Vec<MatrixColumn> {
         match self {
-            Self::Vantages => view.vantages.iter().map(|v| Column::of(v, view.at)).collect(),
+            Self::Vantages => view
+                .vantages
+                .iter()
+                .map(|v| MatrixColumn::of(v, view.at))
+                .collect(),
             Self::Placements(placements) => placements
                 .iter()
-                .map(|placement| Column {
+                .map(|placement| MatrixColumn {
                     name: placement.label().to_owned(),
                     network: "placement".to_owned(),
                     class: "reporting",
@@ -189,7 +193,7 @@ impl Layout {
     }
 }
 
-impl Column {
+impl MatrixColumn {
     fn of(vantage: &VantageView, now: EventTime) -> Self {
         let (name, network) = match &vantage.vantage {
             Vantage::Cluster { node, network } => (node.to_string(), network.to_string()),
@@ -215,16 +219,16 @@ pub(super) fn silence(vantage: &VantageView, now: EventTime) -> Option<String> {
         (VantageState::Reporting, _) => None,
         (VantageState::Silent, Some(last)) => Some(format!(
             "silent since {} ({})",
-            words::clock(last, now),
-            words::span(now - last)
+            wording::clock(last, now),
+            wording::span(now - last)
         )),
         (VantageState::Silent, None) => Some("silent".to_owned()),
         (VantageState::Waiting, _) => Some("has not reported yet".to_owned()),
     }
 }
 
-impl Group {
-    fn of(fronts: &[Front], rows: &[&MatrixRow], view: &View, layout: &Layout) -> Self {
+impl RowGroup {
+    fn of(fronts: &[Front], rows: &[&MatrixRow], view: &View, layout: &MatrixLayout) -> Self {
         let mut members: Vec<_> = rows.iter().map(|row| Row::single(row, view, layout)).collect();
         members.sort_by(|a, b| (a.rank, &a.label).cmp(&(b.rank, &b.label)));
         let fronts: Vec<_> = fronts.iter().map(ToString::to_string).collect();
@@ -232,13 +236,17 @@ impl Group {
         Self {
             key: format!("group {label}"),
             head: Row {
-                note: words::count(rows.len(), "host"),
+                note: wording::count(rows.len(), "host"),
                 label,
                 never_ok: rows.iter().all(|row| row.never_ok),
                 pending: rows.iter().all(|row| row.pending),
                 baseline: String::new(),
                 cells: layout.cells(rows, view),
-                rank: members.iter().map(|row| row.rank).min().unwrap_or(Rank::Unknown),
+                rank: members
+                    .iter()
+                    .map(|row| row.rank)
+                    .min()
+                    .unwrap_or(CellRank::Unknown),
             },
             members,
         }
@@ -246,7 +254,7 @@ impl Group {
 }
 
 impl Row {
-    fn single(row: &MatrixRow, view: &View, layout: &Layout) -> Self {
+    fn single(row: &MatrixRow, view: &View, layout: &MatrixLayout) -> Self {
         let fronts: Vec<_> = row.fronts.iter().map(ToString::to_string).collect();
         Self {
             label: row.target.to_string(),
@@ -255,12 +263,12 @@ impl Row {
             pending: row.pending,
             baseline: text::baseline(row),
             cells: layout.cells(&[row], view),
-            rank: Rank::of(row),
+            rank: CellRank::of(row),
         }
     }
 }
 
-impl Rank {
+impl CellRank {
     /// The worst that any vantage sees; one that knows decides over those that do not.
     fn of(row: &MatrixRow) -> Self {
         let sees = |state| row.cells.iter().any(|cell| cell.state == state);
@@ -302,7 +310,7 @@ impl Cell {
             title = format!("{title}; placement {}", cell.placement);
         }
         if let Some(last) = cell.last {
-            title = format!("{title}; newest probe {}", words::ago(last, now));
+            title = format!("{title}; newest probe {}", wording::ago(last, now));
         }
         Self {
             class,

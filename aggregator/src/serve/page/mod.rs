@@ -1,16 +1,16 @@
 //! The page: rendered here, complete without a script; with one it renews itself each second.
 
+mod actions;
 mod challenges;
-mod handled;
+mod history_page;
 mod incident;
-mod listed;
 pub(super) mod maintenance;
 mod matrix;
 mod model;
 mod notice;
-mod past;
 mod renewals;
-pub(super) mod words;
+mod truncated_list;
+pub(super) mod wording;
 
 #[cfg(test)]
 mod tests;
@@ -25,9 +25,9 @@ use axum::{
     routing::{get, post},
 };
 
-use super::{Shared, forms, history};
+use super::{ServerState, forms, history};
 use crate::api_error::ApiError;
-use model::{Overview, Page};
+use model::{OverviewPage, PageFrame};
 use parallax_diagnosis::verdict::Incident;
 
 /// Nothing from elsewhere, nothing inline: text that slips through the escaping still cannot act.
@@ -35,7 +35,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
      img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The page's routes.
-pub(super) fn router() -> Router<Shared> {
+pub(super) fn router() -> Router<ServerState> {
     Router::new()
         .route("/", get(whole))
         .route("/fragment", get(fragment))
@@ -47,7 +47,7 @@ pub(super) fn router() -> Router<Shared> {
 }
 
 /// What every page is made of. It tells nothing of anybody.
-pub(super) fn assets() -> Router<Shared> {
+pub(super) fn assets() -> Router<ServerState> {
     let asset = |media: &'static str, body: &'static str| {
         get(move || async move {
             let headers = [
@@ -94,12 +94,12 @@ async fn protect(mut response: Response) -> Response {
     response
 }
 
-impl Shared {
-    fn overview(&self) -> Overview {
+impl ServerState {
+    fn overview(&self) -> OverviewPage {
         let view = self.outlook.views.borrow().clone();
         let probers = self.outlook.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
-        let overview = Overview::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
+        let overview = OverviewPage::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
         let overview = overview.telling(&self.notifications.shown(), self.clock.now());
         let now = self.clock.now();
         let proof = forms::has_forms(&self.access).then(|| self.form_key.sign(maintenance::FORMS));
@@ -108,8 +108,12 @@ impl Shared {
             .headed(self.summary(&view))
             .of_challenges(&self.challenges.borrow(), now)
             .of_replica(&self.replica_view(view.interval), now)
-            .of_renewals(renewals::Renewals::of(&self.forecasts.borrow(), now))
-            .of_maintenance(maintenance::Maintenance::of(&self.handling.windows(), proof, now))
+            .of_renewals(renewals::RenewalsSection::of(&self.forecasts.borrow(), now))
+            .of_maintenance(maintenance::MaintenanceSection::of(
+                &self.handling.windows(),
+                proof,
+                now,
+            ))
     }
 }
 
@@ -120,16 +124,16 @@ fn html(rendered: Result<String, askama::Error>) -> Result<Html<String>, ApiErro
     })
 }
 
-async fn whole(State(shared): State<Shared>) -> Result<Html<String>, ApiError> {
-    html(Page::overview(&shared.overview()).and_then(|page| page.render()))
+async fn whole(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
+    html(PageFrame::overview(&shared.overview()).and_then(|page| page.render()))
 }
 
-async fn fragment(State(shared): State<Shared>) -> Result<Html<String>, ApiError> {
+async fn fragment(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
     html(shared.overview().render())
 }
 
 /// One incident, with what people did about it.
-async fn one(shared: &Shared, id: &str) -> model::One {
+async fn one(shared: &ServerState, id: &str) -> model::IncidentPage {
     let mut one = found(shared, id).await;
     if let Some(card) = &one.card {
         let forms = forms::has_forms(&shared.access);
@@ -137,7 +141,7 @@ async fn one(shared: &Shared, id: &str) -> model::One {
         let open = card.class != "closed";
         let announced = shared.handling.announced(&one.targets);
         let handling = history::handling(shared, id);
-        let mut handled = handled::Handled::of(id, handling, open, proof, shared.clock.now());
+        let mut handled = actions::ActionsSection::of(id, handling, open, proof, shared.clock.now());
         handled.done.extend(
             announced
                 .filter(|_| open)
@@ -149,41 +153,45 @@ async fn one(shared: &Shared, id: &str) -> model::One {
 }
 
 /// One incident, from memory or from the store.
-async fn found(shared: &Shared, id: &str) -> model::One {
+async fn found(shared: &ServerState, id: &str) -> model::IncidentPage {
     let view = shared.outlook.views.borrow().clone();
-    let shown = |incident: &Incident| model::One::of(incident, &view).linked(incident, &shared.links);
+    let shown =
+        |incident: &Incident| model::IncidentPage::of(incident, &view).linked(incident, &shared.links);
     match history::find(shared, id).await {
-        Ok(Some(history::Shown::Live(incident))) => shown(&incident),
-        Ok(Some(history::Shown::Kept(kept))) => match serde_json::from_value(kept) {
+        Ok(Some(history::DisplayedIncident::Live(incident))) => shown(&incident),
+        Ok(Some(history::DisplayedIncident::Kept(kept))) => match serde_json::from_value(kept) {
             Ok(incident) => shown(&incident),
-            Err(_) => model::One::missing(
+            Err(_) => model::IncidentPage::missing(
                 id,
                 format!(
                     "Another version wrote it in a form that this one does not show; ask /v1/incidents/{id} for it."
                 ),
             ),
         },
-        Ok(None) => model::One::missing(
+        Ok(None) => model::IncidentPage::missing(
             id,
             "Neither in memory nor in the store; the oldest are removed.".to_owned(),
         ),
-        Err(error) => model::One::missing(id, format!("{error}.")),
+        Err(error) => model::IncidentPage::missing(id, format!("{error}.")),
     }
 }
 
-async fn incident_page(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Response, ApiError> {
+async fn incident_page(
+    State(shared): State<ServerState>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
     let found = one(&shared, &id).await;
     let status = if found.card.is_some() {
         StatusCode::OK
     } else {
         StatusCode::NOT_FOUND
     };
-    let page = html(Page::incident(&found).and_then(|page| page.render()))?;
+    let page = html(PageFrame::incident(&found).and_then(|page| page.render()))?;
     Ok((status, page).into_response())
 }
 
 async fn incident_fragment(
-    State(shared): State<Shared>,
+    State(shared): State<ServerState>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     Ok(html(one(&shared, &id).await.render())?.into_response())

@@ -9,25 +9,25 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros, TargetId};
 
 use super::{
-    challenges::Waiting,
-    handled::Handled,
-    incident::{Card, asked},
-    listed::Listed,
-    maintenance::Maintenance,
+    actions::ActionsSection,
+    challenges::ChallengeRow,
+    history_page::HistoryPage,
+    incident::{IncidentCard, asked},
+    maintenance::MaintenanceSection,
     matrix::{self, Matrix},
-    notice::Notice,
-    past::History,
-    renewals::Renewals,
-    words,
+    notice::ActionNotice,
+    renewals::RenewalsSection,
+    truncated_list::TruncatedList,
+    wording,
 };
 use crate::{
     challenges::api::WaitingChallenge,
-    forecast::Forecasts,
+    forecast::RenewalForecastList,
     ingest::ProberView,
-    links::Links,
-    notify::api::{Notifications, Standing},
+    links::ExternalLinks,
+    notify::api::{ReceiverState, ReceiverStatusList},
     replicas::ReplicaView,
-    serve::summary::{Summary, is_open},
+    serve::summary::{StatusSummary, is_open},
     store::{Status, StoreState},
     topology_state::TopologyState,
 };
@@ -41,40 +41,40 @@ const NOTICE_FOR: Micros = Micros::from_secs(24 * 3_600);
 /// Everything on the first page, without its frame.
 #[derive(Debug, Template)]
 #[template(path = "overview.html")]
-pub(super) struct Overview {
-    headline: Summary,
-    warnings: Vec<Warning>,
+pub(super) struct OverviewPage {
+    headline: StatusSummary,
+    warnings: Vec<PageWarning>,
     reporting: String,
     targets: usize,
     newest: String,
     interval: String,
-    open: Vec<Card>,
-    findings: Vec<Notice>,
-    hazards: Vec<Notice>,
+    open: Vec<IncidentCard>,
+    findings: Vec<ActionNotice>,
+    hazards: Vec<ActionNotice>,
     notes: Vec<(String, String)>,
     not_excluded: Vec<(String, String, String)>,
-    names: Listed<NameRows>,
-    investigating: Vec<Investigating>,
-    history: History,
+    names: TruncatedList<NameRows>,
+    investigating: Vec<OngoingInvestigation>,
+    history: HistoryPage,
     matrix: Matrix,
-    silent: Listed<Silent>,
-    waiting: Listed<String>,
-    counters: Vec<Counter>,
-    probers: Listed<Prober>,
-    maintenance: Maintenance,
-    challenges: Listed<Waiting>,
-    renewals: Renewals,
+    silent: TruncatedList<SilentProber>,
+    waiting: TruncatedList<String>,
+    counters: Vec<PageCounter>,
+    probers: TruncatedList<ProberRow>,
+    maintenance: MaintenanceSection,
+    challenges: TruncatedList<ChallengeRow>,
+    renewals: RenewalsSection,
     at: String,
 }
 
 #[derive(Debug)]
-struct Warning {
+struct PageWarning {
     title: String,
     lines: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Investigating {
+struct OngoingInvestigation {
     subject: String,
     sentence: String,
     since: String,
@@ -82,20 +82,20 @@ struct Investigating {
 }
 
 #[derive(Debug)]
-struct Silent {
+struct SilentProber {
     vantage: String,
     why: String,
 }
 
 #[derive(Debug)]
-struct Counter {
+struct PageCounter {
     name: &'static str,
     count: u64,
     meaning: &'static str,
 }
 
 #[derive(Debug)]
-struct Prober {
+struct ProberRow {
     vantage: String,
     incarnation: String,
     heard: String,
@@ -104,7 +104,7 @@ struct Prober {
     assignments: String,
 }
 
-impl Overview {
+impl OverviewPage {
     pub(super) fn of(
         view: &View,
         topology: &TopologyState,
@@ -124,15 +124,15 @@ impl Overview {
             .filter_map(|cell| cell.last)
             .max();
         Self {
-            headline: Summary::of(view, false),
+            headline: StatusSummary::of(view, false),
             warnings: warnings(view, topology, store, now),
             reporting: format!("{reporting} of {}", view.vantages.len()),
             targets: topology.topology.targets().len().max(view.matrix.len()),
-            newest: newest.map_or_else(|| "none yet".to_owned(), |last| words::ago(last, now)),
+            newest: newest.map_or_else(|| "none yet".to_owned(), |last| wording::ago(last, now)),
             interval: view.interval.to_string(),
-            open: Card::open(view),
-            findings: Notice::findings(view),
-            hazards: Notice::hazards(view),
+            open: IncidentCard::open(view),
+            findings: ActionNotice::findings(view),
+            hazards: ActionNotice::hazards(view),
             notes: topology
                 .notes
                 .iter()
@@ -143,45 +143,45 @@ impl Overview {
                 .iter()
                 .map(|open| (open.id.clone(), open.title.clone(), open.needed.clone()))
                 .collect(),
-            names: Listed::of(view.names.iter().map(NameRows::of), "name"),
+            names: TruncatedList::of(view.names.iter().map(NameRows::of), "name"),
             investigating: view
                 .investigating
                 .iter()
-                .map(|investigation| Investigating {
+                .map(|investigation| OngoingInvestigation {
                     subject: investigation.subject.to_string(),
                     sentence: investigation.sentence.clone(),
-                    since: words::clock(investigation.since, now),
+                    since: wording::clock(investigation.since, now),
                     asked: asked(view, &investigation.subject),
                 })
                 .collect(),
-            history: History::of(view, store, now),
+            history: HistoryPage::of(view, store, now),
             matrix: Matrix::of(view),
-            silent: Listed::of(
+            silent: TruncatedList::of(
                 of_state(view, VantageState::Silent).filter_map(|vantage| {
-                    Some(Silent {
+                    Some(SilentProber {
                         vantage: vantage.vantage.to_string(),
                         why: matrix::silence(vantage, now)?,
                     })
                 }),
                 "silent vantage",
             ),
-            waiting: Listed::of(
+            waiting: TruncatedList::of(
                 of_state(view, VantageState::Waiting).map(|vantage| vantage.vantage.to_string()),
                 "vantage",
             ),
             counters: counters(view),
-            probers: Listed::of(probers.iter().map(|prober| Prober::of(prober, now)), "prober"),
-            maintenance: Maintenance::default(),
-            challenges: Listed::of(std::iter::empty(), "Challenge"),
-            renewals: Renewals::of(&Forecasts::missing("not asked yet"), now),
-            at: words::clock(view.at, now),
+            probers: TruncatedList::of(probers.iter().map(|prober| ProberRow::of(prober, now)), "prober"),
+            maintenance: MaintenanceSection::default(),
+            challenges: TruncatedList::of(std::iter::empty(), "Challenge"),
+            renewals: RenewalsSection::of(&RenewalForecastList::missing("not asked yet"), now),
+            at: wording::clock(view.at, now),
         }
     }
 }
 
-impl Overview {
+impl OverviewPage {
     /// Leads from each open incident to its dashboards.
-    pub(super) fn linked(mut self, view: &View, links: &Links) -> Self {
+    pub(super) fn linked(mut self, view: &View, links: &ExternalLinks) -> Self {
         let open = view.incidents.iter().filter(|incident| is_open(incident));
         for (card, incident) in self.open.iter_mut().zip(open) {
             card.link(incident, links);
@@ -191,28 +191,29 @@ impl Overview {
 
     /// Says which Challenges wait.
     pub(super) fn of_challenges(mut self, waiting: &[WaitingChallenge], now: EventTime) -> Self {
-        self.challenges = Listed::of(waiting.iter().map(|one| Waiting::of(one, now)), "Challenge");
+        self.challenges =
+            TruncatedList::of(waiting.iter().map(|one| ChallengeRow::of(one, now)), "Challenge");
         self
     }
 
     /// Says who cannot be told of incidents.
-    pub(super) fn telling(mut self, told: &Notifications, now: EventTime) -> Self {
+    pub(super) fn telling(mut self, told: &ReceiverStatusList, now: EventTime) -> Self {
         for receiver in &told.receivers {
-            if let Standing::Failing { since, reason } = &receiver.standing {
+            if let ReceiverState::Failing { since, reason } = &receiver.standing {
                 let owed = receiver.pending;
-                self.warnings.push(Warning {
+                self.warnings.push(PageWarning {
                     title: format!(
                         "{} hears nothing since {}; it is owed word of {}",
                         receiver.name,
-                        words::span(now - *since),
-                        words::count(owed, "incident")
+                        wording::span(now - *since),
+                        wording::count(owed, "incident")
                     ),
                     lines: vec![reason.clone()],
                 });
             }
         }
         if let (false, Some(why)) = (told.receivers.is_empty(), &told.unkept_because) {
-            self.warnings.push(Warning {
+            self.warnings.push(PageWarning {
                 title: "What receivers are owed is in memory only".to_owned(),
                 lines: vec![why.clone()],
             });
@@ -221,19 +222,19 @@ impl Overview {
     }
 
     /// Says which renewals would fail.
-    pub(super) fn of_renewals(mut self, renewals: Renewals) -> Self {
+    pub(super) fn of_renewals(mut self, renewals: RenewalsSection) -> Self {
         self.renewals = renewals;
         self
     }
 
     /// Says whether all is well, as the API does.
-    pub(super) fn headed(mut self, headline: Summary) -> Self {
+    pub(super) fn headed(mut self, headline: StatusSummary) -> Self {
         self.headline = headline;
         self
     }
 
     /// Says what is announced.
-    pub(super) fn of_maintenance(mut self, maintenance: Maintenance) -> Self {
+    pub(super) fn of_maintenance(mut self, maintenance: MaintenanceSection) -> Self {
         self.maintenance = maintenance;
         self
     }
@@ -242,11 +243,11 @@ impl Overview {
     pub(super) fn of_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
         let Some(name) = &replica.name else { return self };
         if let Some(until) = replica.warming {
-            let title = format!("{name} is warming up for another {}", words::span(until - now));
+            let title = format!("{name} is warming up for another {}", wording::span(until - now));
             let line = "It has started a short while ago: what few probes notice is not judged yet. The probers are asked for what they saw before.";
             self.warnings.insert(
                 0,
-                Warning {
+                PageWarning {
                     title,
                     lines: vec![line.to_owned()],
                 },
@@ -260,7 +261,7 @@ impl Overview {
             let line = "Shown is what this aggregator sees and judges by itself. Runs, and whatever is done about incidents, wait for the one that leads.";
             self.warnings.insert(
                 0,
-                Warning {
+                PageWarning {
                     title,
                     lines: vec![line.to_owned()],
                 },
@@ -274,13 +275,13 @@ fn of_state(view: &View, state: VantageState) -> impl Iterator<Item = &VantageVi
     view.vantages.iter().filter(move |vantage| vantage.state == state)
 }
 
-fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: EventTime) -> Vec<Warning> {
+fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: EventTime) -> Vec<PageWarning> {
     let mut warnings = Vec::new();
     if let Some(trouble) = &topology.trouble {
-        warnings.push(Warning {
+        warnings.push(PageWarning {
             title: format!(
                 "The topology cannot be read; what is shown rests on the one known {} ago",
-                words::span(now - trouble.since)
+                wording::span(now - trouble.since)
             ),
             lines: trouble.message.lines().map(ToOwned::to_owned).collect(),
         });
@@ -288,29 +289,29 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
     let age = now - view.at;
     let patience = Micros(view.interval.0.saturating_mul(STALE_INTERVALS).max(5_000_000));
     if age > patience {
-        warnings.push(Warning {
-            title: format!("The diagnosis stands still since {}", words::span(age)),
+        warnings.push(PageWarning {
+            title: format!("The diagnosis stands still since {}", wording::span(age)),
             lines: vec!["What is shown is the last that was known, not the present.".to_owned()],
         });
     }
     if let Status::Down { since, reason } = &store.status {
-        warnings.push(Warning {
+        warnings.push(PageWarning {
             title: format!(
                 "History is not kept since {}; probing and judging go on without it",
-                words::span(now - *since)
+                wording::span(now - *since)
             ),
             lines: vec![reason.clone()],
         });
     }
     let recent = |(at, _): &&(EventTime, String)| now - *at < NOTICE_FOR;
-    warnings.extend(store.notices.iter().filter(recent).map(|(at, text)| Warning {
-        title: format!("The history was begun anew at {}", words::clock(*at, now)),
+    warnings.extend(store.notices.iter().filter(recent).map(|(at, text)| PageWarning {
+        title: format!("The history was begun anew at {}", wording::clock(*at, now)),
         lines: vec![text.clone()],
     }));
     warnings
 }
 
-fn counters(view: &View) -> Vec<Counter> {
+fn counters(view: &View) -> Vec<PageCounter> {
     let counters = &view.counters;
     [
         ("judged", counters.counted, "observations that count"),
@@ -332,7 +333,7 @@ fn counters(view: &View) -> Vec<Counter> {
         ),
     ]
     .into_iter()
-    .map(|(name, count, meaning)| Counter { name, count, meaning })
+    .map(|(name, count, meaning)| PageCounter { name, count, meaning })
     .collect()
 }
 
@@ -384,12 +385,12 @@ impl NameRows {
     }
 }
 
-impl Prober {
+impl ProberRow {
     fn of(prober: &ProberView, now: EventTime) -> Self {
         Self {
             vantage: prober.vantage.to_string(),
             incarnation: prober.incarnation.to_string(),
-            heard: words::ago(prober.heard, now),
+            heard: wording::ago(prober.heard, now),
             delay: prober.delay.to_string(),
             dropped: prober.dropped,
             assignments: prober
@@ -402,9 +403,9 @@ impl Prober {
 /// One incident on a page of its own.
 #[derive(Debug, Template)]
 #[template(path = "one.html")]
-pub(super) struct One {
-    pub(super) card: Option<Card>,
-    pub(super) handling: Option<Handled>,
+pub(super) struct IncidentPage {
+    pub(super) card: Option<IncidentCard>,
+    pub(super) handling: Option<ActionsSection>,
     /// Whom it concerns.
     pub(super) targets: Vec<TargetId>,
     id: String,
@@ -412,10 +413,10 @@ pub(super) struct One {
     why: String,
 }
 
-impl One {
+impl IncidentPage {
     pub(super) fn of(incident: &Incident, view: &View) -> Self {
         Self {
-            card: Some(Card::of(incident, view)),
+            card: Some(IncidentCard::of(incident, view)),
             handling: None,
             targets: incident.verdict.targets.clone(),
             id: incident.id.clone(),
@@ -424,7 +425,7 @@ impl One {
     }
 
     /// Leads to its dashboards.
-    pub(super) fn linked(mut self, incident: &Incident, links: &Links) -> Self {
+    pub(super) fn linked(mut self, incident: &Incident, links: &ExternalLinks) -> Self {
         if let Some(card) = &mut self.card {
             card.link(incident, links);
         }
@@ -445,7 +446,7 @@ impl One {
 /// The frame around either.
 #[derive(Debug, Template)]
 #[template(path = "page.html")]
-pub(super) struct Page {
+pub(super) struct PageFrame {
     title: String,
     /// Where the script gets the content anew.
     fragment: String,
@@ -454,8 +455,8 @@ pub(super) struct Page {
     version: &'static str,
 }
 
-impl Page {
-    pub(super) fn overview(overview: &Overview) -> Result<Self, askama::Error> {
+impl PageFrame {
+    pub(super) fn overview(overview: &OverviewPage) -> Result<Self, askama::Error> {
         Ok(Self {
             title: overview.headline.text.clone(),
             fragment: "/fragment".to_owned(),
@@ -464,7 +465,7 @@ impl Page {
         })
     }
 
-    pub(super) fn incident(one: &One) -> Result<Self, askama::Error> {
+    pub(super) fn incident(one: &IncidentPage) -> Result<Self, askama::Error> {
         Ok(Self {
             title: one
                 .card

@@ -4,11 +4,11 @@ use parallax_diagnosis::{findings::Severity, verdict, view::View};
 
 use super::{
     incident::{Remedy, capitalised},
-    words,
+    wording,
 };
 
 #[derive(Debug)]
-pub(super) struct Notice {
+pub(super) struct ActionNotice {
     pub(super) id: String,
     pub(super) class: &'static str,
     pub(super) sort: String,
@@ -19,7 +19,7 @@ pub(super) struct Notice {
     pub(super) remedies: Vec<Remedy>,
 }
 
-impl Notice {
+impl ActionNotice {
     pub(super) fn findings(view: &View) -> Vec<Self> {
         view.findings
             .iter()
@@ -27,7 +27,7 @@ impl Notice {
                 id: finding.id.clone(),
                 class: class(finding.severity),
                 sort: format!("finding · {}", finding.kind.catalogue()),
-                since: Some(words::clock(finding.since, view.at)),
+                since: Some(wording::clock(finding.since, view.at)),
                 sentence: capitalised(&finding.sentence),
                 subject: finding.subject.clone(),
                 evidence: finding.evidence.clone(),

@@ -2,17 +2,17 @@
 
 use parallax_model::EventTime;
 
-use super::{listed::Listed, words};
-use crate::forecast::{Forecast, Forecasts, Outlook};
+use super::{truncated_list::TruncatedList, wording};
+use crate::forecast::{RenewalForecast, RenewalForecastList, RenewalOutlook};
 
 /// What is foreseen, as the page shows it.
 #[derive(Debug)]
-pub(super) struct Renewals {
+pub(super) struct RenewalsSection {
     /// Whether there is anything to foresee.
     pub(super) any: bool,
     /// Whether some renewal would fail.
     pub(super) failing: bool,
-    pub(super) rows: Listed<Row>,
+    pub(super) rows: TruncatedList<Row>,
     /// In a line.
     pub(super) counts: String,
     pub(super) note: String,
@@ -30,14 +30,14 @@ pub(super) struct Row {
     pub(super) remedy: Option<String>,
 }
 
-impl Renewals {
-    pub(super) fn of(forecasts: &Forecasts, now: EventTime) -> Self {
+impl RenewalsSection {
+    pub(super) fn of(forecasts: &RenewalForecastList, now: EventTime) -> Self {
         let all = &forecasts.forecasts;
         let count = |outlook| all.iter().filter(|forecast| forecast.outlook == outlook).count();
-        let failing = count(Outlook::WouldFail);
-        let mut shown: Vec<&Forecast> = all
+        let failing = count(RenewalOutlook::WouldFail);
+        let mut shown: Vec<&RenewalForecast> = all
             .iter()
-            .filter(|forecast| forecast.outlook != Outlook::WouldPass)
+            .filter(|forecast| forecast.outlook != RenewalOutlook::WouldPass)
             .collect();
         shown.sort_by_key(|forecast| {
             let never = EventTime(i64::MAX);
@@ -46,11 +46,11 @@ impl Renewals {
         Self {
             any: !all.is_empty(),
             failing: failing > 0,
-            rows: Listed::of(shown.into_iter().map(|forecast| Row::of(forecast, now)), "name"),
+            rows: TruncatedList::of(shown.into_iter().map(|forecast| Row::of(forecast, now)), "name"),
             counts: format!(
                 "{failing} would fail, {} cannot be told, {} would pass as far as it can be known",
-                count(Outlook::Unknown),
-                count(Outlook::WouldPass)
+                count(RenewalOutlook::Unknown),
+                count(RenewalOutlook::WouldPass)
             ),
             note: forecasts.note.clone(),
         }
@@ -58,11 +58,11 @@ impl Renewals {
 }
 
 impl Row {
-    fn of(forecast: &Forecast, now: EventTime) -> Self {
+    fn of(forecast: &RenewalForecast, now: EventTime) -> Self {
         let (class, symbol) = match forecast.outlook {
-            Outlook::WouldFail => ("failing", "✕"),
-            Outlook::Unknown => ("unknown", "?"),
-            Outlook::WouldPass => ("ok", "✓"),
+            RenewalOutlook::WouldFail => ("failing", "✕"),
+            RenewalOutlook::Unknown => ("unknown", "?"),
+            RenewalOutlook::WouldPass => ("ok", "✓"),
         };
         Self {
             class,
@@ -73,7 +73,7 @@ impl Row {
                 if at <= now {
                     "renewal is due".to_owned()
                 } else {
-                    format!("renewal in {}", words::span(at - now))
+                    format!("renewal in {}", wording::span(at - now))
                 }
             }),
             sentence: forecast.sentence.clone(),

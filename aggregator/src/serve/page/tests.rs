@@ -11,8 +11,8 @@ use parallax_model::{Channel, Probability};
 use super::*;
 use crate::{
     fixtures::*,
-    store::{End, Ending, Status, StoreState, Summary},
-    topology_state::{Note, TopologyState, Trouble},
+    store::{IncidentEnd, IncidentEnding, IncidentSummary, Status, StoreState},
+    topology_state::{SourceError, SourceNote, TopologyState},
 };
 
 fn sound() -> TopologyState {
@@ -25,8 +25,10 @@ fn page(name: &str, view: &View, topology: &TopologyState) -> String {
 }
 
 fn page_with(name: &str, view: &View, topology: &TopologyState, store: &StoreState) -> String {
-    let overview = Overview::of(view, topology, &[], store, NOW);
-    let html = Page::overview(&overview).and_then(|page| page.render()).unwrap();
+    let overview = OverviewPage::of(view, topology, &[], store, NOW);
+    let html = PageFrame::overview(&overview)
+        .and_then(|page| page.render())
+        .unwrap();
     if let Some(folder) = std::env::var_os("PARALLAX_GALLERY") {
         std::fs::write(std::path::Path::new(&folder).join(format!("{name}.html")), &html).unwrap();
     }
@@ -47,19 +49,21 @@ fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
     let config = crate::config::Config::load(&path).unwrap();
     let view = outage();
     let shown = |links| {
-        let overview = Overview::of(&view, &sound(), &[], &StoreState::off(), NOW).linked(&view, links);
-        let overview = Page::overview(&overview).and_then(|page| page.render()).unwrap();
-        let one = model::One::of(&view.incidents[0], &view).linked(&view.incidents[0], links);
+        let overview = OverviewPage::of(&view, &sound(), &[], &StoreState::off(), NOW).linked(&view, links);
+        let overview = PageFrame::overview(&overview)
+            .and_then(|page| page.render())
+            .unwrap();
+        let one = model::IncidentPage::of(&view.incidents[0], &view).linked(&view.incidents[0], links);
         [
             overview,
-            Page::incident(&one).and_then(|page| page.render()).unwrap(),
+            PageFrame::incident(&one).and_then(|page| page.render()).unwrap(),
         ]
     };
     for html in shown(&config.links) {
         let link = "<a href=\"https://grafana.example.test/d/parallax-target?from=";
         assert_eq!(html.matches(link).count(), 1, "{html}");
     }
-    for html in shown(&crate::links::Links::default()) {
+    for html in shown(&crate::links::ExternalLinks::default()) {
         assert!(!html.contains("parallax-target"), "{html}");
     }
 }
@@ -192,7 +196,7 @@ fn a_cell_is_told_apart_by_sign_and_word_and_carries_the_age_of_its_evidence() {
 #[test]
 fn a_topology_that_cannot_be_read_is_said_with_line_and_age() {
     let mut topology = sound();
-    topology.trouble = Some(Trouble {
+    topology.trouble = Some(SourceError {
         message: "topology.yaml:3:7: nodes[1].nam: unknown field \"nam\"; did you mean \"name\"?".to_owned(),
         since: ago(75),
     });
@@ -231,7 +235,7 @@ fn text_from_outside_stays_text() {
     view.matrix[0].cells[0].failure = Some(EVIL.to_owned());
     view.vantages[0].vantage = named("<b>n1</b>\"onclick=x/pod");
     let mut topology = sound();
-    topology.trouble = Some(Trouble {
+    topology.trouble = Some(SourceError {
         message: EVIL.to_owned(),
         since: ago(1),
     });
@@ -246,15 +250,15 @@ fn text_from_outside_stays_text() {
         assert!(!html.contains(raw), "{raw} reached the page as markup");
     }
     assert!(html.contains("&#60;script&#62;alert(1)"), "it is still shown");
-    let one = model::One::of(&view.incidents[0], &view);
-    let html = Page::incident(&one).and_then(|page| page.render()).unwrap();
+    let one = model::IncidentPage::of(&view.incidents[0], &view);
+    let html = PageFrame::incident(&one).and_then(|page| page.render()).unwrap();
     assert!(!html.contains("<script>alert"));
     assert!(html.contains("data-fragment=\"/incident/%3Cscript%3E"));
 }
 
 #[test]
 fn an_incident_that_is_not_kept_has_a_page_that_says_so() {
-    let one = model::One::missing("i-gone", "The store is slow.".to_owned());
+    let one = model::IncidentPage::missing("i-gone", "The store is slow.".to_owned());
     assert!(one.card.is_none());
     assert!(one.render().unwrap().contains("No incident i-gone is kept"));
     assert!(one.render().unwrap().contains("The store is slow."));
@@ -278,11 +282,11 @@ fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_
     assert!(!html.contains("headline ok"), "something is to be done");
 }
 
-fn kept(id: &str, how: Option<Ending>) -> Summary {
+fn kept(id: &str, how: Option<IncidentEnding>) -> IncidentSummary {
     let incident = outage().incidents.remove(0);
-    let mut summary = Summary::of(&incident, ago(60));
+    let mut summary = IncidentSummary::of(&incident, ago(60));
     id.clone_into(&mut summary.id);
-    summary.end = how.map(|how| End { at: ago(60), how });
+    summary.end = how.map(|how| IncidentEnd { at: ago(60), how });
     summary
 }
 
@@ -332,12 +336,12 @@ fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_non
     let mut store = StoreState::off();
     store.status = Status::Up;
     store.history = Arc::new(vec![
-        kept(&over.id, Some(Ending::Judged)),
-        kept("i-judged", Some(Ending::Judged)),
-        kept("i-missed", Some(Ending::Restart)),
+        kept(&over.id, Some(IncidentEnding::Judged)),
+        kept("i-judged", Some(IncidentEnding::Judged)),
+        kept("i-missed", Some(IncidentEnding::Restart)),
         kept(
             "i-goes-on",
-            Some(Ending::Continued {
+            Some(IncidentEnding::Continued {
                 by: "i-next".to_owned(),
             }),
         ),
@@ -363,7 +367,7 @@ fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_non
 fn what_is_odd_in_the_clusters_objects_stands_on_the_page_and_only_as_text() {
     assert!(!page("healthy", &healthy(), &sound()).contains("Odd in the cluster"));
     let mut topology = sound();
-    topology.notes = Arc::from([Note {
+    topology.notes = Arc::from([SourceNote {
         object: "Ingress shop/web".to_owned(),
         text: "parallax.dev/path: expected a path, got \"<b>\"".to_owned(),
     }]);
@@ -421,8 +425,10 @@ fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_e
     .unwrap();
     let shown = |waiting: &[_]| {
         let overview =
-            Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_challenges(waiting, NOW);
-        Page::overview(&overview).and_then(|page| page.render()).unwrap()
+            OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_challenges(waiting, NOW);
+        PageFrame::overview(&overview)
+            .and_then(|page| page.render())
+            .unwrap()
     };
     let html = shown(&waiting);
     for words in [
@@ -442,12 +448,12 @@ fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_e
 
 #[test]
 fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
-    use crate::notify::api::{Notifications, ReceiverView, Standing};
+    use crate::notify::api::{ReceiverState, ReceiverStatusList, ReceiverView};
 
     let failing = ReceiverView {
         name: "oncall".to_owned(),
         way: "webhook".to_owned(),
-        standing: Standing::Failing {
+        standing: ReceiverState::Failing {
             since: ago(120),
             reason: "it answered <500>".to_owned(),
         },
@@ -457,14 +463,17 @@ fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
         refused: None,
         refused_because: None,
     };
-    let told = Notifications {
+    let told = ReceiverStatusList {
         receivers: vec![failing],
         kept: false,
         unkept_because: Some("the ConfigMap is not there; apply the manifests".to_owned()),
     };
-    let shown = |told: &Notifications| {
-        let overview = Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).telling(told, NOW);
-        Page::overview(&overview).and_then(|page| page.render()).unwrap()
+    let shown = |told: &ReceiverStatusList| {
+        let overview =
+            OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).telling(told, NOW);
+        PageFrame::overview(&overview)
+            .and_then(|page| page.render())
+            .unwrap()
     };
     let html = shown(&told);
     assert!(html.contains("oncall hears nothing since 2 min"), "{html}");
@@ -473,7 +482,7 @@ fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
         html.contains("apply the manifests") && !html.contains("<500>"),
         "{html}"
     );
-    let nobody = shown(&Notifications {
+    let nobody = shown(&ReceiverStatusList {
         receivers: Vec::new(),
         ..told
     });
@@ -485,7 +494,7 @@ fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
 
 #[test]
 fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
-    let forecasts: crate::forecast::Forecasts = serde_json::from_value(serde_json::json!({
+    let forecasts: crate::forecast::RenewalForecastList = serde_json::from_value(serde_json::json!({
         "note": "A forecast.", "certificates": [], "forecasts": [
             {"namespace": "shop", "certificate": "web", "host": "shop.example.test", "issuer": "", "solver": "", "renewal": NOW.0 + 3_600_000_000_i64,
              "outlook": "would_fail", "cause": "caa", "sentence": "the records allow <b>pki.goog</b> only",
@@ -495,8 +504,8 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
             {"namespace": "shop", "certificate": "www", "host": "www.example.test", "issuer": "", "solver": "",
              "outlook": "would_pass", "sentence": "fine"}]}))
     .unwrap();
-    let renewals = renewals::Renewals::of(&forecasts, NOW);
-    let overview = Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_renewals(renewals);
+    let renewals = renewals::RenewalsSection::of(&forecasts, NOW);
+    let overview = OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_renewals(renewals);
     let html = overview.render().unwrap();
     assert!(
         html.contains("1 would fail, 1 cannot be told, 1 would pass as far as it can be known"),
@@ -511,7 +520,7 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
         !html.contains("<b>pki.goog</b>") && !html.contains("www.example.test"),
         "text stays text, and what would pass is counted"
     );
-    let nothing = Overview::of(&healthy(), &sound(), &[], &StoreState::off(), NOW)
+    let nothing = OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW)
         .render()
         .unwrap();
     assert!(!nothing.contains("Renewals foreseen"), "{nothing}");

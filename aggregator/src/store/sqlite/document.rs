@@ -4,11 +4,11 @@ use parallax_model::EventTime;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
-    super::{Document, document::Paper},
+    super::{StoredDocument, document::DocumentKind},
     write::parsed,
 };
 
-pub(super) fn put(connection: &Connection, document: &Document) -> rusqlite::Result<()> {
+pub(super) fn put(connection: &Connection, document: &StoredDocument) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO documents (sort, id, at, document) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![
@@ -20,9 +20,9 @@ pub(super) fn put(connection: &Connection, document: &Document) -> rusqlite::Res
         .map(|_| ())
 }
 
-fn document(sort: Paper) -> impl FnMut(&Row<'_>) -> rusqlite::Result<Document> {
+fn document(sort: DocumentKind) -> impl FnMut(&Row<'_>) -> rusqlite::Result<StoredDocument> {
     move |row| {
-        Ok(Document {
+        Ok(StoredDocument {
             sort,
             id: row.get(0)?,
             at: EventTime(row.get(1)?),
@@ -31,7 +31,11 @@ fn document(sort: Paper) -> impl FnMut(&Row<'_>) -> rusqlite::Result<Document> {
     }
 }
 
-pub(super) fn list(connection: &Connection, sort: Paper, limit: usize) -> rusqlite::Result<Vec<Document>> {
+pub(super) fn list(
+    connection: &Connection,
+    sort: DocumentKind,
+    limit: usize,
+) -> rusqlite::Result<Vec<StoredDocument>> {
     connection
         .prepare_cached(
             "SELECT id, at, document FROM documents WHERE sort = ?1 ORDER BY at DESC, id LIMIT ?2",
@@ -43,7 +47,11 @@ pub(super) fn list(connection: &Connection, sort: Paper, limit: usize) -> rusqli
         .collect()
 }
 
-pub(super) fn one(connection: &Connection, sort: Paper, id: &str) -> rusqlite::Result<Option<Document>> {
+pub(super) fn one(
+    connection: &Connection,
+    sort: DocumentKind,
+    id: &str,
+) -> rusqlite::Result<Option<StoredDocument>> {
     connection
         .prepare_cached("SELECT id, at, document FROM documents WHERE sort = ?1 AND id = ?2")?
         .query_row(params![sort.label(), id], document(sort))

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path};
 use parallax_model::EventTime;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Sort, StoreOptions, Trouble, beside, schema, trouble};
+use super::{StoreError, StoreErrorKind, StoreOptions, beside, schema, trouble};
 
 /// How long SQLite itself waits for a reader or a backup that holds the file.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(2);
@@ -16,7 +16,7 @@ const COMPANIONS: [&str; 3] = ["", "-wal", "-shm"];
 /// Corrupt files that are left for somebody to look at; older ones make room.
 const ASIDE: usize = 3;
 
-pub(super) fn connect(options: &StoreOptions) -> Result<Connection, Trouble> {
+pub(super) fn connect(options: &StoreOptions) -> Result<Connection, StoreError> {
     let path = &options.path;
     let failed = |error: rusqlite::Error| trouble(&error, "open", path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -30,8 +30,8 @@ pub(super) fn connect(options: &StoreOptions) -> Result<Connection, Trouble> {
     set(&connection, options).map_err(failed)?;
     // SQLite opens a file without write permission silently for reading.
     if connection.is_readonly("main").map_err(failed)? {
-        return Err(Trouble::new(
-            Sort::ReadOnly,
+        return Err(StoreError::new(
+            StoreErrorKind::ReadOnly,
             format!(
                 "cannot write to the store {}: it can be read only; make the file and its folder writable for this user, or name another store.path",
                 path.display()
@@ -61,12 +61,12 @@ pub(super) fn limit(connection: &Connection, bytes: u64) -> rusqlite::Result<()>
     connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
 }
 
-fn sound(connection: &Connection, path: &Path) -> Result<(), Trouble> {
+fn sound(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let said: rusqlite::Result<String> = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
     match said {
         Ok(said) if said == "ok" => Ok(()),
-        Ok(said) => Err(Trouble::new(
-            Sort::Corrupt,
+        Ok(said) => Err(StoreError::new(
+            StoreErrorKind::Corrupt,
             format!(
                 "the store {} is corrupt: {}",
                 path.display(),
@@ -78,13 +78,13 @@ fn sound(connection: &Connection, path: &Path) -> Result<(), Trouble> {
 }
 
 /// Moves a corrupt file out of the way and says so.
-pub(super) fn move_aside(path: &Path, now: EventTime, why: &Trouble) -> Result<String, Trouble> {
+pub(super) fn move_aside(path: &Path, now: EventTime, why: &StoreError) -> Result<String, StoreError> {
     let aside = beside(path, &format!(".corrupt-{}", now.0 / 1_000_000));
     for companion in COMPANIONS {
         match fs::rename(beside(path, companion), beside(&aside, companion)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Trouble::new(
-                    Sort::Corrupt,
+                return Err(StoreError::new(
+                    StoreErrorKind::Corrupt,
                     format!(
                         "cannot move the corrupt store {} aside: {error}; remove it by hand",
                         path.display()

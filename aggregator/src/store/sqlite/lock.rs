@@ -6,15 +6,15 @@ use std::{
     path::Path,
 };
 
-use super::{Sort, Trouble, beside};
+use super::{StoreError, StoreErrorKind, beside};
 
 /// Held as long as it lives; the system releases it when the process ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct FileLock {
     file: File,
 }
 
-impl Drop for Lock {
+impl Drop for FileLock {
     /// A process that is just being started holds every open file for a moment (between `fork` and `exec`), and closing
     /// ours would leave the lock with it.
     fn drop(&mut self) {
@@ -23,24 +23,25 @@ impl Drop for Lock {
     }
 }
 
-impl Lock {
-    pub(super) fn take(path: &Path) -> Result<Self, Trouble> {
+impl FileLock {
+    pub(super) fn take(path: &Path) -> Result<Self, StoreError> {
         let name = beside(path, ".lock");
         let unusable = |error: std::io::Error| {
             let (sort, advice) = match error.kind() {
                 std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => (
-                    Sort::ReadOnly,
+                    StoreErrorKind::ReadOnly,
                     "make its folder writable for this user, or name another store.path",
                 ),
-                std::io::ErrorKind::StorageFull => {
-                    (Sort::Full, "free space on its disk; it goes on by itself")
-                }
+                std::io::ErrorKind::StorageFull => (
+                    StoreErrorKind::Full,
+                    "free space on its disk; it goes on by itself",
+                ),
                 _ => (
-                    Sort::Missing,
+                    StoreErrorKind::Missing,
                     "look whether its volume is mounted and its folder exists",
                 ),
             };
-            Trouble::new(
+            StoreError::new(
                 sort,
                 format!(
                     "cannot open the store {}: {}: {error}; {advice}",
@@ -68,8 +69,8 @@ impl Lock {
                 } else {
                     &holder
                 };
-                return Err(Trouble::new(
-                    Sort::Held,
+                return Err(StoreError::new(
+                    StoreErrorKind::Held,
                     format!(
                         "cannot open the store {}: {holder} has it open; give each aggregator a store.path of its own",
                         path.display()
@@ -107,11 +108,11 @@ mod tests {
     fn a_lock_that_is_given_up_is_free_at_once_even_where_a_child_still_holds_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.db");
-        let lock = Lock::take(&path).unwrap();
+        let lock = FileLock::take(&path).unwrap();
         let held_by_a_child = lock.file.try_clone().unwrap();
-        assert!(Lock::take(&path).is_err());
+        assert!(FileLock::take(&path).is_err());
         drop(lock);
-        Lock::take(&path).unwrap();
+        FileLock::take(&path).unwrap();
         drop(held_by_a_child);
     }
 }

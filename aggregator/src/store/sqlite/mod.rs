@@ -17,12 +17,13 @@ use parallax_model::EventTime;
 use rusqlite::{Connection, ErrorCode};
 
 use super::{
-    Batch, Cursor, Document, Kept, Open, Paper, RollupKey, Step, Store, StoreOptions, Summary,
-    kept::Change,
-    rollup::Rollup,
-    trouble::{Sort, Trouble},
+    DocumentKind, HistoryCursor, HistoryStore, IncidentSummary, RollupKey, RollupStep, StoreOpener,
+    StoreOptions, StoredDocument, StoredIncident, WriteBatch,
+    error::{StoreError, StoreErrorKind},
+    rollup::ProbeRollup,
+    stored::VerdictChange,
 };
-use lock::Lock;
+use lock::FileLock;
 
 /// The file and how much of what it may hold.
 #[derive(Debug)]
@@ -36,9 +37,9 @@ impl SqliteFile {
     }
 }
 
-impl Open for SqliteFile {
-    fn open(&mut self, now: EventTime) -> Result<(Box<dyn Store>, Vec<String>), Trouble> {
-        let (store, said) = Sqlite::open(&self.options, now)?;
+impl StoreOpener for SqliteFile {
+    fn open(&mut self, now: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError> {
+        let (store, said) = SqliteStore::open(&self.options, now)?;
         Ok((Box::new(store), said))
     }
 
@@ -49,20 +50,20 @@ impl Open for SqliteFile {
 
 /// An open file.
 #[derive(Debug)]
-pub(super) struct Sqlite {
+pub(super) struct SqliteStore {
     connection: Connection,
     options: StoreOptions,
     /// Released when the process ends, however it does.
-    _lock: Lock,
+    _lock: FileLock,
 }
 
-impl Sqlite {
+impl SqliteStore {
     /// Opens or makes the file. A corrupt one is moved aside first, once.
-    pub(super) fn open(options: &StoreOptions, now: EventTime) -> Result<(Self, Vec<String>), Trouble> {
-        let lock = Lock::take(&options.path)?;
+    pub(super) fn open(options: &StoreOptions, now: EventTime) -> Result<(Self, Vec<String>), StoreError> {
+        let lock = FileLock::take(&options.path)?;
         let mut said = Vec::new();
         let connection = match file::connect(options) {
-            Err(trouble) if trouble.sort == Sort::Corrupt => {
+            Err(trouble) if trouble.sort == StoreErrorKind::Corrupt => {
                 said.push(file::move_aside(&options.path, now, &trouble)?);
                 file::connect(options)?
             }
@@ -81,47 +82,51 @@ impl Sqlite {
         &mut self,
         what: &str,
         run: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, StoreError> {
         run(&mut self.connection).map_err(|error| trouble(&error, what, &self.options.path))
     }
 }
 
-impl Store for Sqlite {
-    fn write(&mut self, batch: &Batch) -> Result<(), Trouble> {
+impl HistoryStore for SqliteStore {
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
         self.doing("write to", |connection| write::batch(connection, batch))
     }
 
-    fn ended(&mut self, before: Option<&Cursor>, limit: usize) -> Result<Vec<Kept>, Trouble> {
+    fn ended(
+        &mut self,
+        before: Option<&HistoryCursor>,
+        limit: usize,
+    ) -> Result<Vec<StoredIncident>, StoreError> {
         self.doing("read incidents of", |connection| {
             read::ended(connection, before, limit)
         })
     }
 
-    fn summaries(&mut self, limit: usize) -> Result<Vec<Summary>, Trouble> {
+    fn summaries(&mut self, limit: usize) -> Result<Vec<IncidentSummary>, StoreError> {
         self.doing("read incidents of", |connection| {
             read::summaries(connection, limit)
         })
     }
 
-    fn unended(&mut self) -> Result<Vec<Summary>, Trouble> {
+    fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError> {
         self.doing("read incidents of", |connection| read::unended(connection))
     }
 
-    fn incident(&mut self, id: &str) -> Result<Option<Kept>, Trouble> {
+    fn incident(&mut self, id: &str) -> Result<Option<StoredIncident>, StoreError> {
         self.doing("read an incident of", |connection| read::incident(connection, id))
     }
 
-    fn changes(&mut self, id: &str) -> Result<Vec<Change>, Trouble> {
+    fn changes(&mut self, id: &str) -> Result<Vec<VerdictChange>, StoreError> {
         self.doing("read verdicts of", |connection| read::changes(connection, id))
     }
 
     fn rollups(
         &mut self,
-        step: Step,
+        step: RollupStep,
         target: &str,
         span: std::ops::Range<EventTime>,
         limit: usize,
-    ) -> Result<Vec<(RollupKey, Rollup)>, Trouble> {
+    ) -> Result<Vec<(RollupKey, ProbeRollup)>, StoreError> {
         self.doing("read roll-ups of", |connection| {
             read::rollups(connection, step, target, &span, limit)
         })
@@ -132,62 +137,62 @@ impl Store for Sqlite {
         target: &str,
         before: EventTime,
         limit: usize,
-    ) -> Result<Vec<serde_json::Value>, Trouble> {
+    ) -> Result<Vec<serde_json::Value>, StoreError> {
         self.doing("read failures of", |connection| {
             read::failures(connection, target, before, limit)
         })
     }
 
-    fn put(&mut self, document: &Document) -> Result<(), Trouble> {
+    fn put(&mut self, document: &StoredDocument) -> Result<(), StoreError> {
         self.doing("write to", |connection| document::put(connection, document))
     }
 
-    fn documents(&mut self, sort: Paper, limit: usize) -> Result<Vec<Document>, Trouble> {
+    fn documents(&mut self, sort: DocumentKind, limit: usize) -> Result<Vec<StoredDocument>, StoreError> {
         self.doing("read documents of", |connection| {
             document::list(connection, sort, limit)
         })
     }
 
-    fn document(&mut self, sort: Paper, id: &str) -> Result<Option<Document>, Trouble> {
+    fn document(&mut self, sort: DocumentKind, id: &str) -> Result<Option<StoredDocument>, StoreError> {
         self.doing("read a document of", |connection| {
             document::one(connection, sort, id)
         })
     }
 
-    fn tidy(&mut self, now: EventTime) -> Result<bool, Trouble> {
+    fn tidy(&mut self, now: EventTime) -> Result<bool, StoreError> {
         let options = self.options.clone();
         self.doing("tidy", |connection| tidy::step(connection, &options, now))
     }
 
-    fn bytes(&mut self) -> Result<u64, Trouble> {
+    fn bytes(&mut self) -> Result<u64, StoreError> {
         Ok(file::bytes(&self.options.path))
     }
 }
 
 /// What an error of SQLite means for the store.
-fn trouble(error: &rusqlite::Error, doing: &str, path: &Path) -> Trouble {
+fn trouble(error: &rusqlite::Error, doing: &str, path: &Path) -> StoreError {
     let (sort, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (
-            Sort::Full,
+            StoreErrorKind::Full,
             "free space on its disk, or raise store.maxSize; it goes on by itself",
         ),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (
-            Sort::ReadOnly,
+            StoreErrorKind::ReadOnly,
             "make the file and its folder writable for this user, or name another store.path",
         ),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (Sort::Held, "end the other program that holds it")
+            (StoreErrorKind::Held, "end the other program that holds it")
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            (Sort::Corrupt, "it is moved aside and a new one begun")
+            (StoreErrorKind::Corrupt, "it is moved aside and a new one begun")
         }
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => (
-            Sort::Missing,
+            StoreErrorKind::Missing,
             "look whether its volume is mounted and its folder exists",
         ),
-        _ => (Sort::Other, "report this as a bug"),
+        _ => (StoreErrorKind::Other, "report this as a bug"),
     };
-    Trouble::new(
+    StoreError::new(
         sort,
         format!("cannot {doing} the store {}: {error}; {advice}", path.display()),
     )
@@ -201,7 +206,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-impl Sqlite {
+impl SqliteStore {
     /// Sets the most bytes; zero is as many as it has.
     pub(super) fn limit(&self, bytes: u64) -> rusqlite::Result<()> {
         file::limit(&self.connection, bytes.max(4_096))

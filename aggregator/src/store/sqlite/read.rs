@@ -7,34 +7,34 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{
     super::{
-        Cursor, Kept, RollupKey, Step, Summary,
-        kept::{Change, End, Ending},
-        rollup::Rollup,
+        HistoryCursor, IncidentSummary, RollupKey, RollupStep, StoredIncident,
+        rollup::ProbeRollup,
+        stored::{IncidentEnd, IncidentEnding, VerdictChange},
     },
     write::parsed,
 };
 
-/// The columns of a [`Summary`], before anything else that is read of an incident.
+/// The columns of a [`IncidentSummary`], before anything else that is read of an incident.
 const SUMMARY: &str =
     "id, subject, region, sentence, probability, since, opened, seen, ended, ending, continued_by";
 
-fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+fn summary(row: &Row<'_>) -> rusqlite::Result<IncidentSummary> {
     let ended: Option<i64> = row.get(8)?;
     let ending: Option<String> = row.get(9)?;
     let end = match ended {
         None => None,
-        Some(at) => Some(End {
+        Some(at) => Some(IncidentEnd {
             at: EventTime(at),
             how: match ending.as_deref() {
-                Some("restart") => Ending::Restart,
-                Some("continued") => Ending::Continued {
+                Some("restart") => IncidentEnding::Restart,
+                Some("continued") => IncidentEnding::Continued {
                     by: row.get::<_, Option<String>>(10)?.unwrap_or_default(),
                 },
-                _ => Ending::Judged,
+                _ => IncidentEnding::Judged,
             },
         }),
     };
-    Ok(Summary {
+    Ok(IncidentSummary {
         id: row.get(0)?,
         subject: row.get(1)?,
         region: row.get(2)?,
@@ -47,8 +47,8 @@ fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
     })
 }
 
-fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
-    Ok(Kept {
+fn kept(row: &Row<'_>) -> rusqlite::Result<StoredIncident> {
+    Ok(StoredIncident {
         summary: summary(row)?,
         incident: parsed(row, 11)?,
     })
@@ -56,10 +56,10 @@ fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
 
 pub(super) fn ended(
     connection: &Connection,
-    before: Option<&Cursor>,
+    before: Option<&HistoryCursor>,
     limit: usize,
-) -> rusqlite::Result<Vec<Kept>> {
-    let start = Cursor {
+) -> rusqlite::Result<Vec<StoredIncident>> {
+    let start = HistoryCursor {
         at: EventTime(i64::MAX),
         id: None,
     };
@@ -73,7 +73,7 @@ pub(super) fn ended(
         .collect()
 }
 
-pub(super) fn summaries(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<Summary>> {
+pub(super) fn summaries(connection: &Connection, limit: usize) -> rusqlite::Result<Vec<IncidentSummary>> {
     let sql =
         format!("SELECT {SUMMARY} FROM incidents WHERE ended IS NOT NULL ORDER BY ended DESC, id LIMIT ?1");
     connection
@@ -82,23 +82,23 @@ pub(super) fn summaries(connection: &Connection, limit: usize) -> rusqlite::Resu
         .collect()
 }
 
-pub(super) fn unended(connection: &Connection) -> rusqlite::Result<Vec<Summary>> {
+pub(super) fn unended(connection: &Connection) -> rusqlite::Result<Vec<IncidentSummary>> {
     // Far more than can be open at one time.
     let sql =
         format!("SELECT {SUMMARY} FROM incidents WHERE ended IS NULL ORDER BY opened DESC, id LIMIT 10000");
     connection.prepare_cached(&sql)?.query_map([], summary)?.collect()
 }
 
-pub(super) fn incident(connection: &Connection, id: &str) -> rusqlite::Result<Option<Kept>> {
+pub(super) fn incident(connection: &Connection, id: &str) -> rusqlite::Result<Option<StoredIncident>> {
     let sql = format!("SELECT {SUMMARY}, incident FROM incidents WHERE id = ?1");
     connection.prepare_cached(&sql)?.query_row([id], kept).optional()
 }
 
-pub(super) fn changes(connection: &Connection, id: &str) -> rusqlite::Result<Vec<Change>> {
+pub(super) fn changes(connection: &Connection, id: &str) -> rusqlite::Result<Vec<VerdictChange>> {
     connection
         .prepare_cached("SELECT at, verdict FROM verdicts WHERE incident = ?1 ORDER BY at LIMIT 1000")?
         .query_map([id], |row| {
-            Ok(Change {
+            Ok(VerdictChange {
                 at: EventTime(row.get(0)?),
                 verdict: parsed(row, 1)?,
             })
@@ -108,11 +108,11 @@ pub(super) fn changes(connection: &Connection, id: &str) -> rusqlite::Result<Vec
 
 pub(super) fn rollups(
     connection: &Connection,
-    step: Step,
+    step: RollupStep,
     target: &str,
     span: &Range<EventTime>,
     limit: usize,
-) -> rusqlite::Result<Vec<(RollupKey, Rollup)>> {
+) -> rusqlite::Result<Vec<(RollupKey, ProbeRollup)>> {
     let Ok(id) = TargetId::new(target) else {
         return Ok(Vec::new());
     };
@@ -140,7 +140,7 @@ pub(super) fn rollups(
                     channel: Cow::Owned(row.get(1)?),
                     placement: Cow::Owned(row.get(2)?),
                 };
-                let rollup = Rollup {
+                let rollup = ProbeRollup {
                     results: parsed(row, 3)?,
                     latency: parsed(row, 4)?,
                 };

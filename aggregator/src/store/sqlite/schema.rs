@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::{Sort, Trouble, trouble};
+use super::{StoreError, StoreErrorKind, trouble};
 
 /// "Prlx", so that a file of another program is known as such.
 pub(super) const APPLICATION: i32 = 0x5072_6c78;
@@ -77,7 +77,7 @@ fn version(connection: &Connection) -> rusqlite::Result<usize> {
 }
 
 /// Whether the file is ours to write.
-pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), Trouble> {
+pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let failed = |error: rusqlite::Error| trouble(&error, "open", path);
     let application: i32 = connection
         .pragma_query_value(None, "application_id", |row| row.get(0))
@@ -86,8 +86,8 @@ pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), Trouble>
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(failed)?;
     if application != APPLICATION && (application != 0 || tables > 0) {
-        return Err(Trouble::new(
-            Sort::Foreign,
+        return Err(StoreError::new(
+            StoreErrorKind::Foreign,
             format!(
                 "cannot use {} as the store: it is another program's database; name another store.path",
                 path.display()
@@ -96,8 +96,8 @@ pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), Trouble>
     }
     let version = version(connection).map_err(failed)?;
     if version > STEPS.len() {
-        return Err(Trouble::new(
-            Sort::Foreign,
+        return Err(StoreError::new(
+            StoreErrorKind::Foreign,
             format!(
                 "cannot use the store {}: a newer version wrote it (schema {version}, this one knows {}); use that version, or name another store.path",
                 path.display(),

@@ -4,7 +4,7 @@ use parallax_model::EventTime;
 use rusqlite::{Connection, params};
 
 use super::{
-    super::{Step, StoreOptions},
+    super::{RollupStep, StoreOptions},
     document,
 };
 
@@ -35,8 +35,8 @@ fn too_old(connection: &mut Connection, options: &StoreOptions, now: EventTime) 
         return Ok(true);
     }
     for (step, keep) in [
-        (Step::Fine, options.keep_fine()),
-        (Step::Coarse, options.keep_rollups),
+        (RollupStep::Fine, options.keep_fine()),
+        (RollupStep::Coarse, options.keep_rollups),
     ] {
         if rollups(connection, step, now.minus(keep).0 / 1_000_000)? {
             return Ok(true);
@@ -69,7 +69,7 @@ fn too_much(connection: &mut Connection, options: &StoreOptions) -> rusqlite::Re
     if failures(connection, i64::MAX)? {
         return Ok(true);
     }
-    for step in Step::ALL {
+    for step in RollupStep::ALL {
         // A day of one sort at a time, over all targets.
         let oldest: Option<i64> = connection
             .prepare_cached(
@@ -96,7 +96,7 @@ fn failures(connection: &Connection, before: i64) -> rusqlite::Result<bool> {
 }
 
 /// Those that began before a second, target by target along the key.
-fn rollups(connection: &Connection, step: Step, before: i64) -> rusqlite::Result<bool> {
+fn rollups(connection: &Connection, step: RollupStep, before: i64) -> rusqlite::Result<bool> {
     let removed = connection
         .prepare_cached(
             "DELETE FROM rollups WHERE (target, step, start, channel, placement) IN (

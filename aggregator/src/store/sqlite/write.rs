@@ -4,12 +4,12 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::super::{
-    Batch, RollupKey,
-    kept::{End, Ending, Summary},
-    rollup::Rollup,
+    RollupKey, WriteBatch,
+    rollup::ProbeRollup,
+    stored::{IncidentEnd, IncidentEnding, IncidentSummary},
 };
 
-pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> rusqlite::Result<()> {
+pub(super) fn batch(connection: &mut Connection, batch: &WriteBatch) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     incidents(&transaction, batch)?;
     ends(&transaction, &batch.ends)?;
@@ -20,13 +20,13 @@ pub(super) fn batch(connection: &mut Connection, batch: &Batch) -> rusqlite::Res
     transaction.commit()
 }
 
-fn incidents(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<()> {
+fn incidents(transaction: &Transaction<'_>, batch: &WriteBatch) -> rusqlite::Result<()> {
     let mut put = transaction.prepare_cached(
         "INSERT OR REPLACE INTO incidents (id, subject, region, sentence, probability, since, opened, seen, ended, ending, continued_by, incident)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?;
     for row in batch.incidents.values() {
-        let summary = Summary::of(&row.incident, row.seen);
+        let summary = IncidentSummary::of(&row.incident, row.seen);
         let (ended, ending, by) = columns(summary.end.as_ref());
         put.execute(params![
             summary.id,
@@ -51,17 +51,17 @@ fn incidents(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<(
     Ok(())
 }
 
-fn columns(end: Option<&End>) -> (Option<i64>, Option<&'static str>, Option<&str>) {
+fn columns(end: Option<&IncidentEnd>) -> (Option<i64>, Option<&'static str>, Option<&str>) {
     let Some(end) = end else { return (None, None, None) };
     let (how, by) = match &end.how {
-        Ending::Judged => ("judged", None),
-        Ending::Restart => ("restart", None),
-        Ending::Continued { by } => ("continued", Some(by.as_str())),
+        IncidentEnding::Judged => ("judged", None),
+        IncidentEnding::Restart => ("restart", None),
+        IncidentEnding::Continued { by } => ("continued", Some(by.as_str())),
     };
     (Some(end.at.0), Some(how), by)
 }
 
-fn ends(transaction: &Transaction<'_>, ends: &[(String, End)]) -> rusqlite::Result<()> {
+fn ends(transaction: &Transaction<'_>, ends: &[(String, IncidentEnd)]) -> rusqlite::Result<()> {
     let mut put = transaction.prepare_cached(
         "UPDATE incidents SET ended = ?2, ending = ?3, continued_by = ?4 WHERE id = ?1 AND ended IS NULL",
     )?;
@@ -86,7 +86,7 @@ fn target(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<i64> {
 }
 
 /// Adds to what the roll-up holds already: it comes in several parts.
-fn add(transaction: &Transaction<'_>, key: &RollupKey, rollup: &Rollup) -> rusqlite::Result<()> {
+fn add(transaction: &Transaction<'_>, key: &RollupKey, rollup: &ProbeRollup) -> rusqlite::Result<()> {
     let target = target(transaction, key.target.as_str())?;
     let place = params![
         target,
@@ -100,7 +100,7 @@ fn add(transaction: &Transaction<'_>, key: &RollupKey, rollup: &Rollup) -> rusql
             "SELECT results, latency FROM rollups WHERE target = ?1 AND step = ?2 AND start = ?3 AND channel = ?4 AND placement = ?5",
         )?
         .query_row(place, |row| {
-            Ok(Rollup {
+            Ok(ProbeRollup {
                 results: parsed(row, 0)?,
                 latency: parsed(row, 1)?,
             })
@@ -124,7 +124,7 @@ fn add(transaction: &Transaction<'_>, key: &RollupKey, rollup: &Rollup) -> rusql
     Ok(())
 }
 
-fn failures(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<()> {
+fn failures(transaction: &Transaction<'_>, batch: &WriteBatch) -> rusqlite::Result<()> {
     let mut put =
         transaction.prepare_cached("INSERT INTO failures (target, at, recorded) VALUES (?1, ?2, ?3)")?;
     for recorded in &batch.failures {

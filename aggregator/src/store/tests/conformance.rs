@@ -5,19 +5,19 @@ use parallax_model::Micros;
 use proptest::prelude::*;
 
 use super::{
-    super::kept::{End, Ending},
+    super::stored::{IncidentEnd, IncidentEnding},
     *,
 };
 
 /// Runs a test against a new store of each sort.
-fn each_back_end(test: impl Fn(&mut dyn Store)) {
+fn each_back_end(test: impl Fn(&mut dyn HistoryStore)) {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, said) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
     assert!(said.is_empty(), "{said:?}");
     test(store.as_mut());
 }
 
-fn ids(kept: &[Kept]) -> Vec<&str> {
+fn ids(kept: &[StoredIncident]) -> Vec<&str> {
     kept.iter().map(|kept| kept.summary.id.as_str()).collect()
 }
 
@@ -28,8 +28,8 @@ fn an_incident_is_read_as_it_was_written_and_a_later_state_replaces_an_earlier_o
         store.write(&with_incidents([open.clone()])).unwrap();
         let kept = store.incident("i-1").unwrap().unwrap();
         assert_eq!(kept.incident, serde_json::to_value(&open).unwrap());
-        assert_eq!(kept.summary, Summary::of(&open, NOW));
-        assert_eq!(store.unended().unwrap(), [Summary::of(&open, NOW)]);
+        assert_eq!(kept.summary, IncidentSummary::of(&open, NOW));
+        assert_eq!(store.unended().unwrap(), [IncidentSummary::of(&open, NOW)]);
         assert!(store.ended(None, 10).unwrap().is_empty());
 
         let over = closed("i-1", NOW);
@@ -37,7 +37,7 @@ fn an_incident_is_read_as_it_was_written_and_a_later_state_replaces_an_earlier_o
         assert!(store.unended().unwrap().is_empty());
         let kept = store.ended(None, 10).unwrap();
         assert_eq!(ids(&kept), ["i-1"]);
-        assert_eq!(kept[0].summary, Summary::of(&over, NOW));
+        assert_eq!(kept[0].summary, IncidentSummary::of(&over, NOW));
         assert_eq!(store.incident("i-2").unwrap(), None);
     });
 }
@@ -50,7 +50,7 @@ fn the_history_is_paged_latest_first_without_gap_or_repetition_where_many_ended_
             .collect();
         store.write(&with_incidents(all)).unwrap();
         let mut seen = Vec::new();
-        let mut before: Option<Cursor> = None;
+        let mut before: Option<HistoryCursor> = None;
         loop {
             let page = store.ended(before.as_ref(), 7).unwrap();
             let Some(last) = page.last() else { break };
@@ -71,7 +71,7 @@ fn the_history_is_paged_latest_first_without_gap_or_repetition_where_many_ended_
 fn changes_of_a_verdict_are_kept_in_order() {
     each_back_end(|store| {
         let incident = incident("i-1", IncidentState::Open);
-        let mut batch = Batch::default();
+        let mut batch = WriteBatch::default();
         for i in [2, 1] {
             let mut verdict = incident.verdict.clone();
             verdict.sentence = format!("sentence {i}");
@@ -101,22 +101,29 @@ fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_e
                 closed("i-2", NOW),
             ]))
             .unwrap();
-        let end = |how| End {
+        let end = |how| IncidentEnd {
             at: NOW.minus(Micros(5)),
             how,
         };
-        let batch = Batch {
+        let batch = WriteBatch {
             ends: vec![
-                ("i-1".to_owned(), end(Ending::Continued { by: "i-3".to_owned() })),
-                ("i-2".to_owned(), end(Ending::Restart)),
+                (
+                    "i-1".to_owned(),
+                    end(IncidentEnding::Continued { by: "i-3".to_owned() }),
+                ),
+                ("i-2".to_owned(), end(IncidentEnding::Restart)),
             ],
-            ..Batch::default()
+            ..WriteBatch::default()
         };
         store.write(&batch).unwrap();
-        let how =
-            |store: &mut dyn Store, id: &str| store.incident(id).unwrap().unwrap().summary.end.unwrap().how;
-        assert_eq!(how(store, "i-1"), Ending::Continued { by: "i-3".to_owned() });
-        assert_eq!(how(store, "i-2"), Ending::Judged);
+        let how = |store: &mut dyn HistoryStore, id: &str| {
+            store.incident(id).unwrap().unwrap().summary.end.unwrap().how
+        };
+        assert_eq!(
+            how(store, "i-1"),
+            IncidentEnding::Continued { by: "i-3".to_owned() }
+        );
+        assert_eq!(how(store, "i-2"), IncidentEnding::Judged);
         let said = store.incident("i-1").unwrap().unwrap().into_json();
         assert_eq!(said["state"], "closed");
         assert_eq!(said["ended"], json!({"how": "continued", "by": "i-3"}));
@@ -126,11 +133,11 @@ fn an_incident_that_a_restart_interrupted_gets_an_end_once_and_one_that_has_an_e
 #[test]
 fn failures_of_a_target_are_read_newest_first_from_before_a_time() {
     each_back_end(|store| {
-        let batch = Batch {
+        let batch = WriteBatch {
             failures: (0..5)
                 .map(|i| failure(i, EventTime(NOW.0 + i64::try_from(i).unwrap())))
                 .collect(),
-            ..Batch::default()
+            ..WriteBatch::default()
         };
         store.write(&batch).unwrap();
         let seqs = |rows: Vec<serde_json::Value>| -> Vec<u64> {
@@ -167,12 +174,12 @@ proptest! {
         parts in prop::collection::vec(counted(), 1..4)
     ) {
         each_back_end(|store| {
-            let mut whole: std::collections::BTreeMap<RollupKey, Rollup> = std::collections::BTreeMap::new();
+            let mut whole: std::collections::BTreeMap<RollupKey, ProbeRollup> = std::collections::BTreeMap::new();
             for part in &parts {
-                let mut batch = Batch::default();
+                let mut batch = WriteBatch::default();
                 for (minute, target, ok, total) in part {
                     let at = EventTime(NOW.0 + minute * 60_000_000);
-                    for step in Step::ALL {
+                    for step in RollupStep::ALL {
                         let key = RollupKey {
                             start: step.start(at),
                             step,
@@ -190,7 +197,7 @@ proptest! {
             }
             let all = EventTime(0)..EventTime(i64::MAX);
             let mut read = Vec::new();
-            for step in Step::ALL {
+            for step in RollupStep::ALL {
                 for target in 0..3 {
                     read.extend(store.rollups(step, &format!("http://t{target}/"), all.clone(), 10_000).unwrap());
                 }
@@ -214,7 +221,7 @@ proptest! {
             one.since = EventTime(since);
             store.write(&with_incidents([one.clone()])).unwrap();
             let kept = store.incident(&id).unwrap().unwrap();
-            assert_eq!(&kept.summary, &Summary::of(&one, NOW));
+            assert_eq!(&kept.summary, &IncidentSummary::of(&one, NOW));
             let text = |value: &serde_json::Value| serde_json::to_string(value).unwrap();
             let written: serde_json::Value = serde_json::from_str(&serde_json::to_string(&one).unwrap()).unwrap();
             assert_eq!(text(&kept.incident), text(&written));
@@ -225,35 +232,35 @@ proptest! {
 #[test]
 fn a_document_is_replaced_as_a_whole_and_kept_as_long_after_its_last_change_as_an_incident() {
     each_back_end(|store| {
-        let document = |sort, id: &str, at| Document {
+        let document = |sort, id: &str, at| StoredDocument {
             sort,
             id: id.to_owned(),
             at,
             value: serde_json::json!({"id": id, "at": at}),
         };
         let old = NOW.minus(Micros::from_secs(3_650 * 86_400));
-        store.put(&document(Paper::Handling, "i-1", old)).unwrap();
+        store.put(&document(DocumentKind::Handling, "i-1", old)).unwrap();
         store
-            .put(&document(Paper::Window, "i-1", NOW.minus(Micros(5))))
+            .put(&document(DocumentKind::Window, "i-1", NOW.minus(Micros(5))))
             .unwrap();
-        assert!(store.documents(Paper::Run, 10).unwrap().is_empty());
+        assert!(store.documents(DocumentKind::Run, 10).unwrap().is_empty());
         assert_eq!(
-            store.document(Paper::Handling, "i-1").unwrap(),
-            Some(document(Paper::Handling, "i-1", old))
+            store.document(DocumentKind::Handling, "i-1").unwrap(),
+            Some(document(DocumentKind::Handling, "i-1", old))
         );
-        store.put(&document(Paper::Handling, "i-1", NOW)).unwrap();
-        store.put(&document(Paper::Handling, "i-0", old)).unwrap();
-        let handled = store.documents(Paper::Handling, 10).unwrap();
+        store.put(&document(DocumentKind::Handling, "i-1", NOW)).unwrap();
+        store.put(&document(DocumentKind::Handling, "i-0", old)).unwrap();
+        let handled = store.documents(DocumentKind::Handling, 10).unwrap();
         assert_eq!(
             handled,
             [
-                document(Paper::Handling, "i-1", NOW),
-                document(Paper::Handling, "i-0", old)
+                document(DocumentKind::Handling, "i-1", NOW),
+                document(DocumentKind::Handling, "i-0", old)
             ]
         );
         while store.tidy(NOW).unwrap() {}
-        assert_eq!(store.document(Paper::Handling, "i-0").unwrap(), None);
-        assert!(store.document(Paper::Handling, "i-1").unwrap().is_some());
-        assert!(store.document(Paper::Window, "i-1").unwrap().is_some());
+        assert_eq!(store.document(DocumentKind::Handling, "i-0").unwrap(), None);
+        assert!(store.document(DocumentKind::Handling, "i-1").unwrap().is_some());
+        assert!(store.document(DocumentKind::Window, "i-1").unwrap().is_some());
     });
 }

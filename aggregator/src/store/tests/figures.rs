@@ -31,7 +31,7 @@ fn figures_of_an_hour_of_a_hundred_targets() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = StoreMetrics::new();
     let file = Box::new(SqliteFile::new(options(&folder)));
-    let (mut keeper, worker, _handle) = Worker::new(file, Clock::starting_at(NOW), &metrics);
+    let (mut keeper, worker, _handle) = StoreWorker::new(file, Clock::starting_at(NOW), &metrics);
     let running = std::thread::spawn(move || worker.run());
     let topology = Topology::default();
     let mut sends = Vec::new();
@@ -76,8 +76,8 @@ fn figures_of_an_hour_of_a_hundred_targets() {
 fn figures_of_writing_and_of_a_day() {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, _) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
-    let size = |store: &mut Box<dyn Store>| {
-        store.write(&Batch::default()).unwrap();
+    let size = |store: &mut Box<dyn HistoryStore>| {
+        store.write(&WriteBatch::default()).unwrap();
         std::fs::metadata(options(&folder).path).unwrap().len()
     };
     let empty = size(&mut store);
@@ -86,9 +86,9 @@ fn figures_of_writing_and_of_a_day() {
     let begun = Instant::now();
     for minutes in (0..1_440).step_by(5) {
         let at = NOW.plus(Micros::from_secs(minutes * 60));
-        let mut batch = Batch::default();
+        let mut batch = WriteBatch::default();
         for target in 0..TARGETS {
-            for step in Step::ALL {
+            for step in RollupStep::ALL {
                 for (channel, placement) in [
                     ("vip", "cross-node"),
                     ("vip", "no-local"),
@@ -98,7 +98,7 @@ fn figures_of_writing_and_of_a_day() {
                     let (mut key, _) = rollup(&format!("http://host-{target:03}.example.test/"), step, at, 0);
                     key.channel = channel.into();
                     key.placement = placement.into();
-                    let mut counts = Rollup::default();
+                    let mut counts = ProbeRollup::default();
                     for i in 0..150 {
                         counts.count(
                             "ok",
@@ -121,9 +121,9 @@ fn figures_of_writing_and_of_a_day() {
     );
     let begun = Instant::now();
     for n in 0..20_u64 {
-        let batch = Batch {
+        let batch = WriteBatch {
             failures: (0..5_000).map(|i| failure(n * 5_000 + i, NOW)).collect(),
-            ..Batch::default()
+            ..WriteBatch::default()
         };
         store.write(&batch).unwrap();
     }

@@ -23,7 +23,9 @@ fn child_that_writes_until_it_is_killed() {
     for n in 0_u64.. {
         let mut batch = with_incidents([closed(&format!("i-{n}"), NOW)]);
         batch.failures = (0..50).map(|i| failure(n * 50 + i, NOW)).collect();
-        batch.rollups.extend([rollup("http://a/", Step::Fine, NOW, 3)]);
+        batch
+            .rollups
+            .extend([rollup("http://a/", RollupStep::Fine, NOW, 3)]);
         store.write(&batch).unwrap();
         writeln!(out, "\ncommitted {n}").unwrap();
         out.flush().unwrap();

@@ -11,7 +11,7 @@ use parallax_model::{EventTime, Recorded};
 use serde_json::json;
 
 use super::{
-    kept::{ChangeRow, IncidentRow},
+    stored::{ChangeRow, IncidentRow},
     *,
 };
 use crate::fixtures;
@@ -31,8 +31,8 @@ pub(super) fn closed(id: &str, at: EventTime) -> Incident {
     incident(id, IncidentState::Closed { closed: at })
 }
 
-pub(super) fn with_incidents(incidents: impl IntoIterator<Item = Incident>) -> Batch {
-    let mut batch = Batch::default();
+pub(super) fn with_incidents(incidents: impl IntoIterator<Item = Incident>) -> WriteBatch {
+    let mut batch = WriteBatch::default();
     for incident in incidents {
         batch.changes.push_back(ChangeRow {
             incident: incident.id.clone(),
@@ -54,7 +54,7 @@ pub(super) fn failure(seq: u64, at: EventTime) -> Recorded {
     .unwrap()
 }
 
-pub(super) fn rollup(target: &str, step: Step, start: EventTime, ok: u64) -> (RollupKey, Rollup) {
+pub(super) fn rollup(target: &str, step: RollupStep, start: EventTime, ok: u64) -> (RollupKey, ProbeRollup) {
     let key = RollupKey {
         start: step.start(start),
         step,
@@ -62,7 +62,7 @@ pub(super) fn rollup(target: &str, step: Step, start: EventTime, ok: u64) -> (Ro
         channel: "vip".into(),
         placement: "cross-node".into(),
     };
-    let mut rollup = Rollup::default();
+    let mut rollup = ProbeRollup::default();
     for i in 0..ok {
         rollup.count("ok", Some(parallax_model::Micros(900 + i)));
     }

@@ -8,22 +8,22 @@ use rusqlite::Connection;
 
 use super::{
     super::{
-        sqlite::{Sqlite, schema},
-        trouble::{Sort, Trouble},
+        error::{StoreError, StoreErrorKind},
+        sqlite::{SqliteStore, schema},
     },
     *,
 };
 
-fn refused(options: &StoreOptions) -> Trouble {
-    Sqlite::open(options, NOW).map(drop).unwrap_err()
+fn refused(options: &StoreOptions) -> StoreError {
+    SqliteStore::open(options, NOW).map(drop).unwrap_err()
 }
 
 #[test]
 fn two_on_one_file_are_told_apart_and_the_second_says_who_has_it() {
     let folder = tempfile::tempdir().unwrap();
-    let first = Sqlite::open(&options(&folder), NOW).unwrap();
+    let first = SqliteStore::open(&options(&folder), NOW).unwrap();
     let trouble = refused(&options(&folder));
-    assert_eq!(trouble.sort, Sort::Held);
+    assert_eq!(trouble.sort, StoreErrorKind::Held);
     let said = trouble.message;
     assert!(
         said.contains(&format!("process {}", std::process::id())),
@@ -31,7 +31,7 @@ fn two_on_one_file_are_told_apart_and_the_second_says_who_has_it() {
     );
     assert!(said.contains("store.path of its own"), "{said}");
     drop(first);
-    Sqlite::open(&options(&folder), NOW).unwrap();
+    SqliteStore::open(&options(&folder), NOW).unwrap();
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_corrupt_file_is_moved_aside_and_a_new_one_begun() {
     for round in 0..5 {
         fs::write(&path, &rubbish).unwrap();
         let now = NOW.plus(Micros::from_secs(round));
-        let (mut store, said) = Sqlite::open(&options(&folder), now).unwrap();
+        let (mut store, said) = SqliteStore::open(&options(&folder), now).unwrap();
         let aside = format!("{}.corrupt-{}", path.display(), now.0 / 1_000_000);
         assert!(said.len() == 1 && said[0].contains(&aside), "{said:?}");
         assert_eq!(fs::read(&aside).unwrap(), rubbish, "nothing of it is lost");
@@ -67,10 +67,10 @@ fn a_corrupt_file_is_moved_aside_and_a_new_one_begun() {
 #[test]
 fn a_damaged_page_is_found_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
-    let batch = Batch {
+    let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
+    let batch = WriteBatch {
         failures: (0..5_000).map(|i| failure(i, NOW)).collect(),
-        ..Batch::default()
+        ..WriteBatch::default()
     };
     store.write(&batch).unwrap();
     drop(store);
@@ -79,18 +79,18 @@ fn a_damaged_page_is_found_at_the_start() {
     let middle = bytes.len() / 2 / 4_096 * 4_096;
     bytes[middle..middle + 2_048].fill(0xff);
     fs::write(&path, bytes).unwrap();
-    let (_, said) = Sqlite::open(&options(&folder), NOW).unwrap();
+    let (_, said) = SqliteStore::open(&options(&folder), NOW).unwrap();
     assert!(said.len() == 1 && said[0].contains("is corrupt"), "{said:?}");
 }
 
 #[test]
 fn a_file_that_may_not_grow_is_full_and_goes_on_once_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
+    let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
     store.limit(0).unwrap();
     let mut batch = with_incidents((0..50).map(|i| closed(&format!("i-{i}"), NOW)));
     let trouble = store.write(&batch).unwrap_err();
-    assert_eq!(trouble.sort, Sort::Full, "{trouble}");
+    assert_eq!(trouble.sort, StoreErrorKind::Full, "{trouble}");
     assert!(trouble.message.contains("raise store.maxSize"), "{trouble}");
     assert!(
         store.summaries(10).unwrap().is_empty(),
@@ -105,11 +105,11 @@ fn a_file_that_may_not_grow_is_full_and_goes_on_once_there_is_room() {
 #[test]
 fn what_can_only_be_read_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
+    let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
     store.write(&with_incidents([closed("i-1", NOW)])).unwrap();
     store.read_only().unwrap();
     let trouble = store.write(&with_incidents([closed("i-2", NOW)])).unwrap_err();
-    assert_eq!(trouble.sort, Sort::ReadOnly, "{trouble}");
+    assert_eq!(trouble.sort, StoreErrorKind::ReadOnly, "{trouble}");
     assert_eq!(
         store.summaries(10).unwrap().len(),
         1,
@@ -121,10 +121,10 @@ fn what_can_only_be_read_says_so() {
 fn a_folder_that_is_missing_is_said_with_a_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let trouble = refused(&StoreOptions::at(folder.path().join("nowhere/history.db")));
-    assert_eq!(trouble.sort, Sort::Missing);
+    assert_eq!(trouble.sort, StoreErrorKind::Missing);
     assert!(trouble.message.contains("its folder exists"), "{trouble}");
     let trouble = refused(&StoreOptions::at(folder.path()));
-    assert_eq!(trouble.sort, Sort::Missing, "{trouble}");
+    assert_eq!(trouble.sort, StoreErrorKind::Missing, "{trouble}");
 }
 
 #[test]
@@ -137,18 +137,18 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
         .unwrap();
     let before = fs::read(&path).unwrap();
     let trouble = refused(&options(&folder));
-    assert_eq!(trouble.sort, Sort::Foreign);
+    assert_eq!(trouble.sort, StoreErrorKind::Foreign);
     assert!(trouble.message.contains("another program's"), "{trouble}");
     assert_eq!(fs::read(&path).unwrap(), before);
 
     fs::remove_file(&path).unwrap();
-    drop(Sqlite::open(&options(&folder), NOW).unwrap());
+    drop(SqliteStore::open(&options(&folder), NOW).unwrap());
     Connection::open(&path)
         .unwrap()
         .pragma_update(None, "user_version", 99)
         .unwrap();
     let trouble = refused(&options(&folder));
-    assert_eq!(trouble.sort, Sort::Foreign);
+    assert_eq!(trouble.sort, StoreErrorKind::Foreign);
     assert!(trouble.message.contains("schema 99"), "{trouble}");
 }
 
@@ -166,7 +166,7 @@ fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
             .unwrap()
             .execute_batch(dump)
             .unwrap();
-        let (mut store, said) = Sqlite::open(&options(&folder), NOW).unwrap();
+        let (mut store, said) = SqliteStore::open(&options(&folder), NOW).unwrap();
         assert!(said.is_empty(), "{said:?}");
         let kept = store.ended(None, 10).unwrap();
         assert_eq!(kept.len(), 1, "version {version}");
@@ -179,7 +179,7 @@ fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
         assert_eq!(store.changes("i-1").unwrap().len(), 1);
         let target = "http://a.example.test/";
         let all = EventTime(0)..EventTime(i64::MAX);
-        let rollups = store.rollups(Step::Coarse, target, all, 10).unwrap();
+        let rollups = store.rollups(RollupStep::Coarse, target, all, 10).unwrap();
         assert_eq!(rollups[0].1.totals(), (12, 2));
         assert_eq!(store.failures(target, EventTime(i64::MAX), 10).unwrap().len(), 1);
         store.write(&with_incidents([closed("i-9", NOW)])).unwrap();
@@ -229,7 +229,7 @@ fn a_step_that_fails_leaves_the_version_before_it() {
     assert_eq!(runs, 0);
 }
 
-fn tidied(store: &mut Sqlite, now: EventTime) -> usize {
+fn tidied(store: &mut SqliteStore, now: EventTime) -> usize {
     let mut steps = 0;
     while store.tidy(now).unwrap() {
         steps += 1;
@@ -241,7 +241,7 @@ fn tidied(store: &mut Sqlite, now: EventTime) -> usize {
 #[test]
 fn what_is_too_old_goes_and_the_rest_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut store, _) = Sqlite::open(&options(&folder), NOW).unwrap();
+    let (mut store, _) = SqliteStore::open(&options(&folder), NOW).unwrap();
     let days = |n: u64| NOW.minus(Micros::from_secs(n * 86_400));
     let mut batch = with_incidents([closed("old", days(366)), closed("new", days(364))]);
     let mut open = incident("open", IncidentState::Open);
@@ -249,16 +249,16 @@ fn what_is_too_old_goes_and_the_rest_stays() {
     batch.incidents.extend(with_incidents([open]).incidents);
     batch.failures = [failure(1, days(8)), failure(2, days(6))].into();
     for (step, day) in [
-        (Step::Fine, 8),
-        (Step::Fine, 6),
-        (Step::Coarse, 91),
-        (Step::Coarse, 89),
+        (RollupStep::Fine, 8),
+        (RollupStep::Fine, 6),
+        (RollupStep::Coarse, 91),
+        (RollupStep::Coarse, 89),
     ] {
         batch.rollups.extend([rollup("http://a/", step, days(day), 1)]);
     }
     batch
         .rollups
-        .extend([rollup("http://gone/", Step::Coarse, days(91), 1)]);
+        .extend([rollup("http://gone/", RollupStep::Coarse, days(91), 1)]);
     store.write(&batch).unwrap();
     tidied(&mut store, NOW);
     let left: Vec<_> = store
@@ -278,7 +278,7 @@ fn what_is_too_old_goes_and_the_rest_stays() {
         store.failures("http://a.example.test/", NOW, 10).unwrap().len(),
         1
     );
-    for step in Step::ALL {
+    for step in RollupStep::ALL {
         assert_eq!(
             store
                 .rollups(step, "http://a/", EventTime(0)..NOW, 10)
@@ -295,22 +295,22 @@ fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_gi
     let folder = tempfile::tempdir().unwrap();
     let mut small = options(&folder);
     small.max_bytes = 4 << 20;
-    let (mut store, _) = Sqlite::open(&small, NOW).unwrap();
+    let (mut store, _) = SqliteStore::open(&small, NOW).unwrap();
     store
         .write(&with_incidents((0..20).map(|i| closed(&format!("i-{i}"), NOW))))
         .unwrap();
     let mut n = 0;
     let full = loop {
-        let batch = Batch {
+        let batch = WriteBatch {
             failures: (0..1_000).map(|i| failure(n * 1_000 + i, NOW)).collect(),
-            ..Batch::default()
+            ..WriteBatch::default()
         };
         n += 1;
         if let Err(trouble) = store.write(&batch) {
             break trouble;
         }
     };
-    assert_eq!(full.sort, Sort::Full);
+    assert_eq!(full.sort, StoreErrorKind::Full);
     assert!(store.main_bytes() <= 4 << 20, "it never exceeds its limit");
     assert!(tidied(&mut store, NOW) > 0);
     assert!(
@@ -331,7 +331,7 @@ fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_gi
     // With a smaller limit next time, more goes.
     drop(store);
     small.max_bytes = 1 << 20;
-    let (mut store, _) = Sqlite::open(&small, NOW).unwrap();
+    let (mut store, _) = SqliteStore::open(&small, NOW).unwrap();
     tidied(&mut store, NOW);
     assert!(store.main_bytes() <= 2 << 20, "{}", store.main_bytes());
     assert_eq!(store.summaries(100).unwrap().len(), 21);

@@ -12,9 +12,9 @@ use parallax_model::Micros;
 
 use super::{
     super::{
-        kept::{Change, End, Ending},
-        trouble::{Sort, Trouble},
-        waiting::Work,
+        error::{StoreError, StoreErrorKind},
+        stored::{IncidentEnd, IncidentEnding, VerdictChange},
+        write_queue::StoreWork,
     },
     *,
 };
@@ -23,11 +23,11 @@ use crate::{clock::Clock, store::StoreMetrics};
 /// What the store does, and what reached it.
 #[derive(Default)]
 struct Script {
-    refuse_open: Option<Sort>,
-    refuse_write: Option<Sort>,
+    refuse_open: Option<StoreErrorKind>,
+    refuse_write: Option<StoreErrorKind>,
     opened: usize,
-    incidents: BTreeMap<String, Summary>,
-    ends: Vec<(String, End)>,
+    incidents: BTreeMap<String, IncidentSummary>,
+    ends: Vec<(String, IncidentEnd)>,
     failures: Vec<u64>,
 }
 
@@ -40,14 +40,14 @@ impl Scripted {
     }
 }
 
-fn refusal(sort: Option<Sort>) -> Result<(), Trouble> {
+fn refusal(sort: Option<StoreErrorKind>) -> Result<(), StoreError> {
     sort.map_or(Ok(()), |sort| {
-        Err(Trouble::new(sort, format!("{sort:?} as told")))
+        Err(StoreError::new(sort, format!("{sort:?} as told")))
     })
 }
 
-impl Open for Scripted {
-    fn open(&mut self, _: EventTime) -> Result<(Box<dyn Store>, Vec<String>), Trouble> {
+impl StoreOpener for Scripted {
+    fn open(&mut self, _: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError> {
         self.script(|script| {
             script.opened += 1;
             refusal(script.refuse_open)
@@ -60,14 +60,14 @@ impl Open for Scripted {
     }
 }
 
-impl Store for Scripted {
-    fn write(&mut self, batch: &Batch) -> Result<(), Trouble> {
+impl HistoryStore for Scripted {
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
         self.script(|script| {
             refusal(script.refuse_write)?;
             for (id, row) in &batch.incidents {
                 script
                     .incidents
-                    .insert(id.clone(), Summary::of(&row.incident, row.seen));
+                    .insert(id.clone(), IncidentSummary::of(&row.incident, row.seen));
             }
             script.ends.extend(batch.ends.iter().cloned());
             script
@@ -77,11 +77,11 @@ impl Store for Scripted {
         })
     }
 
-    fn ended(&mut self, _: Option<&Cursor>, _: usize) -> Result<Vec<Kept>, Trouble> {
+    fn ended(&mut self, _: Option<&HistoryCursor>, _: usize) -> Result<Vec<StoredIncident>, StoreError> {
         Ok(Vec::new())
     }
 
-    fn summaries(&mut self, _: usize) -> Result<Vec<Summary>, Trouble> {
+    fn summaries(&mut self, _: usize) -> Result<Vec<IncidentSummary>, StoreError> {
         let over = |script: &mut Script| {
             script
                 .incidents
@@ -93,7 +93,7 @@ impl Store for Scripted {
         Ok(self.script(over))
     }
 
-    fn unended(&mut self) -> Result<Vec<Summary>, Trouble> {
+    fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError> {
         let open = |script: &mut Script| {
             script
                 .incidents
@@ -105,45 +105,45 @@ impl Store for Scripted {
         Ok(self.script(open))
     }
 
-    fn incident(&mut self, _: &str) -> Result<Option<Kept>, Trouble> {
+    fn incident(&mut self, _: &str) -> Result<Option<StoredIncident>, StoreError> {
         Ok(None)
     }
 
-    fn changes(&mut self, _: &str) -> Result<Vec<Change>, Trouble> {
+    fn changes(&mut self, _: &str) -> Result<Vec<VerdictChange>, StoreError> {
         Ok(Vec::new())
     }
 
     fn rollups(
         &mut self,
-        _: Step,
+        _: RollupStep,
         _: &str,
         _: Range<EventTime>,
         _: usize,
-    ) -> Result<Vec<(RollupKey, Rollup)>, Trouble> {
+    ) -> Result<Vec<(RollupKey, ProbeRollup)>, StoreError> {
         Ok(Vec::new())
     }
 
-    fn failures(&mut self, _: &str, _: EventTime, _: usize) -> Result<Vec<serde_json::Value>, Trouble> {
+    fn failures(&mut self, _: &str, _: EventTime, _: usize) -> Result<Vec<serde_json::Value>, StoreError> {
         Ok(Vec::new())
     }
 
-    fn put(&mut self, _: &Document) -> Result<(), Trouble> {
+    fn put(&mut self, _: &StoredDocument) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn documents(&mut self, _: Paper, _: usize) -> Result<Vec<Document>, Trouble> {
+    fn documents(&mut self, _: DocumentKind, _: usize) -> Result<Vec<StoredDocument>, StoreError> {
         Ok(Vec::new())
     }
 
-    fn document(&mut self, _: Paper, _: &str) -> Result<Option<Document>, Trouble> {
+    fn document(&mut self, _: DocumentKind, _: &str) -> Result<Option<StoredDocument>, StoreError> {
         Ok(None)
     }
 
-    fn tidy(&mut self, _: EventTime) -> Result<bool, Trouble> {
+    fn tidy(&mut self, _: EventTime) -> Result<bool, StoreError> {
         Ok(false)
     }
 
-    fn bytes(&mut self) -> Result<u64, Trouble> {
+    fn bytes(&mut self) -> Result<u64, StoreError> {
         Ok(7)
     }
 }
@@ -151,8 +151,8 @@ impl Store for Scripted {
 /// A worker, its ends, and a monotonic clock of the test's own.
 struct Scene {
     store: Scripted,
-    keeper: Keeper,
-    worker: Worker,
+    keeper: HistoryWriter,
+    worker: StoreWorker,
     handle: StoreHandle,
     metrics: StoreMetrics,
     now: Instant,
@@ -161,7 +161,7 @@ struct Scene {
 impl Scene {
     fn new(store: Scripted, room: usize, clock: Clock) -> Self {
         let metrics = StoreMetrics::new();
-        let (keeper, worker, handle) = Worker::with_room(Box::new(store.clone()), clock, &metrics, room);
+        let (keeper, worker, handle) = StoreWorker::with_room(Box::new(store.clone()), clock, &metrics, room);
         Self {
             store,
             keeper,
@@ -201,7 +201,7 @@ fn a_store_that_cannot_be_opened_is_tried_again_less_and_less_often_and_nothing_
     let mut scene = scene(1_000);
     scene
         .store
-        .script(|script| script.refuse_open = Some(Sort::Missing));
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Missing));
     scene.view(vec![incident("i-1", IncidentState::Open)], 1);
     scene.turn(0);
     assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Missing as told"));
@@ -226,7 +226,7 @@ fn a_full_disk_is_down_until_something_was_written_again() {
     assert_eq!(scene.status(), Status::Up);
     scene
         .store
-        .script(|script| script.refuse_write = Some(Sort::Full));
+        .script(|script| script.refuse_write = Some(StoreErrorKind::Full));
     scene.view(vec![closed("i-1", NOW)], 1);
     scene.turn(1);
     let Status::Down { since, .. } = scene.status() else {
@@ -246,7 +246,7 @@ fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
     let mut scene = scene(200);
     scene
         .store
-        .script(|script| script.refuse_open = Some(Sort::Missing));
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Missing));
     let topology = parallax_diagnosis::topology::Topology::default();
     for seq in 0..50 {
         let booked = parallax_diagnosis::ObservationResult::Late;
@@ -254,7 +254,7 @@ fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
     }
     scene.turn(0);
     assert_eq!(
-        scene.metrics.dropped_by_store(What::Failure),
+        scene.metrics.dropped_by_store(PendingKind::Failure),
         0,
         "100 of 200 units"
     );
@@ -266,13 +266,13 @@ fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
         ],
         1,
     );
-    assert_eq!(scene.metrics.dropped_by_store(What::Failure), 15);
+    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Failure), 15);
     for i in 3..20 {
         scene.view(vec![incident(&format!("i-{i}"), IncidentState::Open)], i);
     }
-    assert_eq!(scene.metrics.dropped_by_store(What::Failure), 50);
-    assert_eq!(scene.metrics.dropped_by_store(What::Rollup), 2);
-    assert!(scene.metrics.dropped_by_store(What::Verdict) > 0);
+    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Failure), 50);
+    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Rollup), 2);
+    assert!(scene.metrics.dropped_by_store(PendingKind::Verdict) > 0);
     scene.store.script(|script| script.refuse_open = None);
     scene.turn(60);
     let kept: Vec<_> = scene
@@ -288,7 +288,7 @@ fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
 fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the_next_of_its_kind() {
     let store = Scripted::default();
     let old = |id: &str, subject: &str| {
-        let mut summary = Summary::of(&incident(id, IncidentState::Open), NOW);
+        let mut summary = IncidentSummary::of(&incident(id, IncidentState::Open), NOW);
         if !subject.is_empty() {
             subject.clone_into(&mut summary.subject);
         }
@@ -321,9 +321,9 @@ fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the
     other.verdict.subject = parallax_diagnosis::verdict::Subject::Network;
     scene.view(vec![other, incident("new-id", IncidentState::Open)], 1);
     scene.turn(1);
-    let continued = End {
+    let continued = IncidentEnd {
         at: NOW,
-        how: Ending::Continued {
+        how: IncidentEnding::Continued {
             by: "new-id".to_owned(),
         },
     };
@@ -337,7 +337,7 @@ fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the
 async fn what_nobody_found_again_within_ten_minutes_ended_unseen() {
     let store = Scripted::default();
     store.script(|script| {
-        let summary = Summary::of(
+        let summary = IncidentSummary::of(
             &incident("unseen", IncidentState::Open),
             NOW.minus(Micros::from_secs(60)),
         );
@@ -350,9 +350,9 @@ async fn what_nobody_found_again_within_ten_minutes_ended_unseen() {
     assert!(scene.store.script(|script| script.ends.is_empty()));
     tokio::time::advance(Duration::from_secs(1)).await;
     scene.turn(1);
-    let end = End {
+    let end = IncidentEnd {
         at: NOW.minus(Micros::from_secs(60)),
-        how: Ending::Restart,
+        how: IncidentEnding::Restart,
     };
     assert_eq!(
         scene.store.script(|script| script.ends.clone()),
@@ -429,7 +429,7 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
         metrics,
         ..
     } = scene(1_000);
-    store.script(|script| script.refuse_open = Some(Sort::ReadOnly));
+    store.script(|script| script.refuse_open = Some(StoreErrorKind::ReadOnly));
     keeper.observed(
         &failure(1, NOW),
         parallax_diagnosis::ObservationResult::Late,
@@ -438,7 +438,7 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
     drop(keeper);
     worker.run();
     assert_eq!(
-        metrics.dropped_by_store(What::Failure),
+        metrics.dropped_by_store(PendingKind::Failure),
         1,
         "what is lost is counted"
     );
@@ -447,7 +447,9 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
 #[tokio::test]
 async fn a_question_to_a_store_that_is_down_is_answered_with_the_reason() {
     let mut scene = scene(1_000);
-    scene.store.script(|script| script.refuse_open = Some(Sort::Held));
+    scene
+        .store
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Held));
     let handle = scene.handle.clone();
     let asking = tokio::spawn(async move { handle.ask(|store| store.bytes()).await });
     tokio::task::yield_now().await;
@@ -459,7 +461,7 @@ async fn a_question_to_a_store_that_is_down_is_answered_with_the_reason() {
     );
     assert!(matches!(
         StoreHandle::off().ask(|store| store.bytes()).await,
-        Err(AskError::Off)
+        Err(QueryError::Off)
     ));
 }
 
@@ -468,7 +470,7 @@ fn work_without_anything_to_do_is_no_write() {
     let mut scene = scene(1_000);
     scene
         .store
-        .script(|script| script.refuse_write = Some(Sort::Full));
-    scene.worker.turn(scene.now, Work::default());
+        .script(|script| script.refuse_write = Some(StoreErrorKind::Full));
+    scene.worker.turn(scene.now, StoreWork::default());
     assert_eq!(scene.status(), Status::Up);
 }

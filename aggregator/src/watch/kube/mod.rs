@@ -26,36 +26,36 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use pods::{PodBook, follow_pods};
-pub(crate) use resource::{Resource, Source};
+pub(crate) use pods::{PodRegistry, follow_pods};
+pub(crate) use resource::{ResourceKind, WatchSource};
 
 use self::{
-    cluster::Cluster,
-    convert::{JobServices, Notes},
-    objects::Thing,
-    settings::{Look, Settings},
+    cluster::ClusterState,
+    convert::{JobServices, NoteCollector},
+    objects::ClusterObject,
+    settings::{FileChange, Settings},
 };
 use super::POLL;
 use crate::{
     clock::Clock,
     config::TopologySource,
-    kubernetes::{Defaults, Kubernetes, QUEUE, Reflector, Told, Watches, connect},
-    topology_state::{Note, TopologyState, Trouble},
+    kubernetes::{KubernetesSettings, QUEUE, Reflector, TargetDefaults, WatchHealth, WatchUpdate, connect},
+    topology_state::{SourceError, SourceNote, TopologyState},
 };
 
 /// Follows the cluster until cancelled.
 pub(crate) async fn follow(
     source: TopologySource,
-    kubernetes: Kubernetes,
+    kubernetes: KubernetesSettings,
     state: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches<Source>>,
-    book: Option<Arc<PodBook>>,
+    watches: watch::Sender<WatchHealth<WatchSource>>,
+    book: Option<Arc<PodRegistry>>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {
     // Which namespaces are read is known with the client.
-    watches.send_replace(Watches::starting(Source::all(&[])));
-    let follower = Follower {
+    watches.send_replace(WatchHealth::starting(WatchSource::all(&[])));
+    let follower = ClusterWatcher {
         start: clock.now(),
         source: Arc::new(source),
         kubernetes,
@@ -63,7 +63,7 @@ pub(crate) async fn follow(
         watches,
         book,
         clock,
-        cluster: Cluster::default(),
+        cluster: ClusterState::default(),
         dirty: None,
         building: None,
         job_services: JobServices::default(),
@@ -73,47 +73,48 @@ pub(crate) async fn follow(
     cancelled.run_until_cancelled(follower.run()).await;
 }
 
-struct Follower {
+struct ClusterWatcher {
     start: EventTime,
     source: Arc<TopologySource>,
-    kubernetes: Kubernetes,
+    kubernetes: KubernetesSettings,
     state: watch::Sender<TopologyState>,
-    watches: watch::Sender<Watches<Source>>,
+    watches: watch::Sender<WatchHealth<WatchSource>>,
     /// Who else wants to know the Pods.
-    book: Option<Arc<PodBook>>,
+    book: Option<Arc<PodRegistry>>,
     clock: Clock,
-    cluster: Cluster,
+    cluster: ClusterState,
     /// Something changed: first and last time.
     dirty: Option<(Instant, Instant)>,
-    building: Option<JoinHandle<Built>>,
+    building: Option<JoinHandle<BuildResult>>,
     /// As the last build saw them.
     job_services: JobServices,
     /// Why the configuration cannot be used any more; the former one stays.
-    refused: Option<Trouble>,
+    refused: Option<SourceError>,
     /// What of the configuration waits for a start.
-    waiting: Vec<Note>,
+    waiting: Vec<SourceNote>,
 }
 
 /// What a build came to.
-struct Built {
+struct BuildResult {
     topology: Result<Topology, String>,
-    notes: Vec<Note>,
-    publishers: crate::topology_state::Publishers,
+    notes: Vec<SourceNote>,
+    publishers: crate::topology_state::TargetPublishers,
     job_services: JobServices,
 }
 
-impl Follower {
+impl ClusterWatcher {
     async fn run(mut self) {
         let mut settings = Settings::begin(&self.source).await;
         let client = self.connect().await;
         let (out, mut told) = mpsc::channel(QUEUE);
         let mut reflectors = JoinSet::new();
-        let sources = Source::all(&self.prober_namespaces(&client));
-        self.watches.send_replace(Watches::starting(sources.clone()));
+        let sources = WatchSource::all(&self.prober_namespaces(&client));
+        self.watches.send_replace(WatchHealth::starting(sources.clone()));
         for source in sources {
             let reflector = Reflector {
                 client: client.clone(),
-                labels: (source.resource == Resource::Pods).then(|| self.kubernetes.prober_selector.clone()),
+                labels: (source.resource == ResourceKind::Pods)
+                    .then(|| self.kubernetes.prober_selector.clone()),
                 source,
                 pace: self.kubernetes.pace,
                 out: out.clone(),
@@ -163,17 +164,17 @@ impl Follower {
     }
 
     /// Takes what the configuration says now.
-    fn configure(&mut self, look: Look) {
+    fn configure(&mut self, look: FileChange) {
         match look {
-            Look::Refused(message) => {
+            FileChange::Refused(message) => {
                 tracing::warn!(%message, "the configuration cannot be used; the former one stays");
                 let since = self
                     .refused
                     .as_ref()
                     .map_or_else(|| self.clock.now(), |trouble| trouble.since);
-                self.refused = Some(Trouble { message, since });
+                self.refused = Some(SourceError { message, since });
             }
-            Look::Taken(source, timing, waiting) => {
+            FileChange::Taken(source, timing, waiting) => {
                 tracing::info!(file = %source.config_file().display(), "configuration read");
                 self.refused = None;
                 self.source = Arc::from(source);
@@ -196,13 +197,13 @@ impl Follower {
         connect(&self.kubernetes.access, self.kubernetes.pace, |message| {
             let since = self.start;
             self.state
-                .send_modify(|state| state.trouble = Some(Trouble { message, since }));
+                .send_modify(|state| state.trouble = Some(SourceError { message, since }));
         })
         .await
     }
 
-    fn take(&mut self, source: &Source, told: Told<Thing>) {
-        if let (Resource::Pods, Some(book)) = (source.resource, &self.book) {
+    fn take(&mut self, source: &WatchSource, told: WatchUpdate<ClusterObject>) {
+        if let (ResourceKind::Pods, Some(book)) = (source.resource, &self.book) {
             book.hear(source, &told);
         }
         let (now, start) = (self.clock.now(), self.start);
@@ -212,30 +213,30 @@ impl Follower {
             let first = !watches.settled();
             let watch = watches.of(source);
             match told {
-                Told::All(things, unreadable) => {
+                WatchUpdate::All(things, unreadable) => {
                     changed = cluster.replace(source, things);
                     watch.lists += 1;
                     watch.unreadable += unreadable;
                     watch.settled = true;
                 }
-                Told::Put(thing) => {
+                WatchUpdate::Put(thing) => {
                     changed = cluster.put(*thing);
                     watch.events += 1;
                 }
-                Told::Gone(key) => {
+                WatchUpdate::Gone(key) => {
                     changed = cluster.remove(source.resource, &key);
                     watch.events += 1;
                 }
-                Told::Unreadable => {
+                WatchUpdate::Unreadable => {
                     watch.events += 1;
                     watch.unreadable += 1;
                 }
-                Told::Live => watch.live(),
-                Told::Absent => {
+                WatchUpdate::Live => watch.live(),
+                WatchUpdate::Absent => {
                     changed = cluster.replace(source, Vec::new());
                     watch.absent();
                 }
-                Told::Failed(failure) => watch.failed(failure, now, start),
+                WatchUpdate::Failed(failure) => watch.failed(failure, now, start),
             }
             watch.objects = cluster.count(source);
             // The last list of all makes the first topology, even of an empty cluster.
@@ -249,7 +250,7 @@ impl Follower {
     /// Shows what is wrong with the watches, or that nothing is any more.
     fn report(&self) {
         let watches = self.watches.borrow().trouble(self.start);
-        let trouble = Trouble::both(self.refused.clone(), watches);
+        let trouble = SourceError::both(self.refused.clone(), watches);
         self.state.send_if_modified(|state| {
             let changed = state.trouble != trouble;
             state.trouble = trouble;
@@ -275,7 +276,7 @@ impl Follower {
         }));
     }
 
-    fn publish(&mut self, mut built: Built) {
+    fn publish(&mut self, mut built: BuildResult) {
         self.building = None;
         self.job_services = built.job_services;
         built.notes.extend(self.waiting.iter().cloned());
@@ -303,7 +304,7 @@ impl Follower {
 }
 
 /// Waits for the build under way, if there is one.
-async fn finished(building: &mut Option<JoinHandle<Built>>) -> Built {
+async fn finished(building: &mut Option<JoinHandle<BuildResult>>) -> BuildResult {
     match building {
         Some(handle) => match handle.await {
             Ok(built) => built,
@@ -316,12 +317,12 @@ async fn finished(building: &mut Option<JoinHandle<Built>>) -> Built {
 }
 
 fn build(
-    cluster: &Cluster,
-    defaults: Defaults,
+    cluster: &ClusterState,
+    defaults: TargetDefaults,
     source: &TopologySource,
     mut job_services: JobServices,
-) -> Built {
-    let mut notes = Notes::default();
+) -> BuildResult {
+    let mut notes = NoteCollector::default();
     let mut spec = convert::discover(cluster, defaults, &mut job_services, &mut notes);
     source.join(&mut spec);
     let topology = loop {
@@ -334,7 +335,7 @@ fn build(
             }
         }
     };
-    Built {
+    BuildResult {
         topology,
         publishers: notes.publishers(),
         notes: notes.finish(),

@@ -12,31 +12,31 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    objects::{Key, Pod, Thing},
-    resource::Source,
+    objects::{ClusterObject, Key, Pod},
+    resource::WatchSource,
 };
 use crate::{
     api_client::ApiClient,
-    kubernetes::{PROBERS, Pace, QUEUE, Reflector, Told},
-    prober_pods::{Lookup, Pods, ProberPod},
+    kubernetes::{PROBERS, QUEUE, Reflector, WatchTiming, WatchUpdate},
+    prober_pods::{PodLookup, ProberPod, ProberPods},
 };
 
 /// Who runs where. Asked at each request, so it answers from memory.
 #[derive(Debug)]
-pub(crate) struct PodBook {
+pub(crate) struct PodRegistry {
     namespaces: Vec<Arc<str>>,
-    known: RwLock<Known>,
+    known: RwLock<PodIndex>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct PodIndex {
     by_uid: BTreeMap<String, ProberPod>,
     uids: BTreeMap<Key, String>,
     /// Namespaces whose first list has come.
     listed: BTreeSet<Arc<str>>,
 }
 
-impl PodBook {
+impl PodRegistry {
     /// Of the Pods in these namespaces.
     pub(crate) fn of<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Self {
         let namespaces: BTreeSet<Arc<str>> = namespaces.into_iter().map(Arc::from).collect();
@@ -47,14 +47,14 @@ impl PodBook {
     }
 
     /// Hears what a watch tells.
-    pub(super) fn hear(&self, source: &Source, told: &Told<Thing>) {
+    pub(super) fn hear(&self, source: &WatchSource, told: &WatchUpdate<ClusterObject>) {
         match told {
-            Told::All(things, _) => {
+            WatchUpdate::All(things, _) => {
                 let mut known = self.known.write();
                 let mut gone = known.uids.clone();
                 gone.retain(|key, _| source.covers(&key.namespace));
                 for thing in things {
-                    if let Thing::Pod(pod) = thing {
+                    if let ClusterObject::Pod(pod) = thing {
                         known.put(pod);
                         gone.remove(&pod.metadata.key());
                     }
@@ -64,19 +64,19 @@ impl PodBook {
                 }
                 known.listed.extend(source.namespace.clone());
             }
-            Told::Put(thing) => {
-                if let Thing::Pod(pod) = &**thing {
+            WatchUpdate::Put(thing) => {
+                if let ClusterObject::Pod(pod) = &**thing {
                     self.known.write().put(pod);
                 }
             }
-            Told::Gone(key) => self.known.write().remove(key),
+            WatchUpdate::Gone(key) => self.known.write().remove(key),
             // What was known stays.
-            Told::Unreadable | Told::Live | Told::Absent | Told::Failed(_) => {}
+            WatchUpdate::Unreadable | WatchUpdate::Live | WatchUpdate::Absent | WatchUpdate::Failed(_) => {}
         }
     }
 }
 
-impl Known {
+impl PodIndex {
     fn put(&mut self, pod: &Pod) {
         let key = pod.metadata.key();
         self.remove(&key);
@@ -93,13 +93,13 @@ impl Known {
     }
 }
 
-impl Pods for PodBook {
-    fn find(&self, uid: &str) -> Lookup {
+impl ProberPods for PodRegistry {
+    fn find(&self, uid: &str) -> PodLookup {
         let known = self.known.read();
         match known.by_uid.get(uid) {
-            Some(pod) => Lookup::Known(pod.clone()),
-            None if known.listed.len() < self.namespaces.len() => Lookup::NotYet,
-            None => Lookup::Unknown,
+            Some(pod) => PodLookup::Known(pod.clone()),
+            None if known.listed.len() < self.namespaces.len() => PodLookup::NotYet,
+            None => PodLookup::Unknown,
         }
     }
 }
@@ -121,15 +121,15 @@ fn running(pod: &Pod) -> Option<ProberPod> {
 }
 
 /// Keeps the book alone, where the topology comes from elsewhere, until cancelled.
-pub(crate) async fn follow_pods(client: ApiClient, book: Arc<PodBook>, cancelled: CancellationToken) {
+pub(crate) async fn follow_pods(client: ApiClient, book: Arc<PodRegistry>, cancelled: CancellationToken) {
     let (out, mut told) = mpsc::channel(QUEUE);
     let mut reflectors = JoinSet::new();
     for namespace in &book.namespaces {
         let reflector = Reflector {
             client: client.0.clone(),
-            source: Source::pods(namespace),
+            source: WatchSource::pods(namespace),
             labels: Some(PROBERS.to_owned()),
-            pace: Pace::default(),
+            pace: WatchTiming::default(),
             out: out.clone(),
         };
         reflectors.spawn(reflector.run());
@@ -148,9 +148,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::watch::kube::resource::Resource;
+    use crate::watch::kube::resource::ResourceKind;
 
-    fn pod(namespace: &str, uid: &str, more: &Value) -> Thing {
+    fn pod(namespace: &str, uid: &str, more: &Value) -> ClusterObject {
         let mut pod = json!({
             "metadata": {"namespace": namespace, "name": format!("prober-{uid}"), "uid": uid},
             "spec": {"nodeName": "n1"},
@@ -163,21 +163,21 @@ mod tests {
                 .unwrap()
                 .extend(fields.as_object().unwrap().clone());
         }
-        Thing::read(Resource::Pods, pod).unwrap()
+        ClusterObject::read(ResourceKind::Pods, pod).unwrap()
     }
 
-    fn known(book: &PodBook, uid: &str) -> Option<Network> {
+    fn known(book: &PodRegistry, uid: &str) -> Option<Network> {
         match book.find(uid) {
-            Lookup::Known(pod) => Some(pod.network),
-            Lookup::Unknown | Lookup::NotYet => None,
+            PodLookup::Known(pod) => Some(pod.network),
+            PodLookup::Unknown | PodLookup::NotYet => None,
         }
     }
 
     #[test]
     fn a_pod_counts_from_its_node_to_its_end_in_the_network_it_is_in() {
-        let book = PodBook::of(["a"]);
-        let source = Source::pods(&"a".into());
-        let put = |more: Value| book.hear(&source, &Told::Put(Box::new(pod("a", "x", &more))));
+        let book = PodRegistry::of(["a"]);
+        let source = WatchSource::pods(&"a".into());
+        let put = |more: Value| book.hear(&source, &WatchUpdate::Put(Box::new(pod("a", "x", &more))));
         put(json!({"spec": {"nodeName": ""}, "status": {"phase": "Pending"}}));
         assert_eq!(known(&book, "x"), None);
         put(json!({"status": {"phase": "Pending"}}));
@@ -190,11 +190,11 @@ mod tests {
 
     #[test]
     fn a_pod_of_the_same_name_is_another_one() {
-        let book = PodBook::of(["a"]);
-        let source = Source::pods(&"a".into());
+        let book = PodRegistry::of(["a"]);
+        let source = WatchSource::pods(&"a".into());
         for uid in ["old", "new"] {
             let named = pod("a", uid, &json!({"metadata": {"name": "prober"}}));
-            book.hear(&source, &Told::Put(Box::new(named)));
+            book.hear(&source, &WatchUpdate::Put(Box::new(named)));
         }
         assert_eq!(
             (known(&book, "old"), known(&book, "new")),
@@ -204,17 +204,20 @@ mod tests {
 
     #[test]
     fn an_unknown_uid_is_nobody_only_once_every_namespace_was_listed_and_a_list_is_of_its_namespace_only() {
-        let book = PodBook::of(["a", "b"]);
+        let book = PodRegistry::of(["a", "b"]);
         let list = |namespace: &str, things| {
-            book.hear(&Source::pods(&namespace.into()), &Told::All(things, 0));
+            book.hear(
+                &WatchSource::pods(&namespace.into()),
+                &WatchUpdate::All(things, 0),
+            );
         };
         list("a", vec![pod("a", "x", &json!({}))]);
         assert_eq!(known(&book, "x"), Some(Network::Pod));
-        assert_eq!(book.find("z"), Lookup::NotYet);
+        assert_eq!(book.find("z"), PodLookup::NotYet);
         list("b", Vec::new());
-        assert_eq!(book.find("z"), Lookup::Unknown);
+        assert_eq!(book.find("z"), PodLookup::Unknown);
         assert_eq!(known(&book, "x"), Some(Network::Pod));
         list("a", Vec::new());
-        assert_eq!(book.find("x"), Lookup::Unknown);
+        assert_eq!(book.find("x"), PodLookup::Unknown);
     }
 }

@@ -4,12 +4,12 @@ use std::{fmt, sync::Arc};
 
 use serde_json::Value;
 
-use super::objects::Thing;
-use crate::kubernetes::Watched;
+use super::objects::ClusterObject;
+use crate::kubernetes::WatchedResource;
 
 /// A kind of object that is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Resource {
+pub(crate) enum ResourceKind {
     Nodes,
     Namespaces,
     Services,
@@ -24,7 +24,7 @@ pub(crate) enum Resource {
     HttpRoutes,
 }
 
-impl Resource {
+impl ResourceKind {
     pub(crate) const ALL: [Self; 11] = [
         Self::Nodes,
         Self::Namespaces,
@@ -81,7 +81,7 @@ impl Resource {
     }
 }
 
-impl fmt::Display for Resource {
+impl fmt::Display for ResourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.label())
     }
@@ -89,27 +89,29 @@ impl fmt::Display for Resource {
 
 /// What one watch reads: a kind, in the whole cluster or in one namespace of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Source {
-    pub(crate) resource: Resource,
+pub(crate) struct WatchSource {
+    pub(crate) resource: ResourceKind,
     /// The whole cluster where absent.
     pub(crate) namespace: Option<Arc<str>>,
 }
 
-impl Source {
+impl WatchSource {
     /// Every watch there is: Pods in each of these namespaces, the rest in the whole cluster.
     pub(crate) fn all(pods_of: &[Arc<str>]) -> Vec<Self> {
         let cluster = |resource| Self {
             resource,
             namespace: None,
         };
-        let kinds = Resource::ALL.into_iter().filter(|kind| *kind != Resource::Pods);
+        let kinds = ResourceKind::ALL
+            .into_iter()
+            .filter(|kind| *kind != ResourceKind::Pods);
         kinds.map(cluster).chain(pods_of.iter().map(Self::pods)).collect()
     }
 
     /// Pods of one namespace.
     pub(super) fn pods(namespace: &Arc<str>) -> Self {
         Self {
-            resource: Resource::Pods,
+            resource: ResourceKind::Pods,
             namespace: Some(Arc::clone(namespace)),
         }
     }
@@ -120,8 +122,8 @@ impl Source {
     }
 }
 
-impl Watched for Source {
-    type Object = Thing;
+impl WatchedResource for WatchSource {
+    type Object = ClusterObject;
 
     fn plural(&self) -> &'static str {
         self.resource.label()
@@ -136,19 +138,19 @@ impl Watched for Source {
     }
 
     fn is_optional(&self) -> bool {
-        matches!(self.resource, Resource::Gateways | Resource::HttpRoutes)
+        matches!(self.resource, ResourceKind::Gateways | ResourceKind::HttpRoutes)
     }
 
     fn metadata_only(&self) -> bool {
-        self.resource == Resource::Namespaces
+        self.resource == ResourceKind::Namespaces
     }
 
-    fn read(&self, value: Value) -> Result<Thing, String> {
-        Thing::read(self.resource, value)
+    fn read(&self, value: Value) -> Result<ClusterObject, String> {
+        ClusterObject::read(self.resource, value)
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for WatchSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
             Some(namespace) => write!(f, "{} of {namespace}", self.resource),

@@ -4,25 +4,25 @@
 
 use std::path::PathBuf;
 
-use super::super::{fingerprint, started::Started};
+use super::super::{fingerprint, startup::StartupConfig};
 use crate::{
     config::{Config, TopologySource},
-    topology_state::{Note, Timing},
+    topology_state::{ProbeTiming, SourceNote},
 };
 
 /// What the file said last.
 pub(super) struct Settings {
     path: PathBuf,
     seen: Option<u64>,
-    started: Started,
+    started: StartupConfig,
 }
 
 /// A look at a file that changed.
-pub(super) enum Look {
+pub(super) enum FileChange {
     /// It cannot be used, for these reasons.
     Refused(String),
     /// It says this, and notes of what waits for a start.
-    Taken(Box<TopologySource>, Timing, Vec<Note>),
+    Taken(Box<TopologySource>, ProbeTiming, Vec<SourceNote>),
 }
 
 impl Settings {
@@ -34,12 +34,12 @@ impl Settings {
         Some(Self {
             path,
             seen: Some(fingerprint(&content)),
-            started: Started::of(&config),
+            started: StartupConfig::of(&config),
         })
     }
 
     /// What the file says now, if it changed.
-    pub(super) async fn look(&mut self, source: &TopologySource) -> Option<Look> {
+    pub(super) async fn look(&mut self, source: &TopologySource) -> Option<FileChange> {
         let content = tokio::fs::read(&self.path)
             .await
             .ok()
@@ -50,11 +50,11 @@ impl Settings {
         let read = load(self.path.clone()).await?;
         self.seen = content;
         Some(match read {
-            Err(error) => Look::Refused(error.to_string()),
+            Err(error) => FileChange::Refused(error.to_string()),
             Ok(config) => {
                 let notes = self.started.waiting(&config);
-                let timing = Timing::of(&config);
-                Look::Taken(Box::new(config.source.expecting_as(source)), timing, notes)
+                let timing = ProbeTiming::of(&config);
+                FileChange::Taken(Box::new(config.source.expecting_as(source)), timing, notes)
             }
         })
     }

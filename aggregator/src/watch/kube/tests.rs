@@ -12,9 +12,9 @@ use super::*;
 use crate::{
     api_server::{ApiServer, Manner},
     config::Config,
-    kubernetes::Pace,
-    kubernetes::{Condition, Reason, WatchState},
-    topology_state::Timing,
+    kubernetes::WatchTiming,
+    kubernetes::{WatchCondition, WatchFailureReason, WatchState},
+    topology_state::ProbeTiming,
 };
 
 const SHOP: &str = include_str!("convert/fixtures/shop.yaml");
@@ -25,7 +25,7 @@ const GATEWAYS: &[&str] = &["gateways", "httproutes"];
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Fast, so that no test waits for a step of the clock longer than it must.
-const PACE: Pace = Pace {
+const PACE: WatchTiming = WatchTiming {
     quiet: Duration::from_millis(5),
     longest_burst: Duration::from_millis(50),
     first_retry: Duration::from_millis(10),
@@ -38,7 +38,7 @@ const PACE: Pace = Pace {
 struct Scene {
     server: ApiServer,
     state: watch::Receiver<TopologyState>,
-    watches: watch::Receiver<Watches<Source>>,
+    watches: watch::Receiver<WatchHealth<WatchSource>>,
     cancelled: CancellationToken,
     clock: Clock,
     task: JoinHandle<()>,
@@ -51,19 +51,19 @@ async fn server(yaml: &str) -> ApiServer {
     server
 }
 
-fn follow_at(server: ApiServer, config: &str, pace: Pace) -> Scene {
+fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
     let file = folder.path().join("parallax.yaml");
     let config = format!("topology: {{kubernetes: {{kubeconfig: kubeconfig}}}}\n{config}");
     std::fs::write(&file, config).unwrap();
     let config = Config::load(&file).unwrap();
-    let kubernetes = Kubernetes {
+    let kubernetes = KubernetesSettings {
         pace,
         ..config.source.kubernetes.clone().unwrap()
     };
     let (sender, state) = watch::channel(TopologyState::new(Arc::clone(config.topology())));
-    let (watches, watches_out) = watch::channel(Watches::default());
+    let (watches, watches_out) = watch::channel(WatchHealth::default());
     let (clock, cancelled) = (Clock::system(), CancellationToken::new());
     let task = tokio::spawn(follow(
         config.source,
@@ -102,8 +102,9 @@ impl Scene {
             .unwrap()
     }
 
-    async fn until_watch(&mut self, resource: Resource, holds: impl Fn(&WatchState) -> bool) {
-        let holds = |watches: &Watches<Source>| watches.kinds().get(resource.label()).is_some_and(&holds);
+    async fn until_watch(&mut self, resource: ResourceKind, holds: impl Fn(&WatchState) -> bool) {
+        let holds =
+            |watches: &WatchHealth<WatchSource>| watches.kinds().get(resource.label()).is_some_and(&holds);
         let waiting = tokio::time::timeout(DEADLINE, self.watches.wait_for(holds)).await;
         waiting
             .unwrap_or_else(|_| panic!("in vain for {resource}"))
@@ -195,11 +196,11 @@ async fn the_first_topology_waits_for_all_lists_and_is_one() {
     server.behave("endpointslices", Manner::Answers(503));
     let mut scene = follow_at(server, "", PACE);
     scene
-        .until_watch(Resource::Services, |watch| watch.lists > 0)
+        .until_watch(ResourceKind::Services, |watch| watch.lists > 0)
         .await;
     scene
-        .until_watch(Resource::EndpointSlices, |watch| {
-            watch.errors.contains_key(&Reason::Unavailable)
+        .until_watch(ResourceKind::EndpointSlices, |watch| {
+            watch.errors.contains_key(&WatchFailureReason::Unavailable)
         })
         .await;
     let state = scene.until(|state| state.trouble.is_some()).await;
@@ -269,8 +270,8 @@ async fn a_lost_history_is_mended_by_a_new_list_and_is_no_trouble() {
     };
     scene.until(mended).await;
     scene
-        .until_watch(Resource::Ingresses, |watch| {
-            watch.errors.contains_key(&Reason::Gone) && watch.lists > 1
+        .until_watch(ResourceKind::Ingresses, |watch| {
+            watch.errors.contains_key(&WatchFailureReason::Gone) && watch.lists > 1
         })
         .await;
     assert!(scene.server.lists("ingresses") > before);
@@ -301,11 +302,11 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
     for (code, reason, advice) in [
         (
             403,
-            Reason::Forbidden,
+            WatchFailureReason::Forbidden,
             "grant list and watch on ingresses.networking.k8s.io",
         ),
-        (429, Reason::Unavailable, "429"),
-        (500, Reason::Unavailable, "500"),
+        (429, WatchFailureReason::Unavailable, "429"),
+        (500, WatchFailureReason::Unavailable, "500"),
     ] {
         scene.server.behave("ingresses", Manner::Answers(code));
         scene.server.cut();
@@ -316,7 +317,7 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
             "{message}"
         );
         scene
-            .until_watch(Resource::Ingresses, |watch| {
+            .until_watch(ResourceKind::Ingresses, |watch| {
                 watch.errors.get(&reason).is_some_and(|n| *n > 1)
             })
             .await;
@@ -338,7 +339,7 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
 async fn a_list_that_does_not_come_is_noticed() {
     let server = server(SHOP).await;
     server.behave("services", Manner::Hangs);
-    let pace = Pace {
+    let pace = WatchTiming {
         patience: Duration::from_millis(100),
         ..PACE
     };
@@ -355,23 +356,27 @@ async fn a_list_that_does_not_come_is_noticed() {
 async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change() {
     let server = server(SHOP).await;
     server.behave("nodes", Manner::Mute);
-    let pace = Pace {
+    let pace = WatchTiming {
         patience: Duration::from_millis(100),
         silence: Duration::from_millis(100),
         ..PACE
     };
     let mut scene = follow_at(server, "", pace);
     scene
-        .until_watch(Resource::Nodes, |watch| watch.condition == Condition::Live)
+        .until_watch(ResourceKind::Nodes, |watch| {
+            watch.condition == WatchCondition::Live
+        })
         .await;
     scene.server.put("nodes", json!({"metadata": {"name": "late"}}));
     let late = "late".parse().unwrap();
     scene
         .until(|state| state.topology.nodes().contains_key(&late))
         .await;
-    scene.until_watch(Resource::Nodes, |watch| watch.lists > 2).await;
+    scene
+        .until_watch(ResourceKind::Nodes, |watch| watch.lists > 2)
+        .await;
     let nodes = scene.watches.borrow().kinds()["nodes"].clone();
-    assert_eq!((nodes.condition, nodes.errors.len()), (Condition::Live, 0));
+    assert_eq!((nodes.condition, nodes.errors.len()), (WatchCondition::Live, 0));
     scene.server.behave("nodes", Manner::Hangs);
     let state = scene.until(|state| state.trouble.is_some()).await;
     assert!(
@@ -397,7 +402,9 @@ async fn gateways_are_found_when_their_definitions_come_and_forgotten_when_they_
     };
     assert!(!has(&state), "without definitions there are no routes");
     scene
-        .until_watch(Resource::Gateways, |watch| watch.condition == Condition::Absent)
+        .until_watch(ResourceKind::Gateways, |watch| {
+            watch.condition == WatchCondition::Absent
+        })
         .await;
     for resource in GATEWAYS {
         scene.server.define(resource);
@@ -424,7 +431,7 @@ async fn an_object_that_cannot_be_read_costs_itself_only() {
         .until(|state| planned(state, "vip|http://good.example.test/"))
         .await;
     scene
-        .until_watch(Resource::Ingresses, |watch| watch.unreadable == 1)
+        .until_watch(ResourceKind::Ingresses, |watch| watch.unreadable == 1)
         .await;
     let state = scene.state.borrow().clone();
     assert!(state.trouble.is_none() && planned(&state, "vip|http://shop.example.test/"));
@@ -445,7 +452,7 @@ async fn what_changes_nothing_of_use_makes_no_new_topology() {
     });
     scene.server.put("nodes", heartbeat);
     scene
-        .until_watch(Resource::Nodes, |watch| watch.events == 1)
+        .until_watch(ResourceKind::Nodes, |watch| watch.events == 1)
         .await;
     scene.server.put("nodes", json!({"metadata": {"name": "n3"}}));
     let state = scene.until(|state| state.topology.nodes().len() == 3).await;
@@ -496,12 +503,12 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
     )
     .unwrap();
     let config = Config::load(&file).unwrap();
-    let kubernetes = Kubernetes {
+    let kubernetes = KubernetesSettings {
         pace: PACE,
         ..config.source.kubernetes.clone().unwrap()
     };
     let (sender, mut state) = watch::channel(TopologyState::new(Arc::clone(config.topology())));
-    let (watches, _watches) = watch::channel(Watches::default());
+    let (watches, _watches) = watch::channel(WatchHealth::default());
     let cancelled = CancellationToken::new();
     let task = tokio::spawn(follow(
         config.source,
@@ -567,7 +574,7 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
         .await;
     assert_eq!(
         state.timing,
-        Some(Timing {
+        Some(ProbeTiming {
             interval: Micros::from_secs(1),
             timeout: Micros::from_millis(700)
         })

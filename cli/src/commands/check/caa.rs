@@ -9,7 +9,7 @@ use parallax_model::{
 use parallax_prober::{AcmeProblem, ProbeContext, ProblemClass, ResolverChoice, names::caa_of};
 use serde_json::{Value, json};
 
-use super::{escape::shown, findings::LookFindings, judge::FindingLevel, words::Explanation};
+use super::{escape::shown, findings::LookFindings, judge::FindingLevel, wording::Explanation};
 
 /// Time for all questions.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use parallax_model::{Phase, PhaseTimes, TtlEvidence};
 use parallax_prober::{TlsFacts, TriedName};
 
-use super::{escape::shown, otherwise::AlternativeAnswer};
+use super::{alternatives::AlternativeAnswer, escape::shown};
 
 /// What is known of a failure besides its kind.
 #[derive(Debug, Clone, Copy, Default)]

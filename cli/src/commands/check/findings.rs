@@ -6,14 +6,14 @@ use parallax_model::{FailureKind, Outcome};
 use parallax_prober::{DialOutcome, FamilyAnswer, ValidationResult};
 
 use super::{
+    duration_text,
     escape::shown,
     facts::FailureFacts,
     judge::{Finding, FindingLevel, in_words, of_reached},
     names::{AnswerSource, NameAnswer, NameLookup},
     round::{AddressResult, CheckRound},
     subject::{CheckAction, CheckSubject},
-    when,
-    words::{Explanation, explain},
+    wording::{Explanation, explain},
 };
 
 /// An address that fails beside one that serves.
@@ -38,7 +38,7 @@ const LEFT_OUT: &str = "addresses_left_out";
 /// Days before its end at which a certificate is worth a word: automatic renewal has happened by then, or failed. One of
 /// short life is renewed in its last third.
 fn soon(not_before: i64, not_after: i64) -> i64 {
-    when::days((not_after - not_before) / 3).min(14)
+    duration_text::days((not_after - not_before) / 3).min(14)
 }
 
 /// What one look showed.
@@ -328,7 +328,7 @@ fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
     let Some(first) = tls.chain.iter().min_by_key(|certificate| certificate.not_after) else {
         return;
     };
-    let left = when::days(first.not_after - now);
+    let left = duration_text::days(first.not_after - now);
     if left < soon(first.not_before, first.not_after) {
         found.add(
             FindingLevel::Warning,
@@ -338,7 +338,7 @@ fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
                 what: format!(
                     "{} expires on {}, in {left} days",
                     shown(&first.subject),
-                    when::date(first.not_after)
+                    duration_text::date(first.not_after)
                 ),
                 likely: vec!["its renewal is late or fails".to_owned()],
             },

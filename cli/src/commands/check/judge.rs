@@ -15,7 +15,7 @@ use super::{
     findings::{self, LookFindings},
     round::{AddressResult, CheckRound},
     subject::{CheckAction, CheckSubject},
-    words::{Explanation, explain, explain_own},
+    wording::{Explanation, explain, explain_own},
 };
 
 /// What became of a URL.

@@ -5,15 +5,16 @@
 //!                 └▶ profile (one fetch as another client makes it) ──────────────────────────┘
 //! ```
 
+mod alternatives;
 mod args;
 mod caa;
+mod duration_text;
 mod escape;
 mod facts;
 mod findings;
 mod json;
 mod judge;
 mod names;
-mod otherwise;
 mod profile;
 mod progress;
 mod reasons;
@@ -23,8 +24,7 @@ mod subject;
 mod tally;
 mod text;
 mod walk;
-mod when;
-mod words;
+mod wording;
 
 use std::io::{ErrorKind, Write};
 

@@ -3,11 +3,11 @@
 use parallax_model::Phase;
 
 use super::{
+    alternatives::AlternativeAnswer,
+    duration_text,
     escape::shown,
     facts::{FailureFacts, names},
-    otherwise::AlternativeAnswer,
-    when,
-    words::{Explanation, because},
+    wording::{Explanation, because},
 };
 
 /// How the port was found to be spoken to, or what is usual.
@@ -218,10 +218,10 @@ impl FailureFacts<'_> {
         let chain = self.tls.map_or(&[][..], |tls| &tls.chain);
         let worst = chain.iter().min_by_key(|certificate| certificate.not_after);
         worst.map_or_else(String::new, |expired| {
-            let ended = when::date(expired.not_after);
+            let ended = duration_text::date(expired.not_after);
             format!(
                 " on {ended}, {} days ago",
-                when::days(self.now - expired.not_after)
+                duration_text::days(self.now - expired.not_after)
             )
         })
     }
@@ -230,7 +230,7 @@ impl FailureFacts<'_> {
     pub(super) fn until_when(&self) -> String {
         let leaf = self.tls.and_then(|tls| tls.chain.first());
         leaf.map_or_else(String::new, |leaf| {
-            format!(" before {}", when::date(leaf.not_before))
+            format!(" before {}", duration_text::date(leaf.not_before))
         })
     }
 

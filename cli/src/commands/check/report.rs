@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     caa::CaaRecords,
+    duration_text,
     judge::{self, JudgementRules, UrlJudgement},
     profile::ChallengeFetcher,
     progress::LookProgress,
     round::{CheckRound, RoundOptions},
     subject::{CheckAction, CheckSubject},
-    when,
 };
 
 /// How all URLs are looked at.
@@ -61,7 +61,7 @@ impl LookOptions {
     pub(super) async fn at<'a>(&'a self, subject: &'a CheckSubject, stop: &CancellationToken) -> Report<'a> {
         let rules = JudgementRules {
             every_address: self.every_address,
-            now: when::now(),
+            now: duration_text::now(),
         };
         let (seen, judgement) =
             if let (Some(client), CheckAction::Http(probe)) = (&self.fetcher, &subject.what) {

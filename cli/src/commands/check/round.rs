@@ -10,9 +10,9 @@ use parallax_model::{Outcome, TtlEvidence};
 use parallax_prober::{NoEvidence, ProbeContext, ask_ttl};
 
 use super::{
+    alternatives::AlternativeAnswer,
     args::Endpoint,
     names::{AskedServer, NameLookup},
-    otherwise::AlternativeAnswer,
     subject::{CheckAction, CheckSubject},
     walk::{RedirectChain, RedirectLeg},
 };

@@ -5,7 +5,7 @@ use std::{io::IsTerminal, time::Duration};
 use clap::ValueEnum;
 use parallax_model::ChallengeClient;
 
-use crate::commands::ask::ConnectionArgs;
+use crate::commands::query::ConnectionArgs;
 
 /// Will the certificate be issued? Asks from every node what cert-manager's self check and the CA would meet.
 #[derive(Debug, clap::Args)]

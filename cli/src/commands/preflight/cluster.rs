@@ -6,12 +6,12 @@ use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
-use parallax_aggregator::{Parts, api_resource};
+use parallax_aggregator::{ResourceParts, api_resource};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::trouble::{NoVerdict, NoVerdictReason};
-use crate::{commands::ask::ConnectionArgs, exit::Failure};
+use super::error::{NoVerdict, NoVerdictReason};
+use crate::{commands::query::ConnectionArgs, exit::Failure};
 
 /// How long the API server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -38,7 +38,7 @@ pub(super) enum ObjectKind {
 }
 
 impl ObjectKind {
-    const fn parts(self) -> Parts {
+    const fn parts(self) -> ResourceParts {
         match self {
             Self::Pod => ("", "v1", "Pod", "pods"),
             Self::Service => ("", "v1", "Service", "services"),

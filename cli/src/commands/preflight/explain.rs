@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use parallax_aggregator::preflight::{
-    Challenge, For, Seat, Waiting, Wanted, caa_identities, meaning, read, reason, wait_instead,
+    CertManagerPlacement, Challenge, FetchRequest, NameQuery, SelfCheckFailure, caa_identities, meaning,
+    read, reason, wait_instead,
 };
 use parallax_model::ChallengeClient;
 use serde_json::json;
@@ -14,8 +15,9 @@ use super::{
 };
 use crate::{
     commands::{
-        ask::{ApiClient, ConnectionArgs, Output},
-        print, style,
+        print,
+        query::{ApiClient, ConnectionArgs, Output},
+        style,
     },
     exit::Failure,
 };
@@ -63,13 +65,13 @@ pub(crate) async fn challenge(
         );
         return print(&text);
     }
-    let seat = Seat::find(&cluster, cert_manager).await;
+    let seat = CertManagerPlacement::find(&cluster, cert_manager).await;
     let host = challenge
         .spec
         .dns_name
         .parse()
         .map_err(|error| Failure::CouldNot(format!("spec.dnsName: {error}")))?;
-    let wanted = Wanted {
+    let wanted = FetchRequest {
         host,
         port: port(),
         token: challenge.spec.token.clone(),
@@ -78,7 +80,7 @@ pub(crate) async fn challenge(
         authority: ChallengeClient::Boulder,
         nameservers: seat.nameservers(),
         // The challenge's own URL is at the authority.
-        issues: For {
+        issues: NameQuery {
             identities: caa_identities(&challenge.spec.url),
             account_uri: None,
         },
@@ -119,7 +121,7 @@ fn port() -> u16 {
         .unwrap_or(80)
 }
 
-fn head(challenge: &Challenge, waiting: &Waiting) -> String {
+fn head(challenge: &Challenge, waiting: &SelfCheckFailure) -> String {
     let meta = &challenge.metadata;
     let status = &challenge.status;
     let state = if status.state.is_empty() {

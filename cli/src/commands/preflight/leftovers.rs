@@ -7,7 +7,7 @@ use parallax_aggregator::preflight::{DEADLINE, OWNER, PREFLIGHT_UID};
 
 use super::{
     cluster::{ClusterClient, MissingReason, ObjectKind},
-    trouble::{NoVerdict, NoVerdictReason},
+    error::{NoVerdict, NoVerdictReason},
 };
 
 /// Everything that is made, the way in first.

@@ -1,25 +1,26 @@
 //! `parallax preflight`: will the certificate be issued? cert-manager's self check and the CA's validation, asked from every
 //! node before there is an order.
 
-mod allowed;
 mod args;
 mod cluster;
 mod controller;
-mod edited;
+mod edit_in_place;
+mod error;
 mod explain;
-mod faithful;
 mod leftovers;
 mod names;
+mod permission;
+mod placement;
 mod plan;
 mod report;
 mod runs;
-mod seat;
-mod trouble;
+mod solver_run;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use parallax_aggregator::preflight::{
-    Fetched, Judged, Names, NodeAnswer, Owner, Seat, Standing, Wanted, exit_code, key_authorization, token,
+    CertManagerPlacement, CheckState, FetchRequest, FetchResult, HostVerdict, NameAnswer, PreflightOwner,
+    VantageAnswer, exit_code, key_authorization, token,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -30,10 +31,10 @@ pub(crate) use explain::{challenge, is_challenge};
 use self::{
     args::{PreflightAction, Request},
     cluster::ClusterClient,
+    error::{NoVerdict, NoVerdictReason},
     plan::PlannedName,
-    trouble::{NoVerdict, NoVerdictReason},
 };
-use super::ask::ApiClient;
+use super::query::ApiClient;
 use crate::{
     commands::{print, stop_on_signal},
     exit::Failure,
@@ -46,9 +47,9 @@ const AT_ONCE: usize = 3;
 /// One host, judged, with what cert-manager would do for it.
 struct JudgedHost {
     planned: PlannedName,
-    judged: Judged,
-    answers: (Vec<NodeAnswer>, Vec<NodeAnswer>),
-    names: Names,
+    judged: HostVerdict,
+    answers: (Vec<VantageAnswer>, Vec<VantageAnswer>),
+    names: NameAnswer,
     /// The runs that asked, by their ids.
     runs: Vec<String>,
 }
@@ -58,7 +59,7 @@ struct PreflightContext<'a> {
     client: &'a ApiClient,
     cluster: Option<&'a ClusterClient>,
     /// The object that asks for it, to which everything that is made belongs.
-    owner: Option<&'a Owner>,
+    owner: Option<&'a PreflightOwner>,
     stop: &'a CancellationToken,
     /// Takes what is to be known meanwhile.
     tell: &'a dyn Fn(&str),
@@ -68,11 +69,11 @@ struct PreflightContext<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(PreflightAction::Controller(own)) = &args.instead {
-        return super::ask::wait(controller::run(own, &args.way));
+        return super::query::wait(controller::run(own, &args.way));
     }
     let namespace = args.asked.setting.parallax_namespace.as_deref();
     let client = ApiClient::by(&args.way, namespace)?;
-    super::ask::wait(preflight(args, client))
+    super::query::wait(preflight(args, client))
 }
 
 async fn preflight(args: &Args, client: ApiClient) -> Result<(), Failure> {
@@ -95,18 +96,23 @@ async fn preflight(args: &Args, client: ApiClient) -> Result<(), Failure> {
 }
 
 /// Makes what is asked for: the one way of the command and of the controller.
-async fn cases(asked: &Request, place: &PreflightContext<'_>) -> Result<(Seat, Vec<JudgedHost>), NoVerdict> {
+async fn cases(
+    asked: &Request,
+    place: &PreflightContext<'_>,
+) -> Result<(CertManagerPlacement, Vec<JudgedHost>), NoVerdict> {
     let planned = plan::of(asked, place.cluster).await?;
     let seat = match place.cluster {
-        Some(cluster) => Seat::find(cluster, asked.setting.cert_manager_namespace.as_deref()).await,
-        None => Seat::nowhere("no cluster is known to this machine (KUBECONFIG)"),
+        Some(cluster) => {
+            CertManagerPlacement::find(cluster, asked.setting.cert_manager_namespace.as_deref()).await
+        }
+        None => CertManagerPlacement::nowhere("no cluster is known to this machine (KUBECONFIG)"),
     };
     let cases = match place.cluster {
-        Some(cluster) if !asked.no_create => faithful::run(asked, place, cluster, &seat, planned).await?,
+        Some(cluster) if !asked.no_create => solver_run::run(asked, place, cluster, &seat, planned).await?,
         _ => {
             let looking = look(asked, place, &seat, planned);
             let Some(looked) = place.stop.run_until_cancelled(looking).await else {
-                return Err(faithful::interrupted());
+                return Err(solver_run::interrupted());
             };
             looked?
         }
@@ -118,12 +124,12 @@ async fn cases(asked: &Request, place: &PreflightContext<'_>) -> Result<(Seat, V
 async fn look(
     asked: &Request,
     place: &PreflightContext<'_>,
-    seat: &Seat,
+    seat: &CertManagerPlacement,
     planned: Vec<PlannedName>,
 ) -> Result<Vec<JudgedHost>, NoVerdict> {
     let progress = place.progress && planned.len() == 1;
     let asking = stream::iter(planned).map(async |planned| {
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             token: fresh()?.0,
             key: None,
             ..runs::wanted(asked, &planned, seat)
@@ -155,7 +161,12 @@ fn random<const N: usize>() -> Result<[u8; N], NoVerdict> {
 
 impl JudgedHost {
     /// Judges what came back.
-    fn of(planned: PlannedName, wanted: &Wanted, fetched: Fetched, seat: &Seat) -> Self {
+    fn of(
+        planned: PlannedName,
+        wanted: &FetchRequest,
+        fetched: FetchResult,
+        seat: &CertManagerPlacement,
+    ) -> Self {
         let judged = wanted.judged(&fetched, seat);
         Self {
             planned,
@@ -167,7 +178,7 @@ impl JudgedHost {
     }
 }
 
-fn finish(args: &Args, seat: &Seat, cases: &[JudgedHost]) -> Result<(), Failure> {
+fn finish(args: &Args, seat: &CertManagerPlacement, cases: &[JudgedHost]) -> Result<(), Failure> {
     if args.json {
         let document = json!({
             "at": Timestamp::now().to_string(),
@@ -193,8 +204,8 @@ fn finish(args: &Args, seat: &Seat, cases: &[JudgedHost]) -> Result<(), Failure>
 }
 
 /// The exit code, as a result.
-fn outcome<'a>(judged: impl IntoIterator<Item = &'a Judged>, strict: bool) -> Result<(), Failure> {
-    let judged: Vec<&Judged> = judged.into_iter().collect();
+fn outcome<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> Result<(), Failure> {
+    let judged: Vec<&HostVerdict> = judged.into_iter().collect();
     match exit_code(judged.iter().copied(), strict) {
         0 => Ok(()),
         1 => Err(Failure::No),
@@ -202,7 +213,7 @@ fn outcome<'a>(judged: impl IntoIterator<Item = &'a Judged>, strict: bool) -> Re
             let unknown = judged.iter().find(|judged| {
                 [&judged.self_check, &judged.ca]
                     .iter()
-                    .any(|v| v.standing == Standing::Unknown)
+                    .any(|v| v.standing == CheckState::Unknown)
             });
             Err(Failure::CouldNot(format!(
                 "nothing is proved for {}: one of its two verdicts cannot be told",

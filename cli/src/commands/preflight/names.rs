@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use parallax_aggregator::preflight::{CaaStanding, NameFacts, Names, SeenName, Side};
+use parallax_aggregator::preflight::{CaaState, NameAnswer, NameFacts, ObservedAnswer, ResolverSide};
 use parallax_model::dns::{CaaAnswer, RecordAnswer, ServerOwner};
 
-use crate::commands::ask::TextTable;
+use crate::commands::query::TextTable;
 
 /// For people: how the CAA records stand, and a table where the views are not one.
-pub(super) fn text(names: &Names) -> String {
+pub(super) fn text(names: &NameAnswer) -> String {
     let Some(found) = names.found() else {
         return String::new();
     };
     let mut text = String::new();
-    if found.judged.caa != CaaStanding::NotAsked {
+    if found.judged.caa != CaaState::NotAsked {
         text = format!("\nCAA: {}\n", plain(&found.judged.caa_words));
     }
     if !found.facts.differences.is_empty() {
@@ -25,8 +25,8 @@ pub(super) fn text(names: &Names) -> String {
 
 /// Views that say the same are one line.
 fn table(facts: &NameFacts) -> String {
-    type Said = (Side, String, String, String, String);
-    let mut lines: BTreeMap<Said, Vec<&SeenName>> = BTreeMap::new();
+    type Said = (ResolverSide, String, String, String, String);
+    let mut lines: BTreeMap<Said, Vec<&ObservedAnswer>> = BTreeMap::new();
     for seen in &facts.views {
         let key = (
             seen.side,
@@ -44,10 +44,10 @@ fn table(facts: &NameFacts) -> String {
         servers.dedup();
         let servers = servers.join(", ");
         let side = match side {
-            Side::Inside => "inside",
-            Side::Near => "nearby",
-            Side::Public => "in public",
-            Side::Zone => "by the zone",
+            ResolverSide::Inside => "inside",
+            ResolverSide::Near => "nearby",
+            ResolverSide::Public => "in public",
+            ResolverSide::Zone => "by the zone",
         };
         table.row([
             (side, None),
@@ -61,11 +61,11 @@ fn table(facts: &NameFacts) -> String {
     table.text()
 }
 
-fn server(seen: &SeenName) -> String {
+fn server(seen: &ObservedAnswer) -> String {
     match &seen.view.by {
         ServerOwner::Authority { server, .. } => server.clone(),
         // Of a machine outside it is of interest which one asked.
-        ServerOwner::Own if seen.side != Side::Inside => {
+        ServerOwner::Own if seen.side != ResolverSide::Inside => {
             format!("{} of {}", seen.view.server.ip(), seen.vantage)
         }
         ServerOwner::Own | ServerOwner::Public => seen.view.server.ip().to_string(),

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use parallax_aggregator::preflight::{
-    Approach, Certificate, For, GatewaySolver, IngressSolver, Issuer, Overrides, Solver, caa_identities,
-    pick, preflight_host, read,
+    Certificate, GatewaySolver, IngressSolver, Issuer, NameQuery, Solver, SolverOverrides, SolverRoute,
+    caa_identities, pick, preflight_host, read,
 };
 use parallax_model::HostName;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     args::Request,
     cluster::{ClusterClient, MissingReason, ObjectKind},
-    trouble::{NoVerdict, NoVerdictReason},
+    error::{NoVerdict, NoVerdictReason},
 };
 use crate::exit::Failure;
 
@@ -21,7 +21,7 @@ use crate::exit::Failure;
 pub(super) struct PlannedName {
     pub(super) host: HostName,
     /// Nothing where nobody said who issues.
-    pub(super) approach: Option<Approach>,
+    pub(super) approach: Option<SolverRoute>,
     /// `solver 2 of 3 of ClusterIssuer letsencrypt`.
     pub(super) picked: Option<String>,
     /// Other solvers that match as well.
@@ -29,7 +29,7 @@ pub(super) struct PlannedName {
     /// `waitInsteadOfSelfCheck` of the solver.
     pub(super) waits: Option<String>,
     /// Who would issue, as CAA records call it.
-    pub(super) issues: For,
+    pub(super) issues: NameQuery,
     /// From the last object that was created until the first node got the answer.
     pub(super) propagation: Option<Duration>,
 }
@@ -42,14 +42,14 @@ impl PlannedName {
             picked: None,
             note: None,
             waits: None,
-            issues: For::default(),
+            issues: NameQuery::default(),
             propagation: None,
         }
     }
 
     /// In words.
     pub(super) fn words(&self) -> String {
-        let approach = self.approach.as_ref().map(Approach::words);
+        let approach = self.approach.as_ref().map(SolverRoute::words);
         match (approach, &self.picked) {
             (Some(approach), Some(picked)) => format!("{approach} ({picked})"),
             (Some(approach), None) => approach,
@@ -64,7 +64,7 @@ struct SolverSource {
     names: Vec<String>,
     issuer: Option<(ObjectKind, String)>,
     labels: BTreeMap<String, String>,
-    overrides: Overrides,
+    overrides: SolverOverrides,
 }
 
 pub(super) async fn of(
@@ -123,9 +123,9 @@ pub(super) async fn of(
 }
 
 /// What `--class` or `--gateway` say.
-fn named(args: &Request) -> Option<Approach> {
+fn named(args: &Request) -> Option<SolverRoute> {
     if let Some(class) = &args.class {
-        return Some(Approach::Ingress(IngressSolver {
+        return Some(SolverRoute::Ingress(IngressSolver {
             ingress_class_name: class.clone(),
             ..IngressSolver::default()
         }));
@@ -138,7 +138,7 @@ fn named(args: &Request) -> Option<Approach> {
     } else {
         parent["name"] = gateway.as_str().into();
     }
-    Some(Approach::Route(GatewaySolver {
+    Some(SolverRoute::Route(GatewaySolver {
         parent_refs: vec![parent],
         ..GatewaySolver::default()
     }))
@@ -160,7 +160,7 @@ async fn source(args: &Request, cluster: &ClusterClient) -> Result<SolverSource,
         return Ok(SolverSource {
             names,
             issuer: Some((sort, spec.issuer_ref.name)),
-            overrides: Overrides::of_certificate(&certificate.metadata.annotations),
+            overrides: SolverOverrides::of_certificate(&certificate.metadata.annotations),
             labels: certificate.metadata.labels,
         });
     }
@@ -220,7 +220,7 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<SolverSourc
         issuer: Some(issuer),
         // ingress-shim copies them to the Certificate.
         labels: map(&object["metadata"]["labels"]),
-        overrides: Overrides::of_ingress(name, &annotations),
+        overrides: SolverOverrides::of_ingress(name, &annotations),
     })
 }
 
@@ -289,7 +289,7 @@ fn solver(
         )));
     };
     let place = |place: usize| place + 1;
-    let approach = Approach::of(picked.solver, &source.overrides).map_err(|error| {
+    let approach = SolverRoute::of(picked.solver, &source.overrides).map_err(|error| {
         NoVerdictReason::NoHttpSolver.could_not(format!(
             "{}: solver {} of {owner}: {error}",
             planned.host,
@@ -298,7 +298,7 @@ fn solver(
     })?;
     planned.approach = Some(approach);
     let account = issuer.status.acme.as_ref().map(|acme| acme.uri.clone());
-    planned.issues = For {
+    planned.issues = NameQuery {
         identities: caa_identities(&acme.server),
         account_uri: account.filter(|uri| !uri.is_empty()),
     };

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use parallax_aggregator::preflight::{NodeAnswer, Seat, Standing, Verdict};
+use parallax_aggregator::preflight::{CertManagerPlacement, CheckState, VantageAnswer, Verdict};
 use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Outcome, Vantage};
 
 use super::{JudgedHost, names};
-use crate::commands::ask::TextTable;
+use crate::commands::query::TextTable;
 
 /// Vantages listed before the rest is counted.
 const LISTED: usize = 40;
@@ -15,7 +15,7 @@ const LISTED: usize = 40;
 /// Vantages of one group that are named.
 const NAMED: usize = 12;
 
-pub(super) fn text(seat: &Seat, cases: &[JudgedHost], style: ColorMode) -> String {
+pub(super) fn text(seat: &CertManagerPlacement, cases: &[JudgedHost], style: ColorMode) -> String {
     let mut out = String::new();
     for case in cases {
         let _ = writeln!(out, "{}: {}", case.judged.host, case.planned.words());
@@ -54,10 +54,10 @@ pub(super) fn text(seat: &Seat, cases: &[JudgedHost], style: ColorMode) -> Strin
 
 pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: ColorMode) {
     let sign = match verdict.standing {
-        Standing::Passed => style.paint("32", "✓"),
-        Standing::AtRisk => style.paint("33", "!"),
-        Standing::Failed => style.paint("1;31", "✗"),
-        Standing::Unknown => style.paint("33", "?"),
+        CheckState::Passed => style.paint("32", "✓"),
+        CheckState::AtRisk => style.paint("33", "!"),
+        CheckState::Failed => style.paint("1;31", "✗"),
+        CheckState::Unknown => style.paint("33", "?"),
     };
     let _ = writeln!(out, "{sign} {name}: {}", plain(&verdict.sentence));
     for caveat in &verdict.caveats {
@@ -106,8 +106,8 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: ColorMode) -> String {
-    let mut rows: BTreeMap<&Vantage, (Option<&NodeAnswer>, Option<&NodeAnswer>)> = BTreeMap::new();
+fn table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: ColorMode) -> String {
+    let mut rows: BTreeMap<&Vantage, (Option<&VantageAnswer>, Option<&VantageAnswer>)> = BTreeMap::new();
     for answer in self_check {
         rows.entry(&answer.vantage).or_default().0 = Some(answer);
     }
@@ -117,7 +117,7 @@ fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: ColorMode) -> Stri
     let mut table = TextTable::new(&["VANTAGE", "PLACEMENT", "ADDRESS", "SELF CHECK", "CA"]);
     let mut rows: Vec<_> = rows.into_iter().collect();
     // Of very many the failing ones are looked for.
-    let fails = |answer: Option<&NodeAnswer>| answer.is_some_and(|answer| answer.outcome.is_failure());
+    let fails = |answer: Option<&VantageAnswer>| answer.is_some_and(|answer| answer.outcome.is_failure());
     rows.sort_by_key(|(_, (own, ca))| !(fails(*own) || fails(*ca)));
     for (vantage, (own, ca)) in rows.iter().take(LISTED) {
         let any = own.or(*ca);
@@ -149,7 +149,7 @@ fn table(self_check: &[NodeAnswer], ca: &[NodeAnswer], style: ColorMode) -> Stri
     text
 }
 
-fn said(answer: Option<&NodeAnswer>) -> String {
+fn said(answer: Option<&VantageAnswer>) -> String {
     let Some(answer) = answer else {
         return "-".to_owned();
     };

@@ -6,13 +6,13 @@ use std::{
 };
 
 use parallax_aggregator::preflight::{
-    Fetched, Gathering, Names, Part, Seat, Wanted,
-    runs::{Run, RunEvent, RunRequest},
+    CertManagerPlacement, FetchCollector, FetchPart, FetchRequest, FetchResult, NameAnswer,
+    runs::{PreflightRun, RunEvent, RunRequest},
 };
 use parallax_model::ChallengeClient;
 
 use super::{args::Request, plan::PlannedName};
-use crate::{commands::ask::ApiClient, exit::Failure};
+use crate::{commands::query::ApiClient, exit::Failure};
 
 /// How long a run is asked for again that the aggregator has no room for: many hosts take more runs than a person has in a
 /// minute.
@@ -22,8 +22,8 @@ const ROOM: Duration = Duration::from_mins(5);
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// What is fetched for a host, but for its token and key.
-pub(super) fn wanted(asked: &Request, planned: &PlannedName, seat: &Seat) -> Wanted {
-    Wanted {
+pub(super) fn wanted(asked: &Request, planned: &PlannedName, seat: &CertManagerPlacement) -> FetchRequest {
+    FetchRequest {
         host: planned.host.clone(),
         port: asked.setting.port,
         token: String::new(),
@@ -36,7 +36,11 @@ pub(super) fn wanted(asked: &Request, planned: &PlannedName, seat: &Seat) -> Wan
 }
 
 /// Asks by both clients' rules at once.
-pub(super) async fn both(client: &ApiClient, wanted: &Wanted, progress: bool) -> Result<Fetched, Failure> {
+pub(super) async fn both(
+    client: &ApiClient,
+    wanted: &FetchRequest,
+    progress: bool,
+) -> Result<FetchResult, Failure> {
     let mut own = wanted.request(ChallengeClient::CertManager);
     let mut as_it_resolves = !wanted.nameservers.is_empty();
     let run = match begin(client, &own).await {
@@ -61,17 +65,21 @@ pub(super) async fn both(client: &ApiClient, wanted: &Wanted, progress: bool) ->
     let self_check = follow(client, &run, &mut shown).await;
     let ca = follow(client, &ca, &mut shown).await;
     shown.clear();
-    Ok(Fetched {
+    Ok(FetchResult {
         self_check: self_check?,
         ca: ca?,
         as_it_resolves,
         runs,
-        names: Names::NotAsked("nobody asked".to_owned()),
+        names: NameAnswer::NotAsked("nobody asked".to_owned()),
     })
 }
 
 /// Asks by both clients' rules, and what [`rest`] asks besides.
-pub(super) async fn whole(client: &ApiClient, wanted: &Wanted, progress: bool) -> Result<Fetched, Failure> {
+pub(super) async fn whole(
+    client: &ApiClient,
+    wanted: &FetchRequest,
+    progress: bool,
+) -> Result<FetchResult, Failure> {
     let mut fetched = both(client, wanted, progress).await?;
     rest(client, wanted, &mut fetched, progress).await?;
     Ok(fetched)
@@ -80,8 +88,8 @@ pub(super) async fn whole(client: &ApiClient, wanted: &Wanted, progress: bool) -
 /// Asks what the verdicts need besides both fetches: a look for the cause, and what everybody says of the name.
 pub(super) async fn rest(
     client: &ApiClient,
-    wanted: &Wanted,
-    fetched: &mut Fetched,
+    wanted: &FetchRequest,
+    fetched: &mut FetchResult,
     progress: bool,
 ) -> Result<(), Failure> {
     deeper(client, wanted, fetched, progress).await?;
@@ -91,15 +99,15 @@ pub(super) async fn rest(
 /// Asks once what everybody says of the name.
 async fn of_the_name(
     client: &ApiClient,
-    wanted: &Wanted,
-    fetched: &mut Fetched,
+    wanted: &FetchRequest,
+    fetched: &mut FetchResult,
     progress: bool,
 ) -> Result<(), Failure> {
     let run = match begin(client, &wanted.issues.request(&wanted.host)).await {
         Ok(run) => run,
         // An older aggregator does not know the question, and its rules may forbid it: the verdicts say less then.
         Err(Failure::Usage(said)) => {
-            fetched.names = Names::NotAsked(said);
+            fetched.names = NameAnswer::NotAsked(said);
             return Ok(());
         }
         Err(other) => return Err(other),
@@ -111,15 +119,15 @@ async fn of_the_name(
     };
     let part = follow(client, &run, &mut shown).await?;
     shown.clear();
-    fetched.names = Names::of(part.names);
+    fetched.names = NameAnswer::of(part.names);
     Ok(())
 }
 
 /// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
 async fn deeper(
     client: &ApiClient,
-    wanted: &Wanted,
-    fetched: &mut Fetched,
+    wanted: &FetchRequest,
+    fetched: &mut FetchResult,
     progress: bool,
 ) -> Result<(), Failure> {
     let Some(request) = wanted.deeper(fetched) else {
@@ -138,7 +146,7 @@ async fn deeper(
 }
 
 /// Hands a run to the aggregator, and waits where it has too many.
-async fn begin(client: &ApiClient, request: &RunRequest) -> Result<Run, Failure> {
+async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
     let since = Instant::now();
     loop {
         match client.post(&["v1", "runs"], request).await {
@@ -151,11 +159,15 @@ async fn begin(client: &ApiClient, request: &RunRequest) -> Result<Run, Failure>
 }
 
 /// Everything a run says, to its end.
-async fn follow(client: &ApiClient, run: &Run, progress: &mut ProgressLine) -> Result<Part, Failure> {
+async fn follow(
+    client: &ApiClient,
+    run: &PreflightRun,
+    progress: &mut ProgressLine,
+) -> Result<FetchPart, Failure> {
     let path = ["v1", "runs", run.id.as_str()];
     let since = Instant::now();
     loop {
-        let mut gathering = Gathering::default();
+        let mut gathering = FetchCollector::default();
         match client.lines(&path).await {
             Ok(mut lines) => {
                 while let Some(line) = lines.next().await {

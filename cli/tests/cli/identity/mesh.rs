@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use parallax_aggregator::{Aggregator, Config, Lookup, Pods, ProberPod, RunError};
+use parallax_aggregator::{Aggregator, Config, PodLookup, ProberPod, ProberPods, RunError};
 use parallax_diagnosis::view::View;
 use parallax_model::{Network, Vantage};
 use parallax_prober::{
@@ -38,10 +38,10 @@ impl Watched {
     }
 }
 
-impl Pods for Watched {
-    fn find(&self, uid: &str) -> Lookup {
+impl ProberPods for Watched {
+    fn find(&self, uid: &str) -> PodLookup {
         let known = self.0.lock().unwrap().get(uid).cloned();
-        known.map_or(Lookup::Unknown, Lookup::Known)
+        known.map_or(PodLookup::Unknown, PodLookup::Known)
     }
 }
 

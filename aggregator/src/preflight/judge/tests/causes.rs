@@ -61,8 +61,8 @@ fn a_diagnosed_cause_stands_in_place_of_the_usual_ones() {
         "remedies": [{"action": "set externalTrafficPolicy: Cluster", "price": "p"}], "targets": []}))
     .unwrap();
     let answers = [ok("n1/pod"), refused("n2/pod")];
-    let verdict = judge(&Asked {
-        check: Check::SelfCheck,
+    let verdict = judge(&CheckInput {
+        check: CheckKind::SelfCheck,
         url: URL,
         with_key: true,
         public_names: false,
@@ -125,8 +125,8 @@ fn what_the_diagnosis_says_is_a_cause_only_of_what_it_is_about_and_only_as_far_a
         ("client", closed(), &["X"]),
     ] {
         let (answers, diagnosed) = ([ok("n1/pod"), answer], diagnosed(region));
-        let case = Case::new(Check::SelfCheck, Vec::new());
-        let verdict = judge(&Asked {
+        let case = Case::new(CheckKind::SelfCheck, Vec::new());
+        let verdict = judge(&CheckInput {
             answers: &answers,
             diagnosed: Some(&diagnosed),
             ..case.asked()

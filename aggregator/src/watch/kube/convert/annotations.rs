@@ -4,8 +4,8 @@
 
 use parallax_model::{ExpectedStatus, HostName, RootCertificates};
 
-use super::notes::{Notes, quoted};
-use crate::watch::kube::objects::{ANNOTATION, Meta};
+use super::notes::{NoteCollector, quoted};
+use crate::watch::kube::objects::{ANNOTATION, KeptMetadata};
 
 /// Shortest and longest interval, in milliseconds, as for a target of the configuration.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
@@ -18,7 +18,7 @@ const LONGEST_PATH: usize = 1024;
 
 /// What annotations say.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Wish {
+pub(super) struct ProbeAnnotations {
     /// `parallax.dev/probe`: whether to probe at all.
     pub(super) probe: Option<bool>,
     /// `parallax.dev/path`: what to ask for.
@@ -36,8 +36,8 @@ pub(super) struct Wish {
 }
 
 /// Reads the annotations of an object, named as `Ingress shop/web`.
-pub(super) fn wish(object: &str, meta: &Meta, notes: &mut Notes) -> Wish {
-    let mut wish = Wish::default();
+pub(super) fn wish(object: &str, meta: &KeptMetadata, notes: &mut NoteCollector) -> ProbeAnnotations {
+    let mut wish = ProbeAnnotations::default();
     for (name, value) in &meta.annotations {
         let Some(word) = name.strip_prefix(ANNOTATION) else {
             continue;
@@ -61,7 +61,7 @@ pub(super) fn wish(object: &str, meta: &Meta, notes: &mut Notes) -> Wish {
     wish
 }
 
-impl Wish {
+impl ProbeAnnotations {
     fn take(&mut self, word: &str, value: &str) -> Result<(), String> {
         match word {
             "probe" => {
@@ -143,15 +143,15 @@ fn milliseconds(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> (Wish, Vec<String>) {
-        let meta = Meta {
+    fn read(pairs: &[(&str, &str)]) -> (ProbeAnnotations, Vec<String>) {
+        let meta = KeptMetadata {
             annotations: pairs
                 .iter()
                 .map(|(name, value)| (format!("parallax.dev/{name}"), (*value).to_owned()))
                 .collect(),
-            ..Meta::default()
+            ..KeptMetadata::default()
         };
-        let mut notes = Notes::default();
+        let mut notes = NoteCollector::default();
         let wish = wish("Service shop/web", &meta, &mut notes);
         (wish, notes.finish().iter().map(ToString::to_string).collect())
     }

@@ -9,16 +9,16 @@ use parallax_diagnosis::topology::{EndpointSpec, TopologyHints};
 use parallax_model::{NodeName, PodName};
 
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::ClusterState,
     objects::{Endpoint, EndpointHints, EndpointSlice, Key},
 };
 
 /// The slices of each Service.
-pub(super) type Slices<'a> = BTreeMap<Key, Vec<&'a EndpointSlice>>;
+pub(super) type ServiceSlices<'a> = BTreeMap<Key, Vec<&'a EndpointSlice>>;
 
 /// Which slices belong to which Service.
-pub(super) fn by_service(cluster: &Cluster) -> Slices<'_> {
-    let mut all: Slices<'_> = BTreeMap::new();
+pub(super) fn by_service(cluster: &ClusterState) -> ServiceSlices<'_> {
+    let mut all: ServiceSlices<'_> = BTreeMap::new();
     for slice in cluster.slices.values() {
         if let Some(service) = slice.metadata.label("kubernetes.io/service-name") {
             let key = Key {
@@ -53,7 +53,7 @@ pub(super) fn endpoints(
     slices: &[&EndpointSlice],
     prefers_v6: Option<bool>,
     nodes: &BTreeSet<&NodeName>,
-) -> Endpoints {
+) -> ServiceEndpoints {
     let mut found: Vec<EndpointSpec> = slices
         .iter()
         .filter(|slice| slice.address_type != "FQDN")
@@ -82,7 +82,7 @@ pub(super) fn endpoints(
         }
     }
     found.sort_by(|a, b| a.pod.cmp(&b.pod));
-    Endpoints {
+    ServiceEndpoints {
         all: found,
         strangers,
     }
@@ -90,7 +90,7 @@ pub(super) fn endpoints(
 
 /// What the slices of one Service say.
 #[derive(Debug)]
-pub(super) struct Endpoints {
+pub(super) struct ServiceEndpoints {
     pub(super) all: Vec<EndpointSpec>,
     /// Nodes that endpoints name and that the cluster does not (any more) have. These endpoints are on their way out.
     pub(super) strangers: BTreeSet<NodeName>,

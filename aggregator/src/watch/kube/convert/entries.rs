@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_diagnosis::topology::ServiceType;
 use parallax_model::ServiceKey;
 
-use super::services::{Found, Services};
+use super::services::{ConvertedService, ServiceIndex};
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::ClusterState,
     objects::{Ingress, IngressClass},
 };
 
@@ -24,7 +24,7 @@ const OLD_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// What is known of classes.
 #[derive(Debug)]
-pub(super) struct Entries<'a> {
+pub(super) struct IngressEntries<'a> {
     classes: BTreeMap<&'a str, &'a IngressClass>,
     default: Option<&'a str>,
     by_class: BTreeMap<String, ServiceKey>,
@@ -32,14 +32,14 @@ pub(super) struct Entries<'a> {
 
 /// The class of an Ingress.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Class {
+pub(super) struct EntryClass {
     pub(super) name: String,
     /// It is named by the field, and no such class exists.
     pub(super) missing: bool,
 }
 
-impl<'a> Entries<'a> {
-    pub(super) fn read(cluster: &'a Cluster, services: &Services<'_>) -> Self {
+impl<'a> IngressEntries<'a> {
+    pub(super) fn read(cluster: &'a ClusterState, services: &ServiceIndex<'_>) -> Self {
         let classes: BTreeMap<&str, &IngressClass> = cluster
             .classes
             .values()
@@ -96,10 +96,10 @@ impl<'a> Entries<'a> {
     }
 
     /// The class of an Ingress: the field, else the old annotation, else the default.
-    pub(super) fn class(&self, ingress: &Ingress) -> Option<Class> {
+    pub(super) fn class(&self, ingress: &Ingress) -> Option<EntryClass> {
         let field = ingress.spec.ingress_class_name.as_str();
         if !field.is_empty() {
-            return Some(Class {
+            return Some(EntryClass {
                 name: field.to_owned(),
                 missing: !self.classes.contains_key(field),
             });
@@ -109,14 +109,14 @@ impl<'a> Entries<'a> {
             .annotation(OLD_CLASS)
             .filter(|name| !name.is_empty())
             .or(self.default)?;
-        Some(Class {
+        Some(EntryClass {
             name: name.to_owned(),
             missing: false,
         })
     }
 
     /// The Service an Ingress enters through; nothing where its front is outside of what the cluster knows.
-    pub(super) fn of(&self, ingress: &Ingress, services: &Services<'_>) -> Option<ServiceKey> {
+    pub(super) fn of(&self, ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
         by_status(ingress, services).or_else(|| self.by_class.get(&self.class(ingress)?.name).cloned())
     }
 
@@ -130,7 +130,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-fn by_status(ingress: &Ingress, services: &Services<'_>) -> Option<ServiceKey> {
+fn by_status(ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
     services.way_in(&addresses(ingress).collect::<Vec<_>>(), &PORTS)
 }
 
@@ -144,14 +144,14 @@ pub(super) fn addresses(ingress: &Ingress) -> impl Iterator<Item = &str> {
 
 /// Charts label class and Service alike (`app.kubernetes.io/name`, `/instance`). Without that the controller's name is
 /// compared: `k8s.io/ingress-nginx` is `ingress-nginx`, `traefik.io/ingress-controller` is `traefik`.
-fn by_labels(name: &str, class: Option<&IngressClass>, services: &Services<'_>) -> Option<ServiceKey> {
+fn by_labels(name: &str, class: Option<&IngressClass>, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
     const NAME: &str = "app.kubernetes.io/name";
     const INSTANCE: &str = "app.kubernetes.io/instance";
     let controller = class.map_or("", |class| class.spec.controller.as_str());
     let (domain, last) = controller.split_once('/').unwrap_or(("", controller));
     let mut words = vec![name, last, domain.split('.').next().unwrap_or_default()];
     words.retain(|word| !matches!(*word, "" | "k8s" | "ingress-controller" | "controller"));
-    let likeness = |found: &Found<'_>| -> u8 {
+    let likeness = |found: &ConvertedService<'_>| -> u8 {
         let label = |label: &str| found.object.metadata.label(label);
         let told = class.and_then(|class| class.metadata.label(NAME));
         if told.is_some() && told == label(NAME) {
@@ -162,7 +162,7 @@ fn by_labels(name: &str, class: Option<&IngressClass>, services: &Services<'_>) 
         let named = labels.into_iter().flatten().any(|value| words.contains(&value));
         u8::from(named)
     };
-    let reachable = |found: &Found<'_>| match found.spec.service_type {
+    let reachable = |found: &ConvertedService<'_>| match found.spec.service_type {
         ServiceType::LoadBalancer => 2_u8,
         ServiceType::NodePort => 1,
         ServiceType::ClusterIP => 0,

@@ -3,14 +3,14 @@
 use parallax_model::{ObjectName, Scheme, ServiceKey};
 
 use super::{
-    Wanted,
+    ProbeSelection,
     annotations::wish,
-    hosts::{Claim, covers, samples},
-    notes::{Notes, quoted},
-    services::Services,
+    hosts::{HostClaim, covers, samples},
+    notes::{NoteCollector, quoted},
+    services::ServiceIndex,
 };
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::ClusterState,
     objects::{Gateway, HttpRoute, Key, Listener, ParentRef},
 };
 
@@ -18,11 +18,11 @@ use crate::watch::kube::{
 const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
 
 pub(super) fn claims(
-    cluster: &Cluster,
-    services: &Services<'_>,
-    wanted: &Wanted<'_>,
-    notes: &mut Notes,
-) -> Vec<Claim> {
+    cluster: &ClusterState,
+    services: &ServiceIndex<'_>,
+    wanted: &ProbeSelection<'_>,
+    notes: &mut NoteCollector,
+) -> Vec<HostClaim> {
     let mut claims = Vec::new();
     for (key, route) in &cluster.routes {
         let owner = format!("HTTPRoute {key}");
@@ -47,7 +47,7 @@ pub(super) fn claims(
                     continue;
                 }
                 for name in samples(&owner, &host, &wish, notes) {
-                    claims.push(Claim {
+                    claims.push(HostClaim {
                         owner: owner.clone(),
                         born: route.metadata.creation_timestamp.clone(),
                         host: name,
@@ -79,7 +79,7 @@ fn parent_key(route: &HttpRoute, parent: &ParentRef) -> Key {
 }
 
 /// A route that its Gateway does not take is served by nobody; it is probed all the same, and said.
-fn refusals(owner: &str, route: &HttpRoute, notes: &mut Notes) {
+fn refusals(owner: &str, route: &HttpRoute, notes: &mut NoteCollector) {
     for parent in &route.status.parents {
         for condition in &parent.conditions {
             if condition.status == "False" && matches!(condition.kind.as_str(), "Accepted" | "ResolvedRefs") {
@@ -142,7 +142,7 @@ fn narrower<'a>(route: &'a str, listener: &'a str) -> Option<&'a str> {
 }
 
 /// The Service that was made for the Gateway, else the one whose address it has.
-fn entry(gateway: &Gateway, services: &Services<'_>) -> Option<ServiceKey> {
+fn entry(gateway: &Gateway, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
     let made = services.all.values().find(|found| {
         found.object.metadata.namespace == gateway.metadata.namespace
             && found.object.metadata.label(GATEWAY_NAME) == Some(gateway.metadata.name.as_str())

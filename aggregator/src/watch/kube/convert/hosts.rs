@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_diagnosis::topology::PublishedSpec;
 use parallax_model::{HostName, ObjectName, Scheme, ServiceKey, Target, TargetSpec};
 
-use super::{annotations::Wish, notes::Notes, services::Services};
+use super::{annotations::ProbeAnnotations, notes::NoteCollector, services::ServiceIndex};
 
 /// A host that an object wants to be served.
 #[derive(Debug, Clone)]
-pub(super) struct Claim {
+pub(super) struct HostClaim {
     /// `Ingress shop/web`.
     pub(super) owner: String,
     /// The owner's age; the oldest claim counts, as most controllers have it.
@@ -23,22 +23,26 @@ pub(super) struct Claim {
     pub(super) class: Option<ObjectName>,
     /// The Service whose pods answer in the end.
     pub(super) origin: Option<ServiceKey>,
-    pub(super) wish: Wish,
+    pub(super) wish: ProbeAnnotations,
 }
 
 /// Targets of hosts: those with a known entry, and the others.
 #[derive(Debug, Default)]
-pub(super) struct Hosts {
+pub(super) struct HostTargets {
     pub(super) published: Vec<PublishedSpec>,
     pub(super) external: Vec<TargetSpec>,
 }
 
 /// One target for each host, scheme and port.
-pub(super) fn targets(mut claims: Vec<Claim>, services: &Services<'_>, notes: &mut Notes) -> Hosts {
+pub(super) fn targets(
+    mut claims: Vec<HostClaim>,
+    services: &ServiceIndex<'_>,
+    notes: &mut NoteCollector,
+) -> HostTargets {
     claims.sort_by(|a, b| (&a.born, &a.owner).cmp(&(&b.born, &b.owner)));
     conflicts(&claims, notes);
     let mut taken = BTreeSet::new();
-    let mut hosts = Hosts::default();
+    let mut hosts = HostTargets::default();
     for claim in &claims {
         if !taken.insert((claim.host.clone(), claim.scheme, claim.port)) {
             continue;
@@ -82,7 +86,7 @@ pub(super) fn targets(mut claims: Vec<Claim>, services: &Services<'_>, notes: &m
     hosts
 }
 
-impl Claim {
+impl HostClaim {
     fn url(&self) -> String {
         let usual = match self.scheme {
             Scheme::Http => 80,
@@ -99,8 +103,8 @@ impl Claim {
 }
 
 /// A host in two objects is one target; who of them decides is said.
-fn conflicts(claims: &[Claim], notes: &mut Notes) {
-    let mut owners: BTreeMap<&HostName, Vec<&Claim>> = BTreeMap::new();
+fn conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
+    let mut owners: BTreeMap<&HostName, Vec<&HostClaim>> = BTreeMap::new();
     for claim in claims {
         let known = owners.entry(&claim.host).or_default();
         if known.iter().all(|other| other.owner != claim.owner) {
@@ -134,7 +138,7 @@ fn conflicts(claims: &[Claim], notes: &mut Notes) {
     }
 }
 
-fn origin(claim: &Claim, services: &Services<'_>, notes: &mut Notes) {
+fn origin(claim: &HostClaim, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
     let Some(key) = &claim.origin else { return };
     match services.all.get(key) {
         None => notes.say(
@@ -156,7 +160,12 @@ fn origin(claim: &Claim, services: &Services<'_>, notes: &mut Notes) {
 }
 
 /// The hosts to probe for one that may be a wildcard: samples that it covers.
-pub(super) fn samples(owner: &str, host: &str, wish: &Wish, notes: &mut Notes) -> Vec<HostName> {
+pub(super) fn samples(
+    owner: &str,
+    host: &str,
+    wish: &ProbeAnnotations,
+    notes: &mut NoteCollector,
+) -> Vec<HostName> {
     if !host.is_empty() && !host.contains('*') {
         return match HostName::new(host) {
             Ok(host) => vec![host],

@@ -5,25 +5,25 @@ use std::collections::BTreeSet;
 use parallax_model::{ObjectName, Scheme, ServiceKey};
 
 use super::{
-    Wanted,
+    ProbeSelection,
     annotations::wish,
-    entries::{Entries, addresses},
-    hosts::{Claim, covers, samples},
-    notes::{Notes, quoted},
-    services::Services,
+    entries::{IngressEntries, addresses},
+    hosts::{HostClaim, covers, samples},
+    notes::{NoteCollector, quoted},
+    services::ServiceIndex,
 };
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::ClusterState,
     objects::{Backend, Ingress, IngressRule},
 };
 
 pub(super) fn claims(
-    cluster: &Cluster,
-    services: &Services<'_>,
-    entries: &Entries<'_>,
-    wanted: &Wanted<'_>,
-    notes: &mut Notes,
-) -> Vec<Claim> {
+    cluster: &ClusterState,
+    services: &ServiceIndex<'_>,
+    entries: &IngressEntries<'_>,
+    wanted: &ProbeSelection<'_>,
+    notes: &mut NoteCollector,
+) -> Vec<HostClaim> {
     let mut claims = Vec::new();
     for (key, ingress) in &cluster.ingresses {
         let owner = format!("Ingress {key}");
@@ -51,7 +51,7 @@ pub(super) fn claims(
                     if !served || (scheme == Scheme::Https && !has_tls(ingress, name.as_str())) {
                         continue;
                     }
-                    claims.push(Claim {
+                    claims.push(HostClaim {
                         owner: owner.clone(),
                         born: ingress.metadata.creation_timestamp.clone(),
                         host: name.clone(),
@@ -72,7 +72,7 @@ pub(super) fn claims(
 }
 
 /// Says that a way in ends at a node where nobody is known to listen.
-fn at_a_node(owner: &str, ingress: &Ingress, services: &Services<'_>, notes: &mut Notes) {
+fn at_a_node(owner: &str, ingress: &Ingress, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
     let own = addresses(ingress).find_map(|address| Some((address, services.node_at(address)?)));
     if let Some((address, node)) = own {
         notes.say(

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_diagnosis::topology::EndpointSpec;
 use parallax_model::ServiceKey;
 
-use super::services::{Found, Services};
-use crate::watch::kube::{cluster::Cluster, objects::Job};
+use super::services::{ConvertedService, ServiceIndex};
+use crate::watch::kube::{cluster::ClusterState, objects::Job};
 
 /// Longest part of a Pod's name before its five random characters (`maxGeneratedNameLength` of the API server's
 /// `pkg/storage/names`).
@@ -27,7 +27,7 @@ impl JobServices {
     ///
     /// A Service without any Pod stays what it was: a Deployment that is scaled to zero may share its labels with a Job that
     /// ran once, and its outage is one. So is what a Job leaves that failed.
-    pub(super) fn mark(&mut self, cluster: &Cluster, services: &mut Services<'_>) {
+    pub(super) fn mark(&mut self, cluster: &ClusterState, services: &mut ServiceIndex<'_>) {
         let mut jobs: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
         for job in cluster.jobs.values() {
             jobs.entry(job.metadata.namespace.as_str()).or_default().push(job);
@@ -50,7 +50,7 @@ impl JobServices {
 }
 
 /// The Job whose Pod an endpoint is.
-fn owner<'j>(endpoint: &EndpointSpec, found: &Found<'_>, jobs: &[&'j Job]) -> Option<&'j Job> {
+fn owner<'j>(endpoint: &EndpointSpec, found: &ConvertedService<'_>, jobs: &[&'j Job]) -> Option<&'j Job> {
     let selector = &found.object.spec.selector;
     jobs.iter().copied().find(|job| {
         let labels = &job.spec.template.metadata.labels;
@@ -94,8 +94,8 @@ fn failed(job: &Job) -> bool {
 mod tests {
     use super::{super::tests::cluster, *};
     use crate::{
-        kubernetes::Defaults,
-        watch::kube::convert::{Notes, discover},
+        kubernetes::TargetDefaults,
+        watch::kube::convert::{NoteCollector, discover},
     };
 
     const SERVICE: &str = "
@@ -140,9 +140,9 @@ mod tests {
     fn probed(times: &[String]) -> Vec<bool> {
         let mut job_services = JobServices::default();
         let mut at = |objects: &String| {
-            let mut notes = Notes::default();
+            let mut notes = NoteCollector::default();
             let cluster = cluster(&format!("{SERVICE}{objects}"));
-            let spec = discover(&cluster, Defaults::Published, &mut job_services, &mut notes);
+            let spec = discover(&cluster, TargetDefaults::Published, &mut job_services, &mut notes);
             let probed = spec.services[0].probe.wanted != Some(false);
             let said = notes
                 .finish()

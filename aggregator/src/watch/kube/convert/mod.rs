@@ -27,27 +27,27 @@ use parallax_diagnosis::topology::{Platform, TopologySpec};
 use parallax_model::{ObjectName, ServiceKey};
 
 pub(super) use jobs::JobServices;
-pub(super) use notes::Notes;
+pub(super) use notes::NoteCollector;
 pub(super) use prune::prune;
 
-use self::{annotations::Wish, entries::Entries, services::Services};
-use super::cluster::Cluster;
-use crate::kubernetes::Defaults;
+use self::{annotations::ProbeAnnotations, entries::IngressEntries, services::ServiceIndex};
+use super::cluster::ClusterState;
+use crate::kubernetes::TargetDefaults;
 
 /// Reads a cluster. `job_services` is carried over from one reading to the next.
 pub(super) fn discover(
-    cluster: &Cluster,
-    defaults: Defaults,
+    cluster: &ClusterState,
+    defaults: TargetDefaults,
     job_services: &mut JobServices,
-    notes: &mut Notes,
+    notes: &mut NoteCollector,
 ) -> TopologySpec {
     let machines = nodes::nodes(cluster, notes);
     let vantages = nodes::host_vantages(cluster, &machines);
     let slices = endpoints::by_service(cluster);
-    let mut services = Services::read(cluster, &slices, &machines, notes);
+    let mut services = ServiceIndex::read(cluster, &slices, &machines, notes);
     job_services.mark(cluster, &mut services);
-    let wanted = Wanted::read(cluster, defaults, notes);
-    let entries = Entries::read(cluster, &services);
+    let wanted = ProbeSelection::read(cluster, defaults, notes);
+    let entries = IngressEntries::read(cluster, &services);
     let mut claims = ingress::claims(cluster, &services, &entries, &wanted, notes);
     claims.extend(gateway::claims(cluster, &services, &wanted, notes));
     let mut used: BTreeSet<ServiceKey> = claims.iter().filter_map(|claim| claim.entry.clone()).collect();
@@ -76,15 +76,15 @@ pub(super) fn discover(
 
 /// Who wants to be probed: an object says so, else its namespace, else the defaults.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct ProbeSelection<'a> {
     by_default: bool,
     namespaces: BTreeMap<&'a str, bool>,
     /// Namespaces that are being deleted: their Pods go first, and what leads to them stays for a while.
     leaving: BTreeSet<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
-    fn read(cluster: &'a Cluster, defaults: Defaults, notes: &mut Notes) -> Self {
+impl<'a> ProbeSelection<'a> {
+    fn read(cluster: &'a ClusterState, defaults: TargetDefaults, notes: &mut NoteCollector) -> Self {
         let namespaces = cluster
             .namespaces
             .values()
@@ -92,9 +92,9 @@ impl<'a> Wanted<'a> {
                 let name = namespace.metadata.name.as_str();
                 let label = format!("Namespace {name}");
                 let wish = annotations::wish(&label, &namespace.metadata, notes);
-                let probe = Wish {
+                let probe = ProbeAnnotations {
                     probe: wish.probe,
-                    ..Wish::default()
+                    ..ProbeAnnotations::default()
                 };
                 if wish != probe {
                     notes.say(label, "of its annotations only parallax.dev/probe counts");
@@ -115,14 +115,14 @@ impl<'a> Wanted<'a> {
             );
         }
         Self {
-            by_default: defaults == Defaults::Published,
+            by_default: defaults == TargetDefaults::Published,
             namespaces,
             leaving,
         }
     }
 
     /// What was said, if anything.
-    fn probe(&self, wish: &Wish, namespace: &str) -> Option<bool> {
+    fn probe(&self, wish: &ProbeAnnotations, namespace: &str) -> Option<bool> {
         if self.leaving.contains(namespace) {
             return Some(false);
         }
@@ -130,7 +130,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Whether something is a target that is one by default.
-    fn target(&self, wish: &Wish, namespace: &str) -> bool {
+    fn target(&self, wish: &ProbeAnnotations, namespace: &str) -> bool {
         self.probe(wish, namespace).unwrap_or(self.by_default)
     }
 }

@@ -8,9 +8,9 @@ use std::{
 use parallax_diagnosis::topology::{NodeFacts, NodeReadiness, NodeSpec, ProberSpec};
 use parallax_model::{Network, NodeName, ObjectName, Vantage, ZoneName};
 
-use super::notes::Notes;
+use super::notes::NoteCollector;
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::ClusterState,
     objects::{Node, NodeCondition, Pod},
 };
 
@@ -22,7 +22,7 @@ const NAMED: usize = 8;
 
 /// All nodes, each with the prober that runs on it. Those that have none are said, with the reason: what runs there is seen
 /// as a backend, and nobody looks from there.
-pub(super) fn nodes(cluster: &Cluster, notes: &mut Notes) -> Vec<NodeSpec> {
+pub(super) fn nodes(cluster: &ClusterState, notes: &mut NoteCollector) -> Vec<NodeSpec> {
     let probers = probers(cluster);
     let machines: Vec<NodeSpec> = cluster
         .nodes
@@ -48,7 +48,7 @@ pub(super) fn nodes(cluster: &Cluster, notes: &mut Notes) -> Vec<NodeSpec> {
 }
 
 /// The probers in the nodes' own network, which look from there and are nobody's peer.
-pub(super) fn host_vantages(cluster: &Cluster, nodes: &[NodeSpec]) -> Vec<Vantage> {
+pub(super) fn host_vantages(cluster: &ClusterState, nodes: &[NodeSpec]) -> Vec<Vantage> {
     let known: BTreeSet<&NodeName> = nodes.iter().map(|node| &node.name).collect();
     let on: BTreeSet<NodeName> = cluster
         .pods
@@ -66,7 +66,7 @@ pub(super) fn host_vantages(cluster: &Cluster, nodes: &[NodeSpec]) -> Vec<Vantag
 }
 
 /// Says which nodes have no prober, and why as far as the node tells.
-fn blind(cluster: &Cluster, machines: &[NodeSpec], notes: &mut Notes) {
+fn blind(cluster: &ClusterState, machines: &[NodeSpec], notes: &mut NoteCollector) {
     // Before the first prober runs it is no news that there is none.
     if machines.iter().all(|node| node.prober.is_none()) {
         return;
@@ -155,7 +155,7 @@ fn version(node: &Node) -> Option<ObjectName> {
 
 /// The prober of each node: a Pod that runs in the pod network and is not on its way out, the youngest where there are
 /// two for a moment. That it is not ready is no reason to leave it out: a dead node's prober is missed, not forgotten.
-fn probers(cluster: &Cluster) -> BTreeMap<NodeName, (String, ProberSpec)> {
+fn probers(cluster: &ClusterState) -> BTreeMap<NodeName, (String, ProberSpec)> {
     let mut probers: BTreeMap<NodeName, (String, ProberSpec)> = BTreeMap::new();
     for pod in cluster.pods.values() {
         let in_pod_network = runs(pod) && !pod.spec.host_network;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use parallax_model::TargetId;
 
-use crate::topology_state::{Note, Publisher, PublisherSort, Publishers};
+use crate::topology_state::{PublisherKind, SourceNote, TargetPublisher, TargetPublishers};
 
 /// More notes than this help nobody; the rest is counted.
 const MOST: usize = 200;
@@ -14,16 +14,16 @@ const LONGEST: usize = 80;
 
 /// Collects notes in order, each once.
 #[derive(Debug, Default)]
-pub(in crate::watch::kube) struct Notes {
-    said: BTreeSet<Note>,
+pub(in crate::watch::kube) struct NoteCollector {
+    said: BTreeSet<SourceNote>,
     /// Which object publishes which target.
-    publishers: Publishers,
+    publishers: TargetPublishers,
 }
 
-impl Notes {
+impl NoteCollector {
     /// `object` as `Ingress shop/web`; the text as a sentence without its full stop.
     pub(in crate::watch::kube) fn say(&mut self, object: impl fmt::Display, text: impl fmt::Display) {
-        self.said.insert(Note {
+        self.said.insert(SourceNote {
             object: plain(&object),
             text: plain(&text),
         });
@@ -34,11 +34,11 @@ impl Notes {
         let publisher = owner.split_once(' ').and_then(|(sort, key)| {
             let (namespace, name) = key.split_once('/')?;
             let sort = match sort {
-                "Ingress" => PublisherSort::Ingress,
-                "HTTPRoute" => PublisherSort::HttpRoute,
+                "Ingress" => PublisherKind::Ingress,
+                "HTTPRoute" => PublisherKind::HttpRoute,
                 _ => return None,
             };
-            Some(Publisher {
+            Some(TargetPublisher {
                 sort,
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
@@ -49,15 +49,15 @@ impl Notes {
     }
 
     /// Which object publishes which target.
-    pub(in crate::watch::kube) fn publishers(&mut self) -> Publishers {
+    pub(in crate::watch::kube) fn publishers(&mut self) -> TargetPublishers {
         std::mem::take(&mut self.publishers)
     }
 
-    pub(in crate::watch::kube) fn finish(self) -> Vec<Note> {
+    pub(in crate::watch::kube) fn finish(self) -> Vec<SourceNote> {
         let more = self.said.len().saturating_sub(MOST);
-        let mut notes: Vec<Note> = self.said.into_iter().take(MOST).collect();
+        let mut notes: Vec<SourceNote> = self.said.into_iter().take(MOST).collect();
         if more > 0 {
-            notes.push(Note {
+            notes.push(SourceNote {
                 object: "notes".to_owned(),
                 text: format!("{more} more are not listed"),
             });

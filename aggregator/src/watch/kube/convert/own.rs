@@ -6,17 +6,17 @@ use parallax_diagnosis::topology::{PortSpec, PublishedSpec, ServiceSpec, Service
 use parallax_model::{SearchManner, ServiceKey, TargetSpec};
 
 use super::{
-    Wanted,
-    notes::Notes,
-    services::{Found, Services},
+    ProbeSelection,
+    notes::NoteCollector,
+    services::{ConvertedService, ServiceIndex},
 };
 
 /// Decides for each Service whether its cluster addresses are asked, and adds what else of it is.
 pub(super) fn targets(
-    services: &mut Services<'_>,
+    services: &mut ServiceIndex<'_>,
     entries: &BTreeSet<ServiceKey>,
-    wanted: &Wanted<'_>,
-    notes: &mut Notes,
+    wanted: &ProbeSelection<'_>,
+    notes: &mut NoteCollector,
 ) -> Vec<PublishedSpec> {
     let mut published = Vec::new();
     for (key, found) in &mut services.all {
@@ -58,7 +58,7 @@ pub(super) fn targets(
 }
 
 /// `kubernetes.default`, by name and by address, as every client in the cluster uses it.
-pub(super) fn api_server(services: &Services<'_>) -> Vec<TargetSpec> {
+pub(super) fn api_server(services: &ServiceIndex<'_>) -> Vec<TargetSpec> {
     let is_api = |key: &ServiceKey| key.namespace.as_str() == "default" && key.name.as_str() == "kubernetes";
     let Some((_, found)) = services.all.iter().find(|(key, _)| is_api(key)) else {
         return Vec::new();
@@ -75,14 +75,14 @@ pub(super) fn api_server(services: &Services<'_>) -> Vec<TargetSpec> {
     [name].into_iter().chain(connect).collect()
 }
 
-fn pending(found: &Found<'_>, notes: &mut Notes) {
+fn pending(found: &ConvertedService<'_>, notes: &mut NoteCollector) {
     let said = &found.object.status.load_balancer.ingress;
     if said.is_empty() && found.spec.load_balancer.is_empty() {
         notes.say(found.label(), "its balancer has no address yet");
     }
 }
 
-fn balancer(found: &Found<'_>, published: &mut Vec<PublishedSpec>) {
+fn balancer(found: &ConvertedService<'_>, published: &mut Vec<PublishedSpec>) {
     let addresses = found
         .spec
         .load_balancer
@@ -97,7 +97,7 @@ fn balancer(found: &Found<'_>, published: &mut Vec<PublishedSpec>) {
 }
 
 /// A headless Service has a name and no address; each look-up leads to one of its pods.
-fn headless(found: &Found<'_>, asked: bool, published: &mut Vec<PublishedSpec>) {
+fn headless(found: &ConvertedService<'_>, asked: bool, published: &mut Vec<PublishedSpec>) {
     if !found.spec.cluster_ips.is_empty() {
         return;
     }

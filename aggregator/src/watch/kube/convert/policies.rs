@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use parallax_model::ObjectName;
 
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::ClusterState,
     objects::{Key, NetworkPolicy, Service},
 };
 
 /// The policies of each namespace that let only some in.
-pub(super) type Policies<'a> = BTreeMap<&'a str, Vec<&'a NetworkPolicy>>;
+pub(super) type IngressPolicies<'a> = BTreeMap<&'a str, Vec<&'a NetworkPolicy>>;
 
 /// All of them.
-pub(super) fn by_namespace(cluster: &Cluster) -> Policies<'_> {
-    let mut all: Policies<'_> = BTreeMap::new();
+pub(super) fn by_namespace(cluster: &ClusterState) -> IngressPolicies<'_> {
+    let mut all: IngressPolicies<'_> = BTreeMap::new();
     for policy in cluster.policies.values().filter(|policy| isolates(policy)) {
         all.entry(policy.metadata.namespace.as_str())
             .or_default()
@@ -27,7 +27,11 @@ pub(super) fn by_namespace(cluster: &Cluster) -> Policies<'_> {
 }
 
 /// Those that select a Service's pods; nothing where that cannot be told.
-pub(super) fn guards(policies: &Policies<'_>, key: &Key, service: &Service) -> Option<BTreeSet<ObjectName>> {
+pub(super) fn guards(
+    policies: &IngressPolicies<'_>,
+    key: &Key,
+    service: &Service,
+) -> Option<BTreeSet<ObjectName>> {
     let here = policies
         .get(key.namespace.as_str())
         .map_or(&[][..], Vec::as_slice);
@@ -73,17 +77,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::watch::kube::{objects::Thing, resource::Resource};
+    use crate::watch::kube::{objects::ClusterObject, resource::ResourceKind};
 
     fn guarding(policies: &[Value]) -> Option<Vec<String>> {
-        let mut cluster = Cluster::default();
+        let mut cluster = ClusterState::default();
         for (n, spec) in policies.iter().enumerate() {
             let policy = json!({"metadata": {"namespace": "shop", "name": format!("p{n}")}, "spec": spec});
-            cluster.put(Thing::read(Resource::NetworkPolicies, policy).unwrap());
+            cluster.put(ClusterObject::read(ResourceKind::NetworkPolicies, policy).unwrap());
         }
         let service = json!({"metadata": {"namespace": "shop", "name": "web"},
             "spec": {"selector": {"app": "web", "tier": "front"}}});
-        let Ok(Thing::Service(service)) = Thing::read(Resource::Services, service) else {
+        let Ok(ClusterObject::Service(service)) = ClusterObject::read(ResourceKind::Services, service) else {
             panic!("a Service");
         };
         let names = guards(&by_namespace(&cluster), &service.metadata.key(), &service)?;

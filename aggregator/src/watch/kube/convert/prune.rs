@@ -2,15 +2,15 @@
 
 use parallax_diagnosis::topology::{TopologyProblem, TopologySpec};
 
-use super::notes::{Notes, quoted};
+use super::notes::{NoteCollector, quoted};
 
 /// Leaves out what problems point to; whether there was anything to leave out.
 pub(in crate::watch::kube) fn prune(
     spec: &mut TopologySpec,
     problems: &[TopologyProblem],
-    notes: &mut Notes,
+    notes: &mut NoteCollector,
 ) -> bool {
-    let mut places: Vec<(Place, &TopologyProblem)> = problems
+    let mut places: Vec<(EndpointPosition, &TopologyProblem)> = problems
         .iter()
         .filter_map(|problem| Some((place(&problem.path)?, problem)))
         .collect();
@@ -31,9 +31,9 @@ pub(in crate::watch::kube) fn prune(
 }
 
 /// A list, an index in it, and the index of an endpoint in that.
-type Place = (String, usize, Option<usize>);
+type EndpointPosition = (String, usize, Option<usize>);
 
-fn place(path: &str) -> Option<Place> {
+fn place(path: &str) -> Option<EndpointPosition> {
     let (list, rest) = path.split_once('[')?;
     let (index, rest) = rest.split_once(']')?;
     let inner = rest
@@ -43,7 +43,7 @@ fn place(path: &str) -> Option<Place> {
     Some((list.to_owned(), index.parse().ok()?, inner))
 }
 
-fn remove(spec: &mut TopologySpec, (list, index, inner): &Place) -> Option<String> {
+fn remove(spec: &mut TopologySpec, (list, index, inner): &EndpointPosition) -> Option<String> {
     fn take<T>(list: &mut Vec<T>, index: usize, name: impl Fn(&T) -> String) -> Option<String> {
         (index < list.len()).then(|| name(&list.remove(index)))
     }

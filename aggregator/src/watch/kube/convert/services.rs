@@ -12,15 +12,15 @@ use parallax_diagnosis::topology::{
 use parallax_model::{NodeName, ObjectName, ServiceKey};
 
 use super::{
-    annotations::{Wish, wish},
-    endpoints::{Slices, endpoints, is_tcp, target_port},
-    notes::Notes,
+    annotations::{ProbeAnnotations, wish},
+    endpoints::{ServiceSlices, endpoints, is_tcp, target_port},
+    notes::NoteCollector,
     policies::{by_namespace, guards},
 };
 use crate::watch::kube::{
-    cluster::Cluster,
+    cluster::ClusterState,
     objects::{EndpointSlice, Key, PortRef, Service, ServicePort},
-    resource::Resource,
+    resource::ResourceKind,
 };
 
 /// Label of the Services over the mesh's own probers.
@@ -28,17 +28,17 @@ const ECHO: &str = "parallax.dev/echo";
 
 /// A Service and what a [`ServiceSpec`] has no place for.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct ConvertedService<'a> {
     pub(super) spec: ServiceSpec,
     pub(super) object: &'a Service,
-    pub(super) wish: Wish,
+    pub(super) wish: ProbeAnnotations,
     /// Some endpoint has an address of its own node: pods with `hostNetwork`.
     on_nodes: bool,
     /// Its Pods are those of Jobs, and none of them serves at present.
     pub(super) between_jobs: bool,
 }
 
-impl Found<'_> {
+impl ConvertedService<'_> {
     /// `Service shop/web`.
     pub(super) fn label(&self) -> String {
         format!("Service {}", self.spec.key())
@@ -84,8 +84,8 @@ impl Found<'_> {
 
 /// All Services of the cluster.
 #[derive(Debug, Default)]
-pub(super) struct Services<'a> {
-    pub(super) all: BTreeMap<ServiceKey, Found<'a>>,
+pub(super) struct ServiceIndex<'a> {
+    pub(super) all: BTreeMap<ServiceKey, ConvertedService<'a>>,
     by_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
     by_name: BTreeMap<&'a str, Vec<ServiceKey>>,
     /// Whose each address of a node is.
@@ -94,12 +94,12 @@ pub(super) struct Services<'a> {
     at_node: BTreeMap<IpAddr, Vec<ServiceKey>>,
 }
 
-impl<'a> Services<'a> {
+impl<'a> ServiceIndex<'a> {
     pub(super) fn read(
-        cluster: &'a Cluster,
-        slices: &Slices<'_>,
+        cluster: &'a ClusterState,
+        slices: &ServiceSlices<'_>,
         machines: &[NodeSpec],
-        notes: &mut Notes,
+        notes: &mut NoteCollector,
     ) -> Self {
         let mut services = Self::default();
         let names: BTreeSet<&NodeName> = machines.iter().map(|node| &node.name).collect();
@@ -107,7 +107,7 @@ impl<'a> Services<'a> {
             let own = node.addresses.iter().map(|ip| (*ip, node.name.clone()));
             services.nodes.extend(own);
         }
-        let known = cluster.listed.contains(&Resource::NetworkPolicies);
+        let known = cluster.listed.contains(&ResourceKind::NetworkPolicies);
         let policies = known.then(|| by_namespace(cluster));
         let mut taken: BTreeMap<SocketAddr, ServiceKey> = BTreeMap::new();
         for (key, object) in &cluster.services {
@@ -121,7 +121,7 @@ impl<'a> Services<'a> {
         services
     }
 
-    fn add(&mut self, mut found: Found<'a>) {
+    fn add(&mut self, mut found: ConvertedService<'a>) {
         let key = found.spec.key();
         for endpoint in &found.spec.endpoints {
             let owner = self.nodes.get(&endpoint.address);
@@ -181,9 +181,9 @@ impl<'a> Services<'a> {
     }
 }
 
-impl Found<'_> {
+impl ConvertedService<'_> {
     /// An address and port that another Service has already are left to that one.
-    fn leave_to_others(&mut self, taken: &mut BTreeMap<SocketAddr, ServiceKey>, notes: &mut Notes) {
+    fn leave_to_others(&mut self, taken: &mut BTreeMap<SocketAddr, ServiceKey>, notes: &mut NoteCollector) {
         let key = self.spec.key();
         let ports: Vec<u16> = self.spec.ports.iter().map(|port| port.port).collect();
         let label = self.label();
@@ -211,8 +211,8 @@ fn read<'a>(
     object: &'a Service,
     slices: &[&EndpointSlice],
     machines: &BTreeSet<&NodeName>,
-    notes: &mut Notes,
-) -> Option<Found<'a>> {
+    notes: &mut NoteCollector,
+) -> Option<ConvertedService<'a>> {
     // A name elsewhere: nothing of it is in the cluster.
     if object.spec.kind == "ExternalName" {
         return None;
@@ -282,7 +282,7 @@ fn read<'a>(
             pending: wish.pending,
         },
     };
-    Some(Found {
+    Some(ConvertedService {
         spec,
         object,
         wish,

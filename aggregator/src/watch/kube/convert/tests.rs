@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    topology_state::Note,
-    watch::kube::{objects::Thing, resource::Resource},
+    topology_state::SourceNote,
+    watch::kube::{objects::ClusterObject, resource::ResourceKind},
 };
 
 const SHOP: &str = include_str!("fixtures/shop.yaml");
@@ -16,23 +16,23 @@ const GATEWAY: &str = include_str!("fixtures/gateway.yaml");
 const BARE_METAL: &str = include_str!("fixtures/bare-metal.yaml");
 
 /// The objects of a fixture, as the API server would tell them.
-fn objects(yaml: &str) -> Vec<(Resource, Value)> {
+fn objects(yaml: &str) -> Vec<(ResourceKind, Value)> {
     let values: Vec<Value> = serde_saphyr::from_str(yaml).unwrap();
     values
         .into_iter()
         .map(|value| {
             let resource = match value["kind"].as_str().unwrap() {
-                "Node" => Resource::Nodes,
-                "Namespace" => Resource::Namespaces,
-                "Service" => Resource::Services,
-                "EndpointSlice" => Resource::EndpointSlices,
-                "Ingress" => Resource::Ingresses,
-                "IngressClass" => Resource::IngressClasses,
-                "NetworkPolicy" => Resource::NetworkPolicies,
-                "Job" => Resource::Jobs,
-                "Pod" => Resource::Pods,
-                "Gateway" => Resource::Gateways,
-                "HTTPRoute" => Resource::HttpRoutes,
+                "Node" => ResourceKind::Nodes,
+                "Namespace" => ResourceKind::Namespaces,
+                "Service" => ResourceKind::Services,
+                "EndpointSlice" => ResourceKind::EndpointSlices,
+                "Ingress" => ResourceKind::Ingresses,
+                "IngressClass" => ResourceKind::IngressClasses,
+                "NetworkPolicy" => ResourceKind::NetworkPolicies,
+                "Job" => ResourceKind::Jobs,
+                "Pod" => ResourceKind::Pods,
+                "Gateway" => ResourceKind::Gateways,
+                "HTTPRoute" => ResourceKind::HttpRoutes,
                 other => panic!("no such kind: {other}"),
             };
             (resource, value)
@@ -40,11 +40,11 @@ fn objects(yaml: &str) -> Vec<(Resource, Value)> {
         .collect()
 }
 
-pub(super) fn cluster(yaml: &str) -> Cluster {
-    let mut cluster = Cluster::default();
+pub(super) fn cluster(yaml: &str) -> ClusterState {
+    let mut cluster = ClusterState::default();
     for (resource, value) in objects(yaml) {
         cluster.listed.insert(resource);
-        cluster.put(Thing::read(resource, value).unwrap());
+        cluster.put(ClusterObject::read(resource, value).unwrap());
     }
     cluster
 }
@@ -52,11 +52,11 @@ pub(super) fn cluster(yaml: &str) -> Cluster {
 #[derive(Serialize)]
 struct Discovered {
     spec: TopologySpec,
-    notes: Vec<Note>,
+    notes: Vec<SourceNote>,
 }
 
-fn discovered(yaml: &str, defaults: Defaults) -> Discovered {
-    let mut notes = Notes::default();
+fn discovered(yaml: &str, defaults: TargetDefaults) -> Discovered {
+    let mut notes = NoteCollector::default();
     let spec = discover(&cluster(yaml), defaults, &mut JobServices::default(), &mut notes);
     Discovered {
         spec,
@@ -65,7 +65,7 @@ fn discovered(yaml: &str, defaults: Defaults) -> Discovered {
 }
 
 fn topology(yaml: &str) -> Topology {
-    Topology::try_from(discovered(yaml, Defaults::Published).spec).unwrap()
+    Topology::try_from(discovered(yaml, TargetDefaults::Published).spec).unwrap()
 }
 
 fn targets(topology: &Topology) -> Vec<String> {
@@ -74,22 +74,22 @@ fn targets(topology: &Topology) -> Vec<String> {
 
 #[test]
 fn a_cluster_becomes_nodes_services_and_targets_with_entry_and_origin() {
-    insta::assert_yaml_snapshot!("shop", discovered(SHOP, Defaults::Published));
+    insta::assert_yaml_snapshot!("shop", discovered(SHOP, TargetDefaults::Published));
 }
 
 #[test]
 fn whatever_is_odd_has_a_defined_state_and_a_note() {
-    insta::assert_yaml_snapshot!("odd", discovered(ODD, Defaults::Published));
+    insta::assert_yaml_snapshot!("odd", discovered(ODD, TargetDefaults::Published));
 }
 
 #[test]
 fn routes_enter_through_their_gateways_on_the_hosts_that_both_name() {
-    insta::assert_yaml_snapshot!("gateway", discovered(GATEWAY, Defaults::Published));
+    insta::assert_yaml_snapshot!("gateway", discovered(GATEWAY, TargetDefaults::Published));
 }
 
 #[test]
 fn a_controller_in_the_nodes_own_network_is_found_by_the_addresses_that_its_ingresses_name() {
-    insta::assert_yaml_snapshot!("bare-metal", discovered(BARE_METAL, Defaults::Published));
+    insta::assert_yaml_snapshot!("bare-metal", discovered(BARE_METAL, TargetDefaults::Published));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_answer_at_a_node_is_placed_against_the_pod_that_listens_there_and_against_
 #[test]
 fn what_is_discovered_is_a_topology_as_it_stands() {
     for yaml in [SHOP, ODD, GATEWAY, BARE_METAL] {
-        let built = Topology::try_from(discovered(yaml, Defaults::Published).spec);
+        let built = Topology::try_from(discovered(yaml, TargetDefaults::Published).spec);
         assert!(built.is_ok(), "{:?}", built.unwrap_err());
     }
 }
@@ -142,9 +142,9 @@ fn hosts_services_that_say_http_and_the_api_server_are_targets_and_a_database_is
 
 #[test]
 fn with_targets_by_annotation_only_nothing_is_probed_unasked() {
-    let built = Topology::try_from(discovered(SHOP, Defaults::Annotated).spec).unwrap();
+    let built = Topology::try_from(discovered(SHOP, TargetDefaults::Annotated).spec).unwrap();
     assert_eq!(targets(&built), [""; 0]);
-    let built = Topology::try_from(discovered(ODD, Defaults::Annotated).spec).unwrap();
+    let built = Topology::try_from(discovered(ODD, TargetDefaults::Annotated).spec).unwrap();
     assert_eq!(
         targets(&built),
         [
@@ -246,14 +246,14 @@ proptest! {
             let n = objects.len();
             replace(&mut objects[i % n].1, &turns, by);
         }
-        let mut cluster = Cluster::default();
+        let mut cluster = ClusterState::default();
         for (resource, value) in objects {
-            if let Ok(thing) = Thing::read(resource, value) {
+            if let Ok(thing) = ClusterObject::read(resource, value) {
                 cluster.put(thing);
             }
         }
-        let mut notes = Notes::default();
-        let mut spec = discover(&cluster, Defaults::Published, &mut JobServices::default(), &mut notes);
+        let mut notes = NoteCollector::default();
+        let mut spec = discover(&cluster, TargetDefaults::Published, &mut JobServices::default(), &mut notes);
         let mut tries = 0;
         while let Err(problems) = Topology::try_from(spec.clone()) {
             tries += 1;
@@ -268,16 +268,16 @@ proptest! {
 
 #[test]
 fn each_host_knows_the_object_that_publishes_it() {
-    use crate::topology_state::PublisherSort;
+    use crate::topology_state::PublisherKind;
 
     for (yaml, sort) in [
-        (SHOP, PublisherSort::Ingress),
-        (GATEWAY, PublisherSort::HttpRoute),
+        (SHOP, PublisherKind::Ingress),
+        (GATEWAY, PublisherKind::HttpRoute),
     ] {
-        let mut notes = Notes::default();
+        let mut notes = NoteCollector::default();
         let spec = discover(
             &cluster(yaml),
-            Defaults::Published,
+            TargetDefaults::Published,
             &mut JobServices::default(),
             &mut notes,
         );
@@ -309,8 +309,8 @@ fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
       http: {{paths: [{{path: /.well-known/acme-challenge/a, backend: {{service: {{name: cm-acme-http-solver-x}}}}}}]}}
 "
     );
-    let with = discovered(&format!("{SHOP}{objects}"), Defaults::Published);
-    let without = discovered(SHOP, Defaults::Published);
+    let with = discovered(&format!("{SHOP}{objects}"), TargetDefaults::Published);
+    let without = discovered(SHOP, TargetDefaults::Published);
     assert_eq!(
         serde_json::to_value(&with).unwrap(),
         serde_json::to_value(&without).unwrap()
@@ -327,7 +327,7 @@ fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
         - {path: /.well-known/acme-challenge/a, backend: {service: {name: cm-acme-http-solver-x}}}
         - {path: /app, backend: {service: {name: web}}}
 ";
-    let notes = discovered(&format!("{SHOP}{objects}{edited}"), Defaults::Published).notes;
+    let notes = discovered(&format!("{SHOP}{objects}{edited}"), TargetDefaults::Published).notes;
     let said: Vec<String> = notes.iter().map(ToString::to_string).collect();
     assert!(!said.iter().any(|note| note.contains("solver")), "{said:?}");
 }
@@ -335,7 +335,7 @@ fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
 #[test]
 fn nothing_of_a_namespace_that_is_being_deleted_is_probed() {
     let of_shop = |more: &str| {
-        let spec = discovered(&format!("{SHOP}{more}"), Defaults::Published).spec;
+        let spec = discovered(&format!("{SHOP}{more}"), TargetDefaults::Published).spec;
         let published = spec.published.iter();
         let hosts = published.filter(|p| {
             p.origin

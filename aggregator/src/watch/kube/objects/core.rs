@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use super::{ANNOTATION, Meta, Object, SOLVER};
+use super::{ANNOTATION, KeptMetadata, SOLVER, WatchedObject};
 
 macro_rules! object {
     ($type:ident $(, uid: $uid:expr)? $(, labels: $labels:expr)? $(, annotations: $annotations:expr)?) => {
-        impl Object for $type {
+        impl WatchedObject for $type {
             $(const KEEPS_UID: bool = $uid;)?
-            fn meta(&self) -> &Meta {
+            fn meta(&self) -> &KeptMetadata {
                 &self.metadata
             }
-            fn meta_mut(&mut self) -> &mut Meta {
+            fn meta_mut(&mut self) -> &mut KeptMetadata {
                 &mut self.metadata
             }
             $(fn keeps_label(name: &str) -> bool {
@@ -42,11 +42,13 @@ macro_rules! tolerant {
 }
 pub(super) use tolerant;
 
-tolerant!(NamespaceMeta { metadata: Meta });
+tolerant!(NamespaceMeta {
+    metadata: KeptMetadata
+});
 object!(NamespaceMeta);
 
 tolerant!(Node {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: NodeSpec,
     status: NodeStatus,
 });
@@ -81,7 +83,7 @@ tolerant!(NodeInfo {
 });
 
 tolerant!(Pod {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: PodSpec,
     status: PodStatus,
 });
@@ -109,7 +111,7 @@ tolerant!(PodStatus {
 });
 
 tolerant!(Service {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: ServiceSpec,
     status: ServiceStatus,
 });
@@ -179,19 +181,19 @@ impl<'de> Deserialize<'de> for PortRef {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Either {
+        enum IntOrName {
             Number(i64),
             Name(String),
         }
-        Ok(match Either::deserialize(deserializer)? {
-            Either::Number(number) => Self::Number(number),
-            Either::Name(name) => Self::Name(name),
+        Ok(match IntOrName::deserialize(deserializer)? {
+            IntOrName::Number(number) => Self::Number(number),
+            IntOrName::Name(name) => Self::Name(name),
         })
     }
 }
 
 tolerant!(EndpointSlice {
-    metadata: Meta,
+    metadata: KeptMetadata,
     address_type: String,
     endpoints: Vec<Endpoint>,
     ports: Vec<SlicePort>,
@@ -231,7 +233,7 @@ tolerant!(SlicePort {
 });
 
 tolerant!(NetworkPolicy {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: NetworkPolicySpec,
 });
 object!(NetworkPolicy, annotations: |_| false);
@@ -256,7 +258,7 @@ tolerant!(
 tolerant!(Anything {});
 
 tolerant!(Job {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: JobSpec,
     status: JobStatus,
 });
@@ -273,7 +275,7 @@ tolerant!(TemplateMeta {
 tolerant!(JobStatus { conditions: Vec<NodeCondition> });
 
 tolerant!(IngressClass {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: IngressClassSpec,
 });
 object!(
@@ -284,7 +286,7 @@ object!(
 tolerant!(IngressClassSpec { controller: String });
 
 tolerant!(Ingress {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: IngressSpec,
     status: IngressStatus,
 });

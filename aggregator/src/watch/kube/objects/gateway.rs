@@ -3,12 +3,12 @@
 use serde::Deserialize;
 
 use super::{
-    Meta, Object, SOLVER,
+    KeptMetadata, SOLVER, WatchedObject,
     core::{object, tolerant},
 };
 
 tolerant!(Gateway {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: GatewaySpec,
     status: GatewayStatus,
 });
@@ -31,7 +31,7 @@ tolerant!(GatewayAddress {
 });
 
 tolerant!(HttpRoute {
-    metadata: Meta,
+    metadata: KeptMetadata,
     spec: HttpRouteSpec,
     status: RouteStatus,
 });

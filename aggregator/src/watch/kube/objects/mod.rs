@@ -17,14 +17,14 @@ pub(super) use core::{
 };
 pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
 
-use super::resource::Resource;
+use super::resource::ResourceKind;
 pub(super) use crate::kubernetes::Key;
-use crate::nulls::without_nulls;
+use crate::null_fields::without_nulls;
 
 /// What is kept of `metadata`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Meta {
+pub(crate) struct KeptMetadata {
     pub(super) name: String,
     pub(super) namespace: String,
     /// Of use for Pods only.
@@ -35,7 +35,7 @@ pub(crate) struct Meta {
     pub(super) deletion_timestamp: Option<String>,
 }
 
-impl Meta {
+impl KeptMetadata {
     pub(super) fn key(&self) -> Key {
         Key {
             namespace: self.namespace.clone(),
@@ -58,11 +58,11 @@ impl Meta {
 }
 
 /// A kind of object that is kept.
-pub(crate) trait Object: DeserializeOwned + PartialEq {
+pub(crate) trait WatchedObject: DeserializeOwned + PartialEq {
     /// Whether its uid is of use.
     const KEEPS_UID: bool = false;
 
-    fn meta(&self) -> &Meta;
+    fn meta(&self) -> &KeptMetadata;
 
     /// Whether a label is of use.
     fn keeps_label(name: &str) -> bool {
@@ -75,7 +75,7 @@ pub(crate) trait Object: DeserializeOwned + PartialEq {
         name.starts_with(ANNOTATION)
     }
 
-    fn meta_mut(&mut self) -> &mut Meta;
+    fn meta_mut(&mut self) -> &mut KeptMetadata;
 }
 
 /// How annotations begin that are ours.
@@ -86,7 +86,7 @@ const SOLVER: &str = "acme.cert-manager.io/http01-solver";
 
 /// One object of any kind.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Thing {
+pub(crate) enum ClusterObject {
     Node(Node),
     Namespace(NamespaceMeta),
     Service(Service),
@@ -100,22 +100,22 @@ pub(crate) enum Thing {
     HttpRoute(HttpRoute),
 }
 
-impl Thing {
+impl ClusterObject {
     /// Reads an object and drops what is of no use.
-    pub(super) fn read(resource: Resource, mut value: Value) -> Result<Self, String> {
+    pub(super) fn read(resource: ResourceKind, mut value: Value) -> Result<Self, String> {
         without_nulls(&mut value);
         Ok(match resource {
-            Resource::Nodes => Self::Node(read(value)?),
-            Resource::Namespaces => Self::Namespace(read(value)?),
-            Resource::Services => Self::Service(read(value)?),
-            Resource::EndpointSlices => Self::EndpointSlice(read(value)?),
-            Resource::Ingresses => Self::Ingress(read(value)?),
-            Resource::IngressClasses => Self::IngressClass(read(value)?),
-            Resource::NetworkPolicies => Self::NetworkPolicy(read(value)?),
-            Resource::Jobs => Self::Job(read(value)?),
-            Resource::Pods => Self::Pod(read(value)?),
-            Resource::Gateways => Self::Gateway(read(value)?),
-            Resource::HttpRoutes => Self::HttpRoute(read(value)?),
+            ResourceKind::Nodes => Self::Node(read(value)?),
+            ResourceKind::Namespaces => Self::Namespace(read(value)?),
+            ResourceKind::Services => Self::Service(read(value)?),
+            ResourceKind::EndpointSlices => Self::EndpointSlice(read(value)?),
+            ResourceKind::Ingresses => Self::Ingress(read(value)?),
+            ResourceKind::IngressClasses => Self::IngressClass(read(value)?),
+            ResourceKind::NetworkPolicies => Self::NetworkPolicy(read(value)?),
+            ResourceKind::Jobs => Self::Job(read(value)?),
+            ResourceKind::Pods => Self::Pod(read(value)?),
+            ResourceKind::Gateways => Self::Gateway(read(value)?),
+            ResourceKind::HttpRoutes => Self::HttpRoute(read(value)?),
         })
     }
 
@@ -136,7 +136,7 @@ impl Thing {
     }
 }
 
-fn read<T: Object>(value: Value) -> Result<T, String> {
+fn read<T: WatchedObject>(value: Value) -> Result<T, String> {
     let mut object: T = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let meta = object.meta_mut();
     if meta.name.is_empty() {

@@ -12,7 +12,7 @@ use super::{
         round::AddressResult,
         tally::{AddressTally, PARTS},
         walk::RedirectLeg,
-        words::explain_own,
+        wording::explain_own,
     },
     line, sign,
 };

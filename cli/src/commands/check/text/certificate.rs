@@ -3,7 +3,7 @@
 use parallax_prober::TlsFacts;
 
 use super::{
-    super::{escape::shown, facts::names, round::AddressResult, when},
+    super::{duration_text, escape::shown, facts::names, round::AddressResult},
     line,
 };
 
@@ -49,8 +49,8 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
             format!("for {}{others}", shown(name))
         },
     );
-    let left = when::days(leaf.not_after - now);
-    let until = when::date(leaf.not_after);
+    let left = duration_text::days(leaf.not_after - now);
+    let until = duration_text::date(leaf.not_after);
     let until = if leaf.not_after < now {
         format!("until {until}, which is over")
     } else {

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use parallax_aggregator::{Complaint, ConfigError, Document};
+use parallax_aggregator::{ConfigError, ConfigProblem, YamlDocument};
 
 use super::raw::RawToleration;
 
 /// Collects what is wrong.
 pub(super) struct ValueProblems<'a> {
-    document: &'a Document,
-    found: Vec<Complaint>,
+    document: &'a YamlDocument,
+    found: Vec<ConfigProblem>,
 }
 
 impl<'a> ValueProblems<'a> {
-    pub(super) const fn new(document: &'a Document) -> Self {
+    pub(super) const fn new(document: &'a YamlDocument) -> Self {
         Self {
             document,
             found: Vec::new(),

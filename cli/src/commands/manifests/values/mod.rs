@@ -6,7 +6,7 @@ mod raw;
 
 use std::{collections::BTreeMap, path::Path};
 
-use parallax_aggregator::{ConfigError, Document, link_address};
+use parallax_aggregator::{ConfigError, YamlDocument, link_address};
 use parallax_dashboards::alerts::rules::NEVER_WORKED_MINUTES;
 use url::Url;
 
@@ -211,7 +211,7 @@ impl Values {
     /// # Errors
     /// Everything that is wrong with it, each with file, line and what was expected.
     pub(super) fn load(path: &Path) -> Result<Self, ConfigError> {
-        let document = Document::open(path, "the values")?;
+        let document = YamlDocument::open(path, "the values")?;
         let raw: RawValues = document.read()?;
         let mut check = ValueProblems::new(&document);
         let values = Self::default().overlaid(raw, &mut check);

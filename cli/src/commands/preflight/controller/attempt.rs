@@ -5,10 +5,10 @@ use std::time::Duration;
 use kube::api::DynamicObject;
 use parallax_aggregator::{
     crd::{
-        objects::{Key, Objects},
+        objects::{Key, ObjectClient},
         preflights::PreflightStatus,
     },
-    preflight::{Owner, Seat},
+    preflight::{CertManagerPlacement, PreflightOwner},
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -19,12 +19,12 @@ use super::{
         args::PreflightSettings,
         cases,
         cluster::ClusterClient,
+        error::{NoVerdict, NoVerdictReason},
         leftovers,
-        trouble::{NoVerdict, NoVerdictReason},
     },
     request, status,
 };
-use crate::commands::ask::{ApiClient, ConnectionArgs};
+use crate::commands::query::{ApiClient, ConnectionArgs};
 
 /// Attempts that come to nothing before it is left at that.
 const MOST_ATTEMPTS: u32 = 6;
@@ -48,7 +48,7 @@ pub(super) enum AttemptResult {
 
 /// What all attempts share.
 pub(super) struct AttemptContext {
-    pub(super) objects: Objects,
+    pub(super) objects: ObjectClient,
     pub(super) cluster: ClusterClient,
     pub(super) way: ConnectionArgs,
     pub(super) setting: PreflightSettings,
@@ -117,8 +117,8 @@ impl AttemptContext {
         (namespace, name): &Key,
         object: &DynamicObject,
         stop: &CancellationToken,
-    ) -> Result<(Seat, Vec<JudgedHost>, bool), NoVerdict> {
-        let owner = Owner {
+    ) -> Result<(CertManagerPlacement, Vec<JudgedHost>, bool), NoVerdict> {
+        let owner = PreflightOwner {
             name: name.clone(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
         };

@@ -10,9 +10,9 @@
 //! one name, and an answer counts only while the responder that was made for it is still there.
 
 mod attempt;
-mod docket;
 mod request;
 mod status;
+mod work_queue;
 
 use std::{rc::Rc, time::Duration};
 
@@ -22,16 +22,16 @@ use futures_util::{
     stream::{FuturesUnordered, select_all},
 };
 use jiff::Timestamp;
-use parallax_aggregator::crd::objects::{Key, Known, Objects};
+use parallax_aggregator::crd::objects::{Key, KnownObjects, ObjectClient};
 use tokio::time::sleep;
 
 use self::{
     attempt::{AttemptContext, AttemptResult},
-    docket::{WorkItem, WorkQueue},
+    work_queue::{WorkItem, WorkQueue},
 };
 use super::{args::PreflightSettings, cluster::ClusterClient};
 use crate::{
-    commands::{ask::ConnectionArgs, stop_on_signal},
+    commands::{query::ConnectionArgs, stop_on_signal},
     exit::Failure,
 };
 
@@ -63,14 +63,14 @@ enum FinishedWork {
 pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure> {
     let stop = stop_on_signal()?;
     let cluster = ClusterClient::find(way).await?;
-    let objects = |namespace| Objects::of(cluster.client().clone(), "Preflight", ACCOUNT, namespace);
-    let followed: Vec<Objects> = if args.namespaces.is_empty() {
+    let objects = |namespace| ObjectClient::of(cluster.client().clone(), "Preflight", ACCOUNT, namespace);
+    let followed: Vec<ObjectClient> = if args.namespaces.is_empty() {
         vec![objects(None)]
     } else {
         let named = args.namespaces.iter().cloned();
         named.map(|namespace| objects(Some(namespace))).collect()
     };
-    let mut known: Vec<Known> = followed.iter().map(|_| Known::default()).collect();
+    let mut known: Vec<KnownObjects> = followed.iter().map(|_| KnownObjects::default()).collect();
     let mut events = select_all(
         followed
             .iter()
@@ -96,7 +96,7 @@ pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure
         "following preflights.parallax.dev"
     );
     loop {
-        let all = known.iter().flat_map(Known::objects);
+        let all = known.iter().flat_map(KnownObjects::objects);
         let (steps, wake) = docket.turn(all, Timestamp::now());
         for step in steps {
             work.push(match step {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::{
     args::{KnownAuthority, PreflightSettings, Request},
-    trouble::{NoVerdict, NoVerdictReason},
+    error::{NoVerdict, NoVerdictReason},
 };
 
 /// Reads a spec. The API server keeps the rules of the definition; what it let through before is said here.

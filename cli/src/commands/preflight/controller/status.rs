@@ -5,19 +5,19 @@ use parallax_aggregator::{
     crd::{
         Condition,
         objects::{condition, now},
-        preflights::{self, MOST_HOSTS, PreflightStatus, Says},
+        preflights::{self, ConditionSummary, MOST_HOSTS, PreflightStatus},
     },
-    preflight::{Judged, Seat},
+    preflight::{CertManagerPlacement, HostVerdict},
 };
 
-use super::super::{JudgedHost, trouble::NoVerdict};
+use super::super::{JudgedHost, error::NoVerdict};
 
 /// Characters of what is said of cert-manager's pod.
 const LONGEST: usize = 600;
 
 /// It is being made.
 pub(super) fn under_way(object: &DynamicObject) -> PreflightStatus {
-    let said: Says = ("Unknown", "Running", "its probes are under way".to_owned());
+    let said: ConditionSummary = ("Unknown", "Running", "its probes are under way".to_owned());
     PreflightStatus {
         start_time: Some(started(object)),
         attempts: Some(attempts(object)).filter(|attempts| *attempts > 0),
@@ -29,11 +29,11 @@ pub(super) fn under_way(object: &DynamicObject) -> PreflightStatus {
 /// It came to two verdicts.
 pub(super) fn answered(
     object: &DynamicObject,
-    seat: &Seat,
+    seat: &CertManagerPlacement,
     cases: &[JudgedHost],
     strict: bool,
 ) -> PreflightStatus {
-    let judged: Vec<&Judged> = cases.iter().map(|case| &case.judged).collect();
+    let judged: Vec<&HostVerdict> = cases.iter().map(|case| &case.judged).collect();
     let ready = preflights::ready(&judged, strict);
     let [own, ca] = preflights::verdicts(&judged, strict);
     let stalled = if ready.0 == "True" { "False" } else { "True" };
@@ -77,8 +77,8 @@ pub(super) fn failed(object: &DynamicObject, trouble: &NoVerdict, again: Option<
         || said.to_string(),
         |seconds| format!("{said}; tried again in {seconds} s"),
     );
-    let ready: Says = ("Unknown", trouble.why.reason(), message);
-    let verdict: Says = (
+    let ready: ConditionSummary = ("Unknown", trouble.why.reason(), message);
+    let verdict: ConditionSummary = (
         "Unknown",
         "NotAsked",
         "it was not asked, or not to the end".to_owned(),
@@ -122,13 +122,14 @@ fn of(object: &DynamicObject) -> PreflightStatus {
 /// `Stalled` is how deployment tools are told that waiting longer is of no use.
 fn conditions(
     object: &DynamicObject,
-    ready: &Says,
-    [own, ca]: [&Says; 2],
+    ready: &ConditionSummary,
+    [own, ca]: [&ConditionSummary; 2],
     (complete, stalled): (&str, &str),
 ) -> Vec<Condition> {
     let (_, reason, message) = ready;
-    let one =
-        |sort: &str, (status, reason, message): &Says| condition(object, sort, (status, reason, message));
+    let one = |sort: &str, (status, reason, message): &ConditionSummary| {
+        condition(object, sort, (status, reason, message))
+    };
     vec![
         one("Ready", ready),
         one("SelfCheckPassed", own),

@@ -1,0 +1,83 @@
+//! Which sequence numbers of an incarnation have been taken, so that a resent report counts once.
+
+use std::collections::BTreeMap;
+
+use parallax_model::ReportSeq;
+
+/// Gaps remembered. A prober numbers without gaps; each gap is a malformed or a lost line, so this bound is far above
+/// what an honest one makes.
+const MOST_RANGES: usize = 1_024;
+
+/// A set of numbers as ranges: one range in the ordinary case, however many numbers.
+#[derive(Debug, Default)]
+pub(crate) struct SequenceSet {
+    /// First to last, inclusive, neither touching nor overlapping.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl SequenceSet {
+    /// Takes a number; false if it was taken before.
+    pub(crate) fn take(&mut self, seq: ReportSeq) -> bool {
+        let n = seq.0;
+        let below = self
+            .ranges
+            .range(..=n)
+            .next_back()
+            .map(|(first, last)| (*first, *last));
+        if below.is_some_and(|(_, last)| last >= n) {
+            return false;
+        }
+        let first = match below {
+            Some((first, last)) if last + 1 == n => first,
+            _ => n,
+        };
+        let above = n.checked_add(1).and_then(|next| self.ranges.remove(&next));
+        self.ranges.insert(first, above.unwrap_or(n));
+        if self.ranges.len() > MOST_RANGES {
+            self.close_oldest_gap();
+        }
+        true
+    }
+
+    /// The numbers in the oldest gap are taken as seen: too late to matter, and the memory stays bounded.
+    fn close_oldest_gap(&mut self) {
+        let mut ranges = self.ranges.keys().copied();
+        if let (Some(first), Some(second)) = (ranges.next(), ranges.next())
+            && let Some(last) = self.ranges.remove(&second)
+        {
+            self.ranges.insert(first, last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_takes_each_number_once_in_whatever_order_they_come(numbers in prop::collection::vec(0_u64..200, 0..400)) {
+            let (mut seen, mut model) = (SequenceSet::default(), BTreeSet::new());
+            for n in numbers {
+                prop_assert_eq!(seen.take(ReportSeq(n)), model.insert(n));
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_numbers_in_a_row_take_one_range_and_a_hostile_pattern_stays_bounded() {
+        let mut seen = SequenceSet::default();
+        assert!((0..10_000).all(|n| seen.take(ReportSeq(n))));
+        assert_eq!(seen.ranges.len(), 1);
+        for n in 0..5_000 {
+            seen.take(ReportSeq(20_000 + 2 * n));
+        }
+        assert_eq!(seen.ranges.len(), MOST_RANGES);
+        assert!(seen.take(ReportSeq(u64::MAX)));
+        assert!(!seen.take(ReportSeq(u64::MAX)));
+    }
+}

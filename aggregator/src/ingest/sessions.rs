@@ -1,0 +1,106 @@
+//! The probers that have spoken: clock offset, numbers seen, and what they say of themselves.
+
+use std::collections::BTreeMap;
+
+use parallax_model::{EventTime, Incarnation, Micros, ReportHeader, Vantage};
+use serde::Serialize;
+
+use super::{offset::ClockOffset, sequence_set::SequenceSet};
+
+/// Lives remembered of one vantage: the present one, and a few that a resent report may still come from.
+const PER_VANTAGE: usize = 4;
+
+/// One life of one prober.
+#[derive(Debug)]
+pub(crate) struct ProberSession {
+    pub(crate) offset: ClockOffset,
+    pub(crate) seen: SequenceSet,
+    heard: EventTime,
+    dropped: u64,
+    assignments: Option<u64>,
+}
+
+/// What the API says of one life of one prober.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ProberView {
+    pub(crate) vantage: Vantage,
+    pub(crate) incarnation: Incarnation,
+    /// When its latest report came.
+    #[serde(rename = "heard_us")]
+    pub(crate) heard: EventTime,
+    /// Event time minus its monotonic clock.
+    pub(crate) offset_us: i64,
+    /// How much longer than the quickest its latest report took.
+    #[serde(rename = "delay_us")]
+    pub(crate) delay: Micros,
+    /// Observations it gave up because its spool was full.
+    pub(crate) dropped: u64,
+    /// Assignments it works on, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) assignments: Option<u64>,
+}
+
+/// All lives, by vantage.
+#[derive(Debug, Default)]
+pub(crate) struct ProberSessions {
+    by_vantage: BTreeMap<Vantage, BTreeMap<Incarnation, ProberSession>>,
+}
+
+impl ProberSessions {
+    /// The life a report belongs to, with its clocks and words taken in.
+    pub(crate) fn hear(&mut self, header: &ReportHeader, received: EventTime) -> &mut ProberSession {
+        let lives = self.by_vantage.entry(header.vantage.clone()).or_default();
+        if !lives.contains_key(&header.incarnation) && lives.len() >= PER_VANTAGE {
+            let oldest = lives
+                .iter()
+                .min_by_key(|(_, life)| life.heard)
+                .map(|(name, _)| name.clone());
+            if let Some(oldest) = oldest {
+                lives.remove(&oldest);
+            }
+        }
+        let life = lives
+            .entry(header.incarnation.clone())
+            .or_insert_with(|| ProberSession {
+                offset: ClockOffset::default(),
+                seen: SequenceSet::default(),
+                heard: received,
+                dropped: 0,
+                assignments: None,
+            });
+        life.offset.hear(header.sent, received);
+        life.heard = received;
+        life.dropped = header.dropped;
+        life.assignments = header.assignments;
+        life
+    }
+
+    /// Forgets the vantages that are expected no more.
+    pub(crate) fn retain(&mut self, expected: &[Vantage]) {
+        self.by_vantage.retain(|vantage, _| expected.contains(vantage));
+    }
+
+    /// Every life, newest of a vantage first.
+    pub(crate) fn views(&self) -> Vec<ProberView> {
+        let mut views: Vec<_> = self
+            .by_vantage
+            .iter()
+            .flat_map(|(vantage, lives)| {
+                lives
+                    .iter()
+                    .map(move |(incarnation, life)| (vantage, incarnation, life))
+            })
+            .map(|(vantage, incarnation, life)| ProberView {
+                vantage: vantage.clone(),
+                incarnation: incarnation.clone(),
+                heard: life.heard,
+                offset_us: life.offset.micros(),
+                delay: life.offset.delay(),
+                dropped: life.dropped,
+                assignments: life.assignments,
+            })
+            .collect();
+        views.sort_by(|a, b| a.vantage.cmp(&b.vantage).then(b.heard.cmp(&a.heard)));
+        views
+    }
+}

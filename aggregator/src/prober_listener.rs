@@ -1,0 +1,276 @@
+//! The probers' way in: TLS with our own CA, and who they are. Built before anything runs, so that what is wrong with it
+//! ends the start.
+
+use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
+
+use kube::Client;
+use parallax_model::Vantage;
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::{AccessControl, AccessMode, ReviewCache, UserAuthentication},
+    api_client::ApiClient,
+    config::Config,
+    exposition::Metrics,
+    identity::{EnrolledAccounts, ProberAuthenticator, with_enrolled},
+    prober_pods::ProberPods,
+    serve::{self, ProberGate, ServerState},
+    tls::{AuthorityError, CaPublisher, ServerTls},
+    topology_state::TopologyState,
+    watch::kube::{PodRegistry, follow_pods},
+};
+
+/// Why there is no way in for probers.
+#[derive(Debug, thiserror::Error)]
+pub enum ProberListenerError {
+    /// The port cannot be taken.
+    #[error("cannot listen on {address} for probers: {source}; set another `tls.listen` address")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no certificate to show.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// The API server is needed and not known.
+    #[error(
+        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas`, `handling`, `notify` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
+    )]
+    Cluster(#[source] Box<kube::Error>),
+}
+
+/// Everything that stands between a prober and its plan.
+#[derive(Debug)]
+pub(crate) struct ProberListener {
+    pub(crate) gate: ProberGate,
+    /// The API server, where it is needed.
+    client: Option<ApiClient>,
+    tls: Option<ListenerTask>,
+    publisher: Option<CaPublisher>,
+    enrolments: Option<(EnrolledAccounts, watch::Receiver<BTreeSet<Vantage>>)>,
+    /// Who the prober Pods are, to be kept by whoever watches the cluster.
+    pods: Option<(ApiClient, Arc<PodRegistry>)>,
+}
+
+#[derive(Debug)]
+struct ListenerTask {
+    listener: TcpListener,
+    address: SocketAddr,
+    acceptor: ProberTlsAcceptor,
+    side: ServerTls,
+}
+
+/// An acceptor has no words of its own.
+struct ProberTlsAcceptor(TlsAcceptor);
+
+impl std::fmt::Debug for ProberTlsAcceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl ProberListener {
+    /// Builds what the configuration asks for; takes the port, makes the CA, finds the API server.
+    pub(crate) async fn build(config: &Config, metrics: &Metrics) -> Result<Self, ProberListenerError> {
+        let needed = config.identity.is_some()
+            || config.replicas.is_some()
+            || config.custom_resources
+            || config.handling.is_some()
+            || config.notify.needs_cluster()
+            || config
+                .access
+                .as_ref()
+                .is_some_and(|access| matches!(access.mode, AccessMode::Cluster))
+            || config.tls.as_ref().is_some_and(|tls| !tls.publish.is_empty());
+        let client = match (&config.client, needed) {
+            (Some(client), _) => Some(client.clone()),
+            (None, true) => Some(ApiClient(
+                Client::try_default()
+                    .await
+                    .map_err(|error| ProberListenerError::Cluster(Box::new(error)))?,
+            )),
+            (None, false) => None,
+        };
+        let mut door = Self {
+            gate: config.token.clone().map_or(ProberGate::Open, ProberGate::Secret),
+            client: client.clone(),
+            tls: None,
+            publisher: None,
+            enrolments: None,
+            pods: None,
+        };
+        if let Some(options) = &config.tls {
+            let address = options.listen;
+            let refused = |source| ProberListenerError::Listen { address, source };
+            let listener = TcpListener::bind(address).await.map_err(refused)?;
+            let side = ServerTls::new(options)?;
+            if let (Some(client), false) = (&client, options.publish.is_empty()) {
+                door.publisher = Some(CaPublisher {
+                    client: client.clone(),
+                    certificate: side.certificate().to_owned(),
+                    places: options.publish.clone(),
+                    metrics: metrics.tls.clone(),
+                });
+            }
+            door.tls = Some(ListenerTask {
+                address: listener.local_addr().map_err(refused)?,
+                listener,
+                acceptor: ProberTlsAcceptor(side.acceptor()?),
+                side,
+            });
+        }
+        if let (Some(options), Some(client)) = (&config.identity, client) {
+            let pods: Arc<dyn ProberPods> = if let Some(pods) = &config.pods {
+                pods.clone()
+            } else {
+                let book = Arc::new(PodRegistry::of(options.namespaces()));
+                door.pods = Some((client.clone(), book.clone()));
+                book
+            };
+            let identity =
+                ProberAuthenticator::new(options.clone(), client.clone(), pods, metrics.identity.clone());
+            if let Some(namespace) = &options.vantages {
+                let (vantages, out) = watch::channel(BTreeSet::new());
+                let enrolments = EnrolledAccounts {
+                    client,
+                    namespace: namespace.clone(),
+                    newcomer: identity.newcomer(),
+                    vantages,
+                };
+                door.enrolments = Some((enrolments, out));
+            }
+            door.gate = ProberGate::Accounts(Arc::new(identity));
+        }
+        Ok(door)
+    }
+
+    /// The API server, where the configuration needs it.
+    pub(crate) const fn client(&self) -> Option<&ApiClient> {
+        self.client.as_ref()
+    }
+
+    /// The gate for people, who come through the other port.
+    pub(crate) fn access(&self, config: &Config, local: SocketAddr) -> AccessControl {
+        let cluster = || {
+            self.client
+                .clone()
+                .map(|client| UserAuthentication::Cluster(Arc::new(ReviewCache::new(client))))
+        };
+        let nobody = UserAuthentication::Nobody {
+            local: local.ip().is_loopback(),
+        };
+        let Some(options) = &config.access else {
+            let known = match (&config.identity, &config.token) {
+                (Some(_), _) => cluster(),
+                (None, token) => token.clone().map(UserAuthentication::Secret),
+            };
+            return AccessControl {
+                known: known.unwrap_or(nobody),
+                open_read: true,
+            };
+        };
+        let known = match &options.mode {
+            AccessMode::Secret(token) => Some(UserAuthentication::Secret(token.clone())),
+            AccessMode::Cluster => cluster(),
+            AccessMode::Proxy(proxy) => Some(UserAuthentication::Proxy(Arc::new(proxy.clone()))),
+        };
+        AccessControl {
+            // Without a client nobody can be known, and nothing is local either.
+            known: known.unwrap_or(UserAuthentication::Nobody { local: false }),
+            open_read: options.open_read,
+        }
+    }
+
+    /// Where probers are served over TLS.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.tls.as_ref().map(|tls| tls.address)
+    }
+
+    /// The public part of the CA, as PEM.
+    pub(crate) fn certificate(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.side.certificate())
+    }
+
+    /// Leaves the book of Pods to the watch of the cluster.
+    pub(crate) fn hand_over_pods(&mut self) -> Option<Arc<PodRegistry>> {
+        self.pods.take().map(|(_, book)| book)
+    }
+
+    /// The topology as everybody else is to see it, and the task that makes it so, if one is needed.
+    pub(crate) fn join_enrolled(
+        &mut self,
+        bare: watch::Receiver<TopologyState>,
+    ) -> (watch::Receiver<TopologyState>, Option<EnrollmentJoin>) {
+        let Some((enrolments, vantages)) = self.enrolments.take() else {
+            return (bare, None);
+        };
+        let (full, out) = watch::channel(bare.borrow().clone());
+        let joining = EnrollmentJoin {
+            enrolments,
+            vantages,
+            bare,
+            full,
+        };
+        (out, Some(joining))
+    }
+
+    /// Starts its parts.
+    pub(crate) fn open(
+        self,
+        shared: &ServerState,
+        parts: &mut JoinSet<()>,
+        start: &mut impl FnMut(&'static str, AbortHandle),
+        stopping: &CancellationToken,
+    ) {
+        if let Some(tls) = self.tls {
+            let routes = serve::prober_router(shared.clone());
+            let serving = serve::serve(tls.listener, Some(tls.acceptor.0), routes, stopping.clone());
+            start("TLS server", parts.spawn(serving));
+            start("certificate", parts.spawn(tls.side.renew(stopping.clone())));
+        }
+        if let Some((client, pods)) = self.pods {
+            let following = follow_pods(client, pods, stopping.clone());
+            start("watch of prober Pods", parts.spawn(following));
+        }
+        if let Some(publisher) = self.publisher {
+            start(
+                "publication of the CA",
+                parts.spawn(publisher.run(stopping.clone())),
+            );
+        }
+    }
+}
+
+/// What joins enrolled vantages to the topology.
+#[derive(Debug)]
+pub(crate) struct EnrollmentJoin {
+    enrolments: EnrolledAccounts,
+    vantages: watch::Receiver<BTreeSet<Vantage>>,
+    bare: watch::Receiver<TopologyState>,
+    full: watch::Sender<TopologyState>,
+}
+
+impl EnrollmentJoin {
+    /// Starts both ends.
+    pub(crate) fn run(
+        self,
+        parts: &mut JoinSet<()>,
+        start: &mut impl FnMut(&'static str, AbortHandle),
+        stopping: &CancellationToken,
+    ) {
+        start(
+            "enrolments",
+            parts.spawn(self.enrolments.follow(stopping.clone())),
+        );
+        let joined = with_enrolled(self.bare, self.vantages, self.full, stopping.clone());
+        start("enrolled vantages", parts.spawn(joined));
+    }
+}

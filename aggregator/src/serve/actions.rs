@@ -1,0 +1,255 @@
+//! Handling incidents over HTTP: by machine as JSON, by the page as forms.
+
+use std::net::IpAddr;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use parallax_diagnosis::{
+    topology::{PlacedTarget, Topology},
+    verdict::{Incident, Subject, Verdict},
+};
+use parallax_model::HostName;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::{ServerState, history, runs::json_only};
+use crate::{
+    access::{AuthorizedUser, Permission},
+    api_error::ApiError,
+    incident_actions::{
+        ActionError,
+        api::{AcknowledgeRequest, IncidentActions, SilenceRequest, WindowRequest},
+    },
+    preflight::runs::{PreflightRun, RunRequest},
+    runs::MESH,
+    store::QueryError,
+};
+
+/// Largest body.
+const LARGEST: usize = 16 * 1024;
+
+impl From<ActionError> for ApiError {
+    fn from(error: ActionError) -> Self {
+        let status = match &error {
+            ActionError::Span { .. } | ActionError::Note(_) | ActionError::NoTargets => {
+                StatusCode::BAD_REQUEST
+            }
+            ActionError::NoWindow(_) => StatusCode::NOT_FOUND,
+            ActionError::Full => StatusCode::INSUFFICIENT_STORAGE,
+        };
+        Self::new(status, error)
+    }
+}
+
+/// Who asks and what for, once both are as they should be.
+pub(super) async fn asked<T: DeserializeOwned>(
+    shared: &ServerState,
+    headers: &HeaderMap,
+    body: &Bytes,
+    deed: Permission,
+) -> Result<(AuthorizedUser, T), ApiError> {
+    json_only(headers)?;
+    let person = shared.access.allow(headers, deed).await?;
+    if body.len() > LARGEST {
+        return Err(ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("expected at most {LARGEST} bytes"),
+        ));
+    }
+    let body: &[u8] = if body.is_empty() { b"{}" } else { body };
+    let request = serde_json::from_slice(body).map_err(ApiError::bad_request)?;
+    Ok((person, request))
+}
+
+/// An incident that is known, so that no id is handled that never was.
+pub(super) async fn known(shared: &ServerState, id: &str) -> Result<Option<Incident>, ApiError> {
+    match history::find(shared, id).await {
+        Ok(Some(history::DisplayedIncident::Live(incident))) => Ok(Some(*incident)),
+        Ok(Some(history::DisplayedIncident::Kept(_))) => Ok(None),
+        Ok(None) | Err(QueryError::Off) => Err(ApiError::new(
+            StatusCode::NOT_FOUND,
+            "no incident of that id is kept; `parallax incidents` lists them",
+        )),
+        Err(error) => Err(ApiError::unavailable(error)),
+    }
+}
+
+/// `POST /v1/incidents/{id}/acknowledge`.
+pub(crate) async fn acknowledge(
+    State(shared): State<ServerState>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<IncidentActions>, ApiError> {
+    let (person, request): (_, AcknowledgeRequest) =
+        asked(&shared, &headers, &body, Permission::Handle).await?;
+    known(&shared, &id).await?;
+    Ok(Json(
+        shared
+            .handling
+            .acknowledge(&id, &person.name, request.note)
+            .await?,
+    ))
+}
+
+/// `POST /v1/incidents/{id}/silence`.
+pub(crate) async fn silence(
+    State(shared): State<ServerState>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<IncidentActions>, ApiError> {
+    let (person, request): (_, SilenceRequest) = asked(&shared, &headers, &body, Permission::Handle).await?;
+    known(&shared, &id).await?;
+    let handling = match request.for_s {
+        0 => shared.handling.unsilence(&id, &person.name).await?,
+        seconds => {
+            shared
+                .handling
+                .silence(&id, &person.name, seconds, request.note)
+                .await?
+        }
+    };
+    Ok(Json(handling))
+}
+
+/// `POST /v1/incidents/{id}/verify`: the target is asked for at once from everywhere, by the rules of a run.
+pub(crate) async fn verify(
+    State(shared): State<ServerState>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let (person, _): (_, EmptyBody) = asked(&shared, &headers, &body, Permission::Run).await?;
+    let run = verified(&shared, &id, &person).await?;
+    let place = format!("/v1/runs/{}", run.id);
+    Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(run)).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmptyBody {}
+
+pub(super) async fn verified(
+    shared: &ServerState,
+    id: &str,
+    person: &AuthorizedUser,
+) -> Result<PreflightRun, ApiError> {
+    let Some(incident) = known(shared, id).await? else {
+        return Err(ApiError::new(
+            StatusCode::CONFLICT,
+            "the incident is over and no longer in memory; ask for its target by a run of its own",
+        ));
+    };
+    let topology = shared.topology.borrow().topology.clone();
+    let view = shared.outlook.views.borrow().clone();
+    let url = deciding(&incident.verdict, &topology).ok_or_else(|| {
+        ApiError::new(
+            StatusCode::CONFLICT,
+            "nothing that the incident is about is probed any more, so no run can repeat what decided it",
+        )
+    })?;
+    let request = RunRequest {
+        url,
+        ..RunRequest::default()
+    };
+    // The run is of the target as planned, also where its id says more than a URL.
+    let run = shared.runs.begin(&request, &person.name, &topology, &view);
+    let run = run.inspect_err(|_| shared.runs.refused())?;
+    shared.handling.verify(id, &person.name, run.id.clone()).await?;
+    Ok(run)
+}
+
+/// What a run must ask for to repeat the probes that decided.
+fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
+    // All of its targets fail by one cause, so one of them shows whether it is gone.
+    let of_targets = verdict
+        .targets
+        .iter()
+        .find(|target| topology.targets().contains_key(*target));
+    if let Some(target) = of_targets {
+        return Some(target.to_string());
+    }
+    match &verdict.subject {
+        Subject::Node(_) | Subject::Network => Some(MESH.to_owned()),
+        // A target is asked for by its name; where all names fail any of them shows it.
+        Subject::Name(name) => {
+            let asks = |placed: &&PlacedTarget, name: Option<&str>| {
+                let Some(host) = placed.target.probe.host().map(HostName::as_str) else {
+                    return false;
+                };
+                name.map_or_else(|| host.parse::<IpAddr>().is_err(), |name| host == name)
+            };
+            let mut all = topology.targets().values();
+            let own = all.clone().find(|placed| asks(placed, Some(name)));
+            let any = own.or_else(|| all.find(|placed| asks(placed, None)));
+            any.map(|placed| placed.target.id.to_string())
+        }
+        Subject::Front(_) | Subject::Service(_) | Subject::Target(_) => None,
+    }
+}
+
+/// `GET /v1/maintenance`.
+pub(crate) async fn windows(State(shared): State<ServerState>) -> Json<Value> {
+    Json(json!({"windows": shared.handling.windows()}))
+}
+
+/// `POST /v1/maintenance`.
+pub(crate) async fn open(
+    State(shared): State<ServerState>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let (person, request): (_, WindowRequest) = asked(&shared, &headers, &body, Permission::Handle).await?;
+    let window = shared.handling.open(&person.name, request).await?;
+    Ok((StatusCode::CREATED, Json(window)).into_response())
+}
+
+/// `POST /v1/maintenance/{id}/end`.
+pub(crate) async fn end(
+    State(shared): State<ServerState>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let (person, _): (_, EmptyBody) = asked(&shared, &headers, &body, Permission::Handle).await?;
+    Ok(Json(shared.handling.end(&id, &person.name).await?).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::TopologySpec;
+
+    use super::*;
+    use crate::fixtures;
+
+    /// What is asked for to verify an incident about a subject that covers no target of its own.
+    fn asked(subject: Subject) -> Option<String> {
+        let spec: TopologySpec = serde_json::from_value(json!({"targets": [
+            {"url": "http://192.0.2.1/"}, {"url": "http://b.example.test/"}, {"url": "tcp://a.example.test:5432"}]}))
+        .unwrap();
+        let mut verdict = fixtures::outage().incidents[0].verdict.clone();
+        verdict.targets = Vec::new();
+        verdict.subject = subject;
+        deciding(&verdict, &Topology::try_from(spec).unwrap())
+    }
+
+    #[test]
+    fn what_decided_is_asked_again_also_where_no_target_is_concerned() {
+        assert_eq!(asked(Subject::Network).as_deref(), Some(MESH));
+        assert_eq!(asked(Subject::Node("n1".parse().unwrap())).as_deref(), Some(MESH));
+        let name = |name: &str| asked(Subject::Name(name.to_owned()));
+        assert_eq!(
+            name("a.example.test").as_deref(),
+            Some("tcp://a.example.test:5432")
+        );
+        // Any name shows whether names are answered; an address does not.
+        assert_eq!(name("every name").as_deref(), Some("http://b.example.test/"));
+        assert_eq!(asked(Subject::Front("203.0.113.10:80".parse().unwrap())), None);
+    }
+}

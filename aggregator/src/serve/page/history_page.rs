@@ -1,0 +1,120 @@
+//! What was: incidents that are over, from memory and from the store, and how safe that is.
+
+use parallax_diagnosis::{verdict::IncidentState, view::View};
+use parallax_model::EventTime;
+
+use super::{incident::capitalised, wording};
+use crate::{
+    serve::summary::is_open,
+    store::{IncidentEnding, IncidentSummary, Status, StoreState},
+};
+
+/// Incidents listed.
+const LISTED: usize = 100;
+
+#[derive(Debug)]
+pub(super) struct PastIncident {
+    pub(super) id: String,
+    pub(super) sentence: String,
+    /// When it ended and after how long, or that its end was missed.
+    pub(super) end: String,
+}
+
+/// The list, and where it is kept.
+#[derive(Debug)]
+pub(super) struct HistoryPage {
+    pub(super) rows: Vec<PastIncident>,
+    pub(super) note: String,
+}
+
+impl HistoryPage {
+    pub(super) fn of(view: &View, store: &StoreState, now: EventTime) -> Self {
+        let held: Vec<IncidentSummary> = view
+            .incidents
+            .iter()
+            .filter(|incident| !is_open(incident))
+            .map(|incident| {
+                let seen = match incident.state {
+                    IncidentState::Closed { closed } => closed,
+                    IncidentState::Open | IncidentState::Recovering => view.at,
+                };
+                IncidentSummary::of(incident, seen)
+            })
+            .collect();
+        let held_ids: Vec<&str> = view
+            .incidents
+            .iter()
+            .map(|incident| incident.id.as_str())
+            .collect();
+        let mut all: Vec<&IncidentSummary> = held.iter().collect();
+        all.extend(
+            store
+                .history
+                .iter()
+                .filter(|kept| !held_ids.contains(&kept.id.as_str())),
+        );
+        let time = |one: &IncidentSummary| one.end.as_ref().map_or(one.seen, |end| end.at);
+        all.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| a.id.cmp(&b.id)));
+        all.truncate(LISTED);
+        Self {
+            rows: all.into_iter().map(|one| PastIncident::of(one, now)).collect(),
+            note: note(store),
+        }
+    }
+}
+
+impl PastIncident {
+    fn of(one: &IncidentSummary, now: EventTime) -> Self {
+        let end = match &one.end {
+            Some(end) => {
+                let (at, lasted) = (wording::clock(end.at, now), wording::span(end.at - one.since));
+                match &end.how {
+                    IncidentEnding::Judged => format!("closed {at}, after {lasted}"),
+                    IncidentEnding::Restart => {
+                        format!(
+                            "last seen {at}, after {lasted}; the aggregator restarted and its end was missed"
+                        )
+                    }
+                    IncidentEnding::Continued { by } => {
+                        format!(
+                            "last seen {at}, after {lasted}; goes on as #{by} since the aggregator restarted"
+                        )
+                    }
+                }
+            }
+            None => format!(
+                "open when the aggregator stopped, last seen {}; not found again so far",
+                wording::clock(one.seen, now)
+            ),
+        };
+        Self {
+            id: one.id.clone(),
+            sentence: capitalised(&one.sentence),
+            end,
+        }
+    }
+}
+
+fn note(store: &StoreState) -> String {
+    match &store.status {
+        Status::Off => {
+            "History is in memory only: a restart forgets it. Set store.path in the configuration to keep it."
+                .to_owned()
+        }
+        Status::Opening => format!("The history kept in {} is being opened.", store.place),
+        Status::Up => format!(
+            "History is kept in {} ({:.1} MiB).",
+            store.place,
+            mebibytes(store.bytes)
+        ),
+        Status::Down { .. } => format!(
+            "History is not kept at present: {} cannot be used, see above. What is listed is in memory.",
+            store.place
+        ),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "one digit of a file's size")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}

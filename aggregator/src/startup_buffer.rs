@@ -1,0 +1,328 @@
+//! An aggregator that has just started asks the probers for what they saw before, and judges nothing until it has it.
+//!
+//! Rounds close once. Were they closed while the past is still on its way, what comes of it would be late, and an incident
+//! that began before the start would be found anew, at another time and under another name. So from the first prober that
+//! keeps something on all rounds wait, until every prober has sent what it keeps; not longer than [`LONGEST`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_diagnosis::replay::RecordProgress;
+use parallax_model::{EventTime, Incarnation, Micros, ReportHeader, Resend, Vantage};
+
+/// How far back probers are asked.
+const SPAN: Micros = Micros::from_secs(600);
+/// Observations that are asked for at most, over all probers: what open rounds may hold is a million.
+const MOST: u64 = 400_000;
+/// Assignments of a prober that does not say how many it has.
+const ASSUMED: u64 = 100;
+/// The longest time that rounds wait, from the first prober that keeps something on.
+const LONGEST: Micros = Micros::from_secs(20);
+/// Whoever comes so long after the first report is not asked any more: rounds have been judged.
+const OPEN: Micros = Micros::from_secs(20);
+
+/// Where the beginning of an aggregator's life stands.
+#[derive(Debug)]
+pub(crate) struct StartupBuffer {
+    life: Incarnation,
+    start: EventTime,
+    stage: StartupStage,
+}
+
+#[derive(Debug)]
+enum StartupStage {
+    /// Nobody has said yet that there is anything to send again; since the first report, if there was one.
+    Open(Option<EventTime>),
+    /// Rounds wait.
+    Holding(BufferedProber),
+    Over,
+}
+
+#[derive(Debug)]
+struct BufferedProber {
+    until: EventTime,
+    asked: BTreeMap<(Vantage, Incarnation), BufferOffer>,
+    heard: BTreeSet<Vantage>,
+    /// What was said to be complete meanwhile, for afterwards.
+    complete: BTreeMap<Vantage, EventTime>,
+}
+
+/// One prober that keeps something from before our start.
+#[derive(Debug)]
+struct BufferOffer {
+    /// When its first report was sent, by its own clock.
+    sent: EventTime,
+    /// From when on it is asked, by its own clock.
+    since: EventTime,
+    /// From when on it has something, as event time.
+    from: EventTime,
+    done: bool,
+}
+
+/// Rounds wait no longer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RoundsReleased {
+    pub(crate) complete: Vec<RecordProgress>,
+    /// From when on half of the probers and more have said what they saw.
+    pub(crate) from: EventTime,
+}
+
+impl StartupBuffer {
+    pub(crate) fn new(life: Incarnation, start: EventTime) -> Self {
+        Self {
+            life,
+            start,
+            stage: StartupStage::Open(None),
+        }
+    }
+
+    /// Whether rounds wait.
+    pub(crate) const fn holds(&self) -> bool {
+        matches!(self.stage, StartupStage::Holding(_))
+    }
+
+    /// Takes what a report says of itself, before anything in it is counted; what its sender is asked for. `offset` is
+    /// what leads from the sender's clock to event time.
+    pub(crate) fn hear(
+        &mut self,
+        header: &ReportHeader,
+        (received, offset): (EventTime, i64),
+        (vantages, interval): (impl FnOnce() -> usize, Micros),
+    ) -> Option<Resend> {
+        let keeps = header
+            .kept
+            .map(|kept| kept.shifted(offset))
+            .filter(|kept| *kept < self.start);
+        match (&mut self.stage, keeps) {
+            (StartupStage::Over, _) => return None,
+            (StartupStage::Open(first), None) => {
+                let first = first.get_or_insert(received);
+                if received > first.plus(OPEN) {
+                    self.stage = StartupStage::Over;
+                }
+                return None;
+            }
+            (StartupStage::Open(Some(first)), Some(_)) if received > first.plus(OPEN) => {
+                self.stage = StartupStage::Over;
+                return None;
+            }
+            (StartupStage::Open(_), Some(_)) => {
+                tracing::info!("asking the probers for what they saw before this aggregator started");
+                self.stage = StartupStage::Holding(BufferedProber {
+                    until: received.plus(LONGEST),
+                    asked: BTreeMap::new(),
+                    heard: BTreeSet::new(),
+                    complete: BTreeMap::new(),
+                });
+            }
+            (StartupStage::Holding(_), _) => {}
+        }
+        let StartupStage::Holding(holding) = &mut self.stage else {
+            return None;
+        };
+        holding.heard.insert(header.vantage.clone());
+        let whose = (header.vantage.clone(), header.incarnation.clone());
+        let asked = match (holding.asked.get_mut(&whose), keeps) {
+            (Some(asked), _) => asked,
+            (None, Some(kept)) => {
+                let since = self.start.minus(span(vantages(), header.assignments, interval));
+                holding.asked.entry(whose).or_insert(BufferOffer {
+                    sent: header.sent,
+                    since: since.shifted(-offset),
+                    from: kept.max(since),
+                    done: false,
+                })
+            }
+            (None, None) => return None,
+        };
+        // What it queued lies behind its word of what is complete until all of it is here.
+        asked.done |= header.resent.as_ref() == Some(&self.life)
+            && header.complete.is_none_or(|complete| complete >= asked.sent);
+        (!asked.done).then(|| Resend {
+            life: self.life.clone(),
+            since: asked.since,
+        })
+    }
+
+    /// Keeps what a vantage says to be complete, while rounds wait; gives it back where they do not.
+    pub(crate) fn complete(&mut self, progress: RecordProgress) -> Option<RecordProgress> {
+        let StartupStage::Holding(holding) = &mut self.stage else {
+            return Some(progress);
+        };
+        let known = holding
+            .complete
+            .entry(progress.vantage)
+            .or_insert(progress.complete);
+        *known = progress.complete.max(*known);
+        None
+    }
+
+    /// Lets rounds close again, if everything is here or has taken too long.
+    pub(crate) fn release(
+        &mut self,
+        now: EventTime,
+        expected: impl FnOnce() -> Vec<Vantage>,
+    ) -> Option<RoundsReleased> {
+        let StartupStage::Holding(holding) = &self.stage else {
+            return None;
+        };
+        let all = holding.asked.values().all(|asked| asked.done)
+            && expected().iter().all(|vantage| holding.heard.contains(vantage));
+        if all || now >= holding.until {
+            return self.end();
+        }
+        None
+    }
+
+    /// Lets rounds close again, whatever is still missing.
+    pub(crate) fn end(&mut self) -> Option<RoundsReleased> {
+        let StartupStage::Holding(holding) = std::mem::replace(&mut self.stage, StartupStage::Over) else {
+            return None;
+        };
+        let mut from: Vec<EventTime> = holding
+            .asked
+            .values()
+            .map(|asked| if asked.done { asked.from } else { self.start })
+            .collect();
+        from.sort_unstable();
+        let (asked, done) = (
+            from.len(),
+            holding.asked.values().filter(|asked| asked.done).count(),
+        );
+        tracing::info!(done, asked, "judging what the probers saw before and since");
+        let complete = holding.complete.into_iter();
+        Some(RoundsReleased {
+            complete: complete
+                .map(|(vantage, complete)| RecordProgress { vantage, complete })
+                .collect(),
+            from: from.get(asked / 2).copied().unwrap_or(self.start),
+        })
+    }
+}
+
+/// How far back a prober is asked, so that all of them together send what can be held.
+fn span(vantages: usize, assignments: Option<u64>, interval: Micros) -> Micros {
+    let each = assignments.unwrap_or(ASSUMED).max(1);
+    let round = each.saturating_mul(vantages.max(1) as u64);
+    Micros(interval.0.saturating_mul(MOST / round)).min(SPAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Micros = Micros::from_secs(1);
+    /// By the aggregator's clock; the probers' are a thousand seconds behind.
+    const START: EventTime = EventTime(2_000_000_000);
+    const OFFSET: i64 = 1_000_000_000;
+
+    fn warming() -> StartupBuffer {
+        StartupBuffer::new("us".parse().unwrap(), START)
+    }
+
+    fn vantage(n: u8) -> Vantage {
+        format!("n{n}/pod").parse().unwrap()
+    }
+
+    /// A report sent so many seconds after our start, of one that keeps what is so many seconds older than that.
+    fn header(n: u8, at: u64, kept: Option<u64>) -> ReportHeader {
+        let sent = START.plus(Micros::from_secs(at)).shifted(-OFFSET);
+        ReportHeader {
+            v: 1,
+            incarnation: format!("life-{n}").parse().unwrap(),
+            vantage: vantage(n),
+            sent,
+            complete: Some(sent),
+            dropped: 0,
+            assignments: Some(10),
+            kept: kept.map(|kept| START.minus(Micros::from_secs(kept)).shifted(-OFFSET)),
+            resent: None,
+            again: false,
+            facts: None,
+        }
+    }
+
+    fn hear(warming: &mut StartupBuffer, header: &ReportHeader) -> Option<Resend> {
+        warming.hear(header, (header.sent.shifted(OFFSET), OFFSET), (|| 2, S))
+    }
+
+    fn sent_again(mut header: ReportHeader, complete: u64) -> ReportHeader {
+        header.resent = Some("us".parse().unwrap());
+        header.complete = Some(START.plus(Micros::from_secs(complete)).shifted(-OFFSET));
+        header
+    }
+
+    #[test]
+    fn where_nobody_keeps_anything_from_before_nothing_waits() {
+        let mut warming = warming();
+        assert_eq!(hear(&mut warming, &header(1, 1, None)), None);
+        let mut since = header(2, 2, Some(0));
+        since.kept = Some(START.plus(S).shifted(-OFFSET));
+        assert_eq!(hear(&mut warming, &since), None);
+        assert!(!warming.holds());
+    }
+
+    #[test]
+    fn rounds_wait_until_everybody_has_sent_what_they_keep() {
+        let mut warming = warming();
+        let expected = || vec![vantage(1), vantage(2)];
+        let asked = hear(&mut warming, &header(1, 1, Some(300))).unwrap();
+        assert_eq!(asked.since, START.minus(SPAN).shifted(-OFFSET));
+        assert!(warming.holds());
+        let said = RecordProgress {
+            vantage: vantage(1),
+            complete: START.plus(S),
+        };
+        assert_eq!(warming.complete(said), None, "for afterwards");
+        assert!(
+            hear(&mut warming, &header(1, 2, Some(300))).is_some(),
+            "it did not hear us"
+        );
+        assert!(
+            hear(&mut warming, &sent_again(header(1, 3, Some(300)), 0)).is_some(),
+            "half of it"
+        );
+        assert_eq!(hear(&mut warming, &sent_again(header(1, 4, Some(300)), 4)), None);
+        assert_eq!(
+            warming.release(START.plus(Micros(4)), expected),
+            None,
+            "the other one is missing"
+        );
+        hear(&mut warming, &header(2, 5, Some(200)));
+        hear(&mut warming, &sent_again(header(2, 6, Some(200)), 6));
+        let released = warming.release(START.plus(Micros(6)), expected).unwrap();
+        assert_eq!(released.from, START.minus(Micros::from_secs(200)));
+        assert_eq!(released.complete[0].complete, START.plus(S));
+        assert!(!warming.holds());
+        assert_eq!(hear(&mut warming, &header(1, 7, Some(300))), None, "once");
+    }
+
+    #[test]
+    fn nobody_is_waited_for_longer_than_twenty_seconds() {
+        let mut warming = warming();
+        hear(&mut warming, &header(1, 1, Some(300)));
+        let at = |seconds| START.plus(Micros::from_secs(seconds));
+        assert_eq!(warming.release(at(20), || vec![vantage(1)]), None);
+        let released = warming.release(at(21), || vec![vantage(1)]).unwrap();
+        assert_eq!(released.from, START, "what did not come is not known");
+    }
+
+    #[test]
+    fn an_older_prober_is_asked_for_nothing_and_waited_for_by_nobody() {
+        let mut warming = warming();
+        hear(&mut warming, &header(1, 1, Some(300)));
+        assert_eq!(hear(&mut warming, &header(2, 1, None)), None);
+        hear(&mut warming, &sent_again(header(1, 2, Some(300)), 2));
+        assert!(
+            warming
+                .release(START.plus(Micros(3)), || vec![vantage(1), vantage(2)])
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn of_many_probers_with_much_to_say_less_is_asked() {
+        assert_eq!(span(12, Some(60), Micros::from_secs(5)), SPAN);
+        let large = span(5_000, Some(14), Micros::from_secs(10));
+        assert_eq!(large, Micros::from_secs(50), "400 000 observations");
+    }
+}

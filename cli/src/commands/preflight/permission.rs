@@ -1,0 +1,102 @@
+//! What may be made at all: nothing that serves others, nothing that costs money unless somebody allows it.
+
+use parallax_aggregator::preflight::{SolverRoute, billable};
+use serde_json::Value;
+
+use super::{
+    args::{PreflightSettings, Request},
+    cluster::{ClusterClient, MissingReason, ObjectKind},
+    edit_in_place,
+    error::{NoVerdict, NoVerdictReason},
+    plan::PlannedName,
+};
+use crate::commands::query::NAMESPACE;
+
+/// The image of the installed probers, where nobody names one.
+const PROBERS: &str = "parallax-prober";
+
+/// Whether a synthetic solver may be made for a plan at all.
+pub(super) async fn allowed(
+    asked: &Request,
+    tell: &dyn Fn(&str),
+    cluster: &ClusterClient,
+    planned: &PlannedName,
+) -> Result<(), NoVerdict> {
+    let solver = match &planned.approach {
+        Some(SolverRoute::Ingress(solver)) => solver,
+        Some(SolverRoute::EditInPlace { name, .. }) if asked.edit_in_place => {
+            return edit_in_place::possible(cluster, &asked.namespace, name, planned.host.as_str()).await;
+        }
+        Some(SolverRoute::EditInPlace { name, .. }) => {
+            return Err(NoVerdictReason::EditInPlace.usage(format!(
+                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight touches it with --edit-in-place only. --no-create (noCreate) looks at the way that is there",
+                planned.host, asked.namespace
+            )));
+        }
+        Some(SolverRoute::Route(_)) | None => return Ok(()),
+    };
+    let class = if solver.ingress_class_name.is_empty() {
+        &solver.class
+    } else {
+        &solver.ingress_class_name
+    };
+    let controller = controller(cluster, class).await;
+    let balancer = if solver.service_type == "LoadBalancer" {
+        Some("a load balancer for the solver's Service (serviceType: LoadBalancer)")
+    } else {
+        billable(&controller, class)
+    };
+    match balancer {
+        Some(what) if !asked.yes => Err(NoVerdictReason::Billable.usage(format!(
+            "{}: {} makes {what}, which costs money and takes minutes; add --yes (allowBillable) to go on, or --no-create (noCreate)",
+            planned.host,
+            planned.words()
+        ))),
+        Some(what) => {
+            tell(&format!("{}: this makes {what}, as --yes allows", planned.host));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// The controller of a class, of the default one where none is named; empty where it cannot be known.
+async fn controller(cluster: &ClusterClient, class: &str) -> String {
+    let of = |class: &Value| {
+        class["spec"]["controller"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    if !class.is_empty() {
+        let found = cluster.get(ObjectKind::IngressClass, "", class).await;
+        return found.map(|class| of(&class)).unwrap_or_default();
+    }
+    let classes = cluster
+        .list(ObjectKind::IngressClass, "", "")
+        .await
+        .unwrap_or_default();
+    let default = classes.iter().find(|class| {
+        class["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"] == "true"
+    });
+    default.map(of).unwrap_or_default()
+}
+
+/// The image of the responder.
+pub(super) async fn image(setting: &PreflightSettings, cluster: &ClusterClient) -> Result<String, NoVerdict> {
+    if let Some(image) = &setting.image {
+        return Ok(image.clone());
+    }
+    let namespace = setting.parallax_namespace.as_deref().unwrap_or(NAMESPACE);
+    let said = match cluster.get(ObjectKind::DaemonSet, namespace, PROBERS).await {
+        Ok(set) => match set["spec"]["template"]["spec"]["containers"][0]["image"].as_str() {
+            Some(image) => return Ok(image.to_owned()),
+            None => "it names no image".to_owned(),
+        },
+        Err(MissingReason::NotFound) => "it is not there".to_owned(),
+        Err(MissingReason::Failed(_, said)) => said,
+    };
+    Err(NoVerdictReason::NotFound.could_not(format!(
+        "which image responds? DaemonSet {namespace}/{PROBERS} would tell, but {said}; name one by --image, or the namespace by --parallax-namespace"
+    )))
+}

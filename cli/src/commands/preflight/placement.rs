@@ -1,0 +1,38 @@
+//! Where cert-manager's pod sits, as the caller may see it.
+
+use parallax_aggregator::preflight::{PlacementReader, PlacementResource};
+use serde_json::Value;
+
+use super::cluster::{ClusterClient, MissingReason, ObjectKind};
+
+impl PlacementReader for ClusterClient {
+    async fn list(
+        &self,
+        what: PlacementResource,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>, String> {
+        let sort = match what {
+            PlacementResource::Deployments => ObjectKind::Deployment,
+            PlacementResource::Pods => ObjectKind::Pod,
+            PlacementResource::NetworkPolicies => ObjectKind::NetworkPolicy,
+        };
+        let found = match namespace {
+            Some(namespace) => Self::list(self, sort, namespace, labels).await,
+            None => self.list_all(sort, labels).await,
+        };
+        match found {
+            Ok(found) => Ok(found),
+            Err(MissingReason::NotFound) => Ok(Vec::new()),
+            Err(MissingReason::Failed(_, said)) => Err(said),
+        }
+    }
+
+    async fn lease(&self, namespace: &str, name: &str) -> Result<Option<Value>, String> {
+        match self.get(ObjectKind::Lease, namespace, name).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(MissingReason::NotFound) => Ok(None),
+            Err(MissingReason::Failed(_, said)) => Err(said),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Challenges of cert-manager that wait, as the aggregator explains them.
+
+use std::fmt::Write as _;
+
+use parallax_aggregator::challenges::api::{ChallengeList, WaitingChallenge};
+use parallax_diagnosis::text::ColorMode;
+
+use super::ApiClient;
+use crate::exit::Failure;
+
+/// Those that the aggregator knows of; none of one that is older than this question.
+pub(super) async fn ask(client: &ApiClient) -> Result<ChallengeList, Failure> {
+    match client.get(&["v1", "challenges"], &[]).await {
+        Err(Failure::Usage(_)) => Ok(none()),
+        asked => asked,
+    }
+}
+
+pub(super) const fn none() -> ChallengeList {
+    ChallengeList {
+        challenges: Vec::new(),
+        unknown: None,
+    }
+}
+
+/// One paragraph each; nothing where none waits.
+pub(super) fn waiting(all: &ChallengeList, style: ColorMode) -> String {
+    let mut out = String::new();
+    for challenge in &all.challenges {
+        let _ = writeln!(
+            out,
+            "{} {} waits (challenge/{}/{})",
+            style.paint("33", "!"),
+            challenge.host,
+            challenge.namespace,
+            challenge.name
+        );
+        paragraph(&mut out, challenge);
+        out.push('\n');
+    }
+    out
+}
+
+fn paragraph(out: &mut String, challenge: &WaitingChallenge) {
+    let explanation = challenge.explanation.as_ref();
+    let sentence = explanation.map_or(&challenge.meaning, |explained| &explained.self_check.sentence);
+    let _ = writeln!(out, "  {sentence}");
+    for cause in &challenge.causes {
+        let word = if cause.diagnosed { "cause" } else { "often" };
+        let _ = writeln!(out, "  {word:9} {} {}", cause.id, cause.title);
+    }
+    if let Some(explained) = explanation {
+        for remedy in &explained.remedies {
+            let _ = writeln!(out, "  remedy    {} (costs: {})", remedy.action, remedy.price);
+        }
+        if let Some(incident) = &explained.incident {
+            let _ = writeln!(
+                out,
+                "  incident  {incident} says the same: parallax explain {incident}"
+            );
+        }
+        for line in &explained.seat {
+            let _ = writeln!(out, "  {line}");
+        }
+        if let Some(hint) = &explained.wait_instead_of_self_check {
+            let _ = writeln!(out, "  {hint}");
+        }
+    }
+    if let Some(why) = &challenge.not_replayed {
+        let _ = writeln!(out, "  not replayed: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_has_its_sentence_cause_and_way_out() {
+        let check = json!({"standing": "failed", "sentence": "it fails on n2", "passes": ["n1/pod"], "fails": [], "silent": [], "caveats": []});
+        let all: ChallengeList = serde_json::from_value(json!({"challenges": [
+            {"namespace": "shop", "name": "web-1", "host": "shop.example.test", "since": 1, "reason": "r", "meaning": "refused",
+             "causes": [{"id": "F1", "title": "no local endpoint", "diagnosed": true}],
+             "explanation": {"at": 1, "runs": ["r-1"], "self_check": check, "ca": check, "seat": ["its pod is on n2"],
+                "remedies": [{"action": "do it", "price": "nothing"}], "incident": "i-1"}},
+            {"namespace": "shop", "name": "web-2", "host": "b.example.test", "since": 1, "reason": "", "meaning": "queued",
+             "causes": [], "not_replayed": "nobody reports"}]}))
+        .unwrap();
+        let text = waiting(&all, ColorMode::Plain);
+        for words in [
+            "! shop.example.test waits (challenge/shop/web-1)",
+            "  it fails on n2",
+            "  cause     F1 no local endpoint",
+            "  remedy    do it (costs: nothing)",
+            "parallax explain i-1",
+            "  its pod is on n2",
+            "  queued",
+            "  not replayed: nobody reports",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert_eq!(waiting(&none(), ColorMode::Plain), "");
+    }
+}

@@ -1,0 +1,94 @@
+//! `parallax explain`: everything that is known of an incident.
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::{
+    text,
+    verdict::{Incident, IncidentState},
+    view::View,
+};
+use serde_json::Value;
+
+use parallax_aggregator::challenges::api::ChallengeList;
+
+use super::{ApiClient, Output, ServerArgs, challenges, wait};
+use crate::{
+    commands::{preflight, print, style},
+    exit::Failure,
+};
+
+/// Sentence, evidence, what was ruled out and what to do.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The incident, or challenge/NAMESPACE/NAME for a Challenge of cert-manager that waits; all open incidents, and the
+    /// Challenges that wait, where nothing is named.
+    #[arg(value_name = "INCIDENT")]
+    id: Option<String>,
+    /// json or yaml.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+    /// Where cert-manager runs, for a Challenge; found by its Deployment's labels and its Lease where absent.
+    #[arg(long, value_name = "NAMESPACE")]
+    cert_manager_namespace: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
+    if let Some(id) = args.id.as_deref().filter(|id| preflight::is_challenge(id)) {
+        let cert_manager = args.cert_manager_namespace.as_deref();
+        return wait(preflight::challenge(
+            &client,
+            &args.server.way,
+            id,
+            cert_manager,
+            args.output,
+        ));
+    }
+    let (view, found, waiting): (Value, Vec<Value>, ChallengeList) = wait(async {
+        let view: Value = client.get(&["v1", "state"], &[]).await?;
+        let found = if let Some(id) = &args.id {
+            vec![client.get(&["v1", "incidents", id], &[]).await?]
+        } else {
+            let all = view["incidents"].as_array().cloned().unwrap_or_default();
+            all.into_iter()
+                .filter(|incident| incident["state"] != "closed")
+                .collect()
+        };
+        let waiting = if args.id.is_none() && args.output.is_none() {
+            challenges::ask(&client).await?
+        } else {
+            challenges::none()
+        };
+        Ok((view, found, waiting))
+    })?;
+    if Output::document(args.output, &found)? {
+        return Ok(());
+    }
+    let view: View = serde_json::from_value(view).map_err(Failure::could_not)?;
+    let style = style();
+    let mut out = String::new();
+    for incident in found {
+        let incident: Incident = serde_json::from_value(incident).map_err(|error| {
+            Failure::CouldNot(format!(
+                "another version wrote this incident ({error}); -o json shows it as it is"
+            ))
+        })?;
+        let until = match incident.state {
+            IncidentState::Closed { closed } => closed,
+            IncidentState::Open | IncidentState::Recovering => view.at,
+        };
+        let _ = writeln!(out, "{}", incident.id);
+        out.push_str(&text::incident(&incident, until, style));
+        out.push('\n');
+    }
+    if args.id.is_none() {
+        if out.is_empty() {
+            out.push_str("No incident is open.\n");
+        }
+        out.push_str(&challenges::waiting(&waiting, style));
+        out.push_str(&text::besides(&view, style));
+    }
+    print(&out)
+}

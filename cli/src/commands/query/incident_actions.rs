@@ -1,0 +1,244 @@
+//! `parallax ack`, `silence`, `verify`, `maintenance`: what people do about incidents.
+
+use jiff::Timestamp;
+use parallax_aggregator::{
+    incident_actions::api::{
+        AcknowledgeRequest, IncidentActions, MaintenanceWindow, SilenceRequest, WindowRequest,
+    },
+    preflight::runs::PreflightRun,
+    scaled,
+};
+use parallax_model::{EventTime, Micros};
+use serde::Deserialize;
+
+use super::{ApiClient, Output, ServerArgs, output_format::TextTable, run::finish, wait};
+use crate::{commands::print, exit::Failure};
+
+/// Say that you have seen an incident: it stays open and calls nobody any more.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AcknowledgeArgs {
+    /// The incident.
+    #[arg(value_name = "INCIDENT")]
+    id: String,
+    /// Why, for whoever looks next.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn ack(args: AcknowledgeArgs) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
+    let request = AcknowledgeRequest { note: args.note };
+    let path = ["v1", "incidents", &args.id, "acknowledge"];
+    let handling: IncidentActions = wait(client.post(&path, &request))?;
+    let by = handling.acknowledged.as_ref().map_or("", |mark| &mark.by);
+    print(&format!(
+        "{} acknowledged by {by}\n{}",
+        args.id,
+        lasting(handling.persisted)
+    ))
+}
+
+/// Call nobody about an incident until a time; it stays open and shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SilenceArgs {
+    /// The incident.
+    #[arg(value_name = "INCIDENT")]
+    id: String,
+    /// For how long, as 30m, 8h or 2d.
+    #[arg(long = "for", value_name = "TIME", value_parser = span, required_unless_present = "end", conflicts_with = "end")]
+    span: Option<u64>,
+    /// End the silence now.
+    #[arg(long)]
+    end: bool,
+    /// Why, for whoever looks next.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn silence(args: SilenceArgs) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
+    let request = SilenceRequest {
+        for_s: args.span.unwrap_or(0),
+        note: args.note,
+    };
+    let path = ["v1", "incidents", &args.id, "silence"];
+    let handling: IncidentActions = wait(client.post(&path, &request))?;
+    let text = match &handling.silenced {
+        Some(silence) if args.span.is_some() => {
+            format!(
+                "{} silenced until {} by {}\n",
+                args.id,
+                time(silence.until),
+                silence.mark.by
+            )
+        }
+        _ => format!("{} is not silenced\n", args.id),
+    };
+    print(&format!("{text}{}", lasting(handling.persisted)))
+}
+
+/// Repeat the probes that decided an incident, at once and from everywhere: did the fix work?
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 the probes pass, 1 they do not, 2 usage or not allowed, 3 it could not be told. The incident itself closes once the mesh's own probes agree."
+)]
+pub(crate) struct VerifyArgs {
+    /// The incident.
+    #[arg(value_name = "INCIDENT")]
+    id: String,
+    /// Each result as one JSON object a line, the judged run last.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
+    wait(async {
+        let path = ["v1", "incidents", &args.id, "verify"];
+        let run: PreflightRun = client.post(&path, &serde_json::json!({})).await?;
+        finish(&client, run, args.json).await
+    })
+}
+
+/// Announce maintenance: nobody is called for what fails within it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MaintenanceArgs {
+    #[command(subcommand)]
+    what: MaintenanceCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum MaintenanceCommand {
+    /// Begin a window, now or later.
+    Start {
+        /// For how long, as 30m, 8h or 2d.
+        #[arg(long = "for", value_name = "TIME", value_parser = span)]
+        span: u64,
+        /// Begin after this time.
+        #[arg(long = "in", value_name = "TIME", value_parser = span)]
+        after: Option<u64>,
+        /// Only targets whose URL holds this text [default: all].
+        #[arg(long, value_name = "TEXT")]
+        targets: Option<String>,
+        /// Why, for whoever looks next.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Windows that are not over.
+    List {
+        /// json or yaml.
+        #[arg(short, long, value_enum)]
+        output: Option<Output>,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// End a window now.
+    End {
+        /// The window.
+        #[arg(value_name = "WINDOW")]
+        id: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+}
+
+pub(crate) fn maintenance(args: MaintenanceArgs) -> Result<(), Failure> {
+    match args.what {
+        MaintenanceCommand::Start {
+            span,
+            after,
+            targets,
+            note,
+            server,
+        } => {
+            let client = ApiClient::new(&server)?;
+            let now = EventTime(Timestamp::now().as_microsecond());
+            let request = WindowRequest {
+                from: after.map(|after| now.plus(Micros::from_secs(after))),
+                for_s: span,
+                targets,
+                note,
+            };
+            let window: MaintenanceWindow = wait(client.post(&["v1", "maintenance"], &request))?;
+            print(&format!(
+                "{}: from {} until {}, {}\n{}",
+                window.id,
+                time(window.from),
+                time(window.until),
+                meant(&window),
+                lasting(window.persisted)
+            ))
+        }
+        MaintenanceCommand::List { output, server } => {
+            let client = ApiClient::new(&server)?;
+            let answer: WindowTable = wait(client.get(&["v1", "maintenance"], &[]))?;
+            if Output::document(output, &answer.windows)? {
+                return Ok(());
+            }
+            if answer.windows.is_empty() {
+                return print("No maintenance is announced.\n");
+            }
+            let mut table = TextTable::new(&["ID", "FROM", "UNTIL", "TARGETS", "BY", "NOTE"]);
+            for window in &answer.windows {
+                let (from, until) = (time(window.from), time(window.until));
+                let targets = meant(window);
+                table.row([
+                    (window.id.as_str(), None),
+                    (from.as_str(), None),
+                    (until.as_str(), None),
+                    (targets.as_str(), None),
+                    (window.mark.by.as_str(), None),
+                    (window.mark.note.as_deref().unwrap_or_default(), None),
+                ]);
+            }
+            print(&table.text())
+        }
+        MaintenanceCommand::End { id, server } => {
+            let client = ApiClient::new(&server)?;
+            let path = ["v1", "maintenance", &id, "end"];
+            let window: MaintenanceWindow = wait(client.post(&path, &serde_json::json!({})))?;
+            print(&format!("{} ended at {}\n", window.id, time(window.until)))
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct WindowTable {
+    windows: Vec<MaintenanceWindow>,
+}
+
+fn meant(window: &MaintenanceWindow) -> String {
+    window
+        .targets
+        .as_ref()
+        .map_or_else(|| "all targets".to_owned(), |text| format!("*{text}*"))
+}
+
+fn lasting(persisted: bool) -> &'static str {
+    if persisted {
+        ""
+    } else {
+        "kept in memory only: a restart of the aggregator forgets it; its log says why, or set `store` there to keep it\n"
+    }
+}
+
+fn time(at: EventTime) -> String {
+    Timestamp::from_microsecond(at.0).map_or_else(
+        |_| "an unknown time".to_owned(),
+        |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+    )
+}
+
+fn span(text: &str) -> Result<u64, String> {
+    scaled(text, &[("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)])
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| "expected a time like 30m, 8h or 2d".to_owned())
+}

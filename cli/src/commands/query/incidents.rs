@@ -1,0 +1,101 @@
+//! `parallax incidents`: what is wrong, and what was.
+
+use serde_json::Value;
+
+use super::{ApiClient, Output, ServerArgs, output_format::TextTable, wait};
+use crate::{
+    commands::{print, style},
+    exit::Failure,
+};
+
+/// What is wrong, one line an incident.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Those that are over too.
+    #[arg(short = 'A', long)]
+    all: bool,
+    /// Most of those that are over.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
+    limit: u16,
+    /// json, yaml or wide.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
+    let limit = args.limit.to_string();
+    let answer: Value = wait(client.get(&["v1", "incidents"], &[("limit", &limit)]))?;
+    let incidents: Vec<&Value> = answer["incidents"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|incident| args.all || incident["state"] != "closed")
+        .collect();
+    if Output::document(args.output, &incidents)? {
+        return Ok(());
+    }
+    if incidents.is_empty() {
+        return print(if args.all {
+            "No incident is known.\n"
+        } else {
+            "No incident is open; --all shows those that are over.\n"
+        });
+    }
+    let style = style();
+    let wide = args.output == Some(Output::Wide);
+    let mut columns = vec!["ID", "STATE", "SINCE", "PROBABILITY", "SUBJECT"];
+    if wide {
+        columns.extend(["PATTERN", "TARGETS"]);
+    }
+    columns.extend(["QUIET", "WHAT"]);
+    let mut table = TextTable::new(&columns);
+    let now = answer["at"].as_i64().unwrap_or_default();
+    for incident in incidents {
+        let state = incident["state"].as_str().unwrap_or_default();
+        let colour = match state {
+            "open" => "1;31",
+            "recovering" => "33",
+            _ => "32",
+        };
+        let since = now.saturating_sub(incident["since"].as_i64().unwrap_or(now));
+        let since = format!(
+            "{} ago",
+            parallax_model::Micros(u64::try_from(since).unwrap_or(0))
+        );
+        let probability = incident["probability"].to_string();
+        let subject = name(&incident["subject"]);
+        let targets = incident["targets"].as_array().map_or(0, Vec::len).to_string();
+        let region = incident["region"]["region"].as_str().unwrap_or_default();
+        let mut cells = vec![
+            (incident["id"].as_str().unwrap_or_default(), None),
+            (state, Some(style.paint(colour, state))),
+            (since.as_str(), None),
+            (probability.as_str(), None),
+            (subject.as_str(), None),
+        ];
+        if wide {
+            cells.extend([(region, None), (targets.as_str(), None)]);
+        }
+        cells.push((incident["quiet"].as_str().unwrap_or("-"), None));
+        cells.push((incident["sentence"].as_str().unwrap_or_default(), None));
+        table.row(cells);
+    }
+    print(&table.text())?;
+    if let Some(why) = answer["incomplete"].as_str()
+        && args.all
+    {
+        print(&format!("\nOnly what is in memory: {why}\n"))?;
+    }
+    Ok(())
+}
+
+/// A subject as it is said, also one of a former version.
+fn name(subject: &Value) -> String {
+    serde_json::from_value::<parallax_diagnosis::verdict::Subject>(subject.clone()).map_or_else(
+        |_| subject["name"].as_str().unwrap_or_default().to_owned(),
+        |subject| subject.to_string(),
+    )
+}

@@ -1,0 +1,42 @@
+//! Commands that ask a running aggregator.
+
+pub(crate) mod baseline;
+pub(crate) mod completion;
+pub(crate) mod explain;
+pub(crate) mod forecasts;
+pub(crate) mod incident_actions;
+pub(crate) mod incidents;
+pub(crate) mod run;
+pub(crate) mod status;
+pub(crate) mod targets;
+
+mod challenges;
+mod client;
+mod cluster;
+mod output_format;
+
+pub(crate) use client::{ApiClient, ConnectionArgs, ServerArgs};
+pub(crate) use cluster::NAMESPACE;
+pub(crate) use output_format::{Output, TextTable};
+
+use parallax_diagnosis::view::View;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::exit::Failure;
+
+/// Everything that the aggregator knows: as it says it, and its view read.
+fn state(client: &ApiClient) -> Result<(Value, View), Failure> {
+    let state: Value = wait(client.get(&["v1", "state"], &[]))?;
+    let view = View::deserialize(&state).map_err(Failure::could_not)?;
+    Ok((state, view))
+}
+
+/// Runs something that waits for the network.
+pub(crate) fn wait<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::could_not)?
+        .block_on(doing)
+}

@@ -1,0 +1,166 @@
+//! `parallax status`: is all well?
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::{
+    text,
+    verdict::IncidentState,
+    view::{VantageState, View},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ApiClient, Output, ServerArgs, output_format::TextTable, state};
+use crate::{
+    commands::{print, style},
+    exit::Failure,
+};
+
+/// What the mesh sees right now.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 it could not be told (no aggregator, it is catching up after a start, a vantage or target has no fresh evidence, or a target of the last minute does not work everywhere yet)."
+)]
+pub(crate) struct Args {
+    /// json, yaml or wide.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
+    let (state, view) = state(&client)?;
+    let summary = StatusSummary::of(&state)?;
+    if !Output::document(args.output, &state)? {
+        print(&shown(
+            &view,
+            (&state, &summary),
+            args.output == Some(Output::Wide),
+        ))?;
+    }
+    match &*summary.status {
+        "ok" => Ok(()),
+        "failing" => Err(Failure::No),
+        _ => {
+            let complete = view
+                .vantages
+                .iter()
+                .all(|vantage| vantage.state == VantageState::Reporting);
+            let advice = if complete {
+                "Ask again in a minute"
+            } else {
+                "See the log of the aggregator and of the probers that are missing"
+            };
+            Err(Failure::CouldNot(format!(
+                "{}: {} {advice}",
+                summary.text, summary.detail
+            )))
+        }
+    }
+}
+
+/// What the aggregator answers to "is all well?".
+#[derive(Debug, Deserialize)]
+struct StatusSummary {
+    /// `ok`, `failing` or `unknown`.
+    status: String,
+    text: String,
+    detail: String,
+}
+
+impl StatusSummary {
+    fn of(state: &Value) -> Result<Self, Failure> {
+        Self::deserialize(&state["summary"]).map_err(|error| {
+            Failure::CouldNot(format!(
+                "reading the summary in the aggregator's state: {error}; use a parallax of the aggregator's version"
+            ))
+        })
+    }
+}
+
+fn shown(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) -> String {
+    let style = style();
+    let mut out = text::summary(view, style);
+    out.push('\n');
+    let (symbol, colour) = match &*summary.status {
+        "ok" => ("✓", "32"),
+        "failing" => ("✗", "1;31"),
+        _ => ("?", "33"),
+    };
+    // Writing into a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{} {}: {}",
+        style.paint(colour, symbol),
+        summary.text,
+        summary.detail
+    );
+    if let Some(error) = state["topology_error"].as_str() {
+        let _ = writeln!(
+            out,
+            "{} the topology cannot be read: {error}",
+            style.paint("33", "!")
+        );
+    }
+    if let Some(reason) = state["store"]["reason"].as_str() {
+        let _ = writeln!(
+            out,
+            "{} the store does not work: {reason}",
+            style.paint("33", "!")
+        );
+    }
+    for incident in view
+        .incidents
+        .iter()
+        .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
+    {
+        let _ = writeln!(
+            out,
+            "{} {}   {}",
+            style.paint("1;31", "✗"),
+            incident.id,
+            incident.verdict.sentence
+        );
+    }
+    for open in &view.investigating {
+        let _ = writeln!(
+            out,
+            "{} {}: {}",
+            style.paint("33", "~"),
+            open.subject,
+            open.sentence
+        );
+    }
+    let quiet: Vec<_> = view
+        .vantages
+        .iter()
+        .filter(|v| v.state != VantageState::Reporting)
+        .collect();
+    if wide || !quiet.is_empty() {
+        let mut table = TextTable::new(&["VANTAGE", "STATE", "LAST SEEN"]);
+        let rows = view
+            .vantages
+            .iter()
+            .filter(|v| wide || v.state != VantageState::Reporting);
+        for vantage in rows {
+            let (word, colour) = match vantage.state {
+                VantageState::Reporting => ("reporting", "32"),
+                VantageState::Waiting => ("waiting", "90"),
+                VantageState::Silent => ("silent", "33"),
+            };
+            let seen = vantage
+                .last_seen
+                .map_or("never".to_owned(), |at| format!("{} ago", view.at - at));
+            table.row([
+                (vantage.vantage.to_string().as_str(), None),
+                (word, Some(style.paint(colour, word))),
+                (seen.as_str(), None),
+            ]);
+        }
+        out.push('\n');
+        out.push_str(&table.text());
+    }
+    out
+}

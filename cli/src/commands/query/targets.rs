@@ -1,0 +1,118 @@
+//! `parallax targets`: what should be reachable, and whether it is.
+
+use parallax_diagnosis::{
+    text,
+    view::{CellState, MatrixRow},
+};
+use serde_json::Value;
+
+use super::{ApiClient, Output, ServerArgs, output_format::TextTable, state};
+use crate::{
+    commands::{print, style},
+    exit::Failure,
+};
+
+/// Everything that should be reachable, failing first.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only targets that hold this text.
+    #[arg(value_name = "TEXT")]
+    holding: Option<String>,
+    /// json, yaml or wide.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let client = ApiClient::new(&args.server)?;
+    let (state, view) = state(&client)?;
+    let named: Vec<&str> = state["targets"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let wanted = |target: &str| args.holding.as_deref().is_none_or(|text| target.contains(text));
+    let mut rows: Vec<&MatrixRow> = view
+        .matrix
+        .iter()
+        .filter(|row| wanted(row.target.as_str()))
+        .collect();
+    rows.sort_by_key(|row| (std::cmp::Reverse(worst(row)), row.target.clone()));
+    if Output::document(args.output, &rows)? {
+        return Ok(());
+    }
+    let style = style();
+    let wide = args.output == Some(Output::Wide);
+    let mut columns = vec!["TARGET", "STATE", "OK", "VANTAGES"];
+    if wide {
+        columns.extend(["FRONTS", "BASELINE", "NEWEST FAILURE"]);
+    }
+    let mut table = TextTable::new(&columns);
+    for row in &rows {
+        let (word, colour) = match worst(row) {
+            _ if row.never_ok && row.pending => ("pending", "90"),
+            _ if row.never_ok => ("never ok", "1;31"),
+            CellState::Failing => ("failing", "1;31"),
+            CellState::Flaky => ("flaky", "33"),
+            CellState::Ok => ("ok", "32"),
+            CellState::Unknown => ("unknown", "90"),
+        };
+        let ok = row
+            .cells
+            .iter()
+            .filter(|cell| cell.state == CellState::Ok)
+            .count()
+            .to_string();
+        let asked = row
+            .cells
+            .iter()
+            .filter(|cell| cell.last.is_some())
+            .count()
+            .to_string();
+        let fronts: Vec<String> = row.fronts.iter().map(ToString::to_string).collect();
+        let fronts = fronts.join(",");
+        let failed = row
+            .cells
+            .iter()
+            .filter(|cell| cell.failure.is_some())
+            .max_by_key(|cell| cell.last);
+        let failed = failed.and_then(|cell| cell.failure.clone()).unwrap_or_default();
+        let baseline = text::baseline(row);
+        let mut cells = vec![
+            (row.target.as_str(), None),
+            (word, Some(style.paint(colour, word))),
+            (ok.as_str(), None),
+            (asked.as_str(), None),
+        ];
+        if wide {
+            cells.extend([
+                (fronts.as_str(), None),
+                (baseline.as_str(), None),
+                (failed.as_str(), None),
+            ]);
+        }
+        table.row(cells);
+    }
+    // What has not been asked for yet is not left out as if it were not there.
+    for target in named.iter().filter(|target| wanted(target)) {
+        if !view.matrix.iter().any(|row| row.target.as_str() == *target) {
+            let mut cells = vec![(*target, None), ("unknown", None), ("0", None), ("0", None)];
+            if wide {
+                cells.extend([("", None), ("", None), ("", None)]);
+            }
+            table.row(cells);
+        }
+    }
+    print(&table.text())
+}
+
+fn worst(row: &MatrixRow) -> CellState {
+    row.cells
+        .iter()
+        .map(|cell| cell.state)
+        .max()
+        .unwrap_or(CellState::Unknown)
+}
