@@ -172,14 +172,14 @@ impl WatchedObjects {
     fn put(&mut self, thing: CertManagerObject) {
         match thing {
             CertManagerObject::Certificate(object) => {
-                put(&mut self.certificates, object, |object| &object.metadata)
+                put(&mut self.certificates, object, |object| &object.metadata);
             }
             CertManagerObject::Issuer(object) => put(&mut self.issuers, object, |object| &object.metadata),
             CertManagerObject::ClusterIssuer(object) => {
                 put(&mut self.cluster_issuers, object, |object| &object.metadata);
             }
             CertManagerObject::Challenge(object) => {
-                put(&mut self.challenges, object, |object| &object.metadata)
+                put(&mut self.challenges, object, |object| &object.metadata);
             }
         }
     }

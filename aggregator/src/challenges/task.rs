@@ -124,7 +124,7 @@ fn say(key: &Key, told: &ExplanationState) {
             tracing::info!(challenge = %key, cause, self_check = %explanation.self_check.sentence, "a Challenge waits");
         }
         ExplanationState::Not(why) => {
-            tracing::info!(challenge = %key, %why, "a Challenge waits, and was not looked at")
+            tracing::info!(challenge = %key, %why, "a Challenge waits, and was not looked at");
         }
     }
 }
