@@ -11,29 +11,31 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api_client::ApiClient,
     certificates::CertManager,
     checkpoint::{CheckpointOptions, CheckpointStorage, CheckpointTask, EngineCheckpoint, NonceSource},
-    clock::Clock,
     config::{Config, TopologySource},
     crd::{self, TargetController},
     engine_task::{EngineSnapshot, EngineTask, QUEUE, RESETS},
     exposition::{Metrics, ScrapeSources},
     forecast::{ForecastTask, RenewalForecastList},
     incident_actions,
-    kubernetes::WatchHealth,
     notify::{self, Notifier, NotifierError, OutboxStore},
     plan::Planner,
     prober_listener::{EnrollmentJoin, ProberListener, ProberListenerError},
-    random::random,
     record::{RecordError, RecordWriter, Recorder},
-    replicas::{LeaderElection, ReplicaMetrics, ReplicaState},
     runs::RunManager,
     serve::{self, ProberGate, ServerState},
     store::{SqliteFile, StoreHandle, StoreHold, StoreWorker},
-    topology_state::TopologyState,
-    watch::{self as topology_watch, StartupConfig, kube::WatchSource},
+    watch::{self as topology_watch, StartupConfig},
 };
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    objects::resource::WatchSource,
+    replicas::{LeaderElection, ReplicaMetrics, ReplicaState},
+    topology_state::TopologyState,
+    watch::WatchHealth,
+};
+use parallax_runtime::{Clock, random};
 
 /// The aggregator cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -32,7 +32,7 @@ mod tests {
     use parallax_model::Round;
 
     use super::*;
-    use crate::fixtures;
+    use parallax_fixtures as fixtures;
 
     /// Rounds of 5 s; the aggregator starts with the round 100.
     const START: EventTime = EventTime(500_000_000);

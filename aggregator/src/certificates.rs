@@ -12,9 +12,9 @@ use crate::{
     cert_manager::{self, CertManagerKind, CertManagerState, UnavailableReason},
     challenges::{self, api::WaitingChallenge},
     config::Config,
-    kubernetes::{KubernetesSettings, WatchHealth},
     serve::ServerState,
 };
+use parallax_kubernetes::watch::{KubernetesSettings, WatchHealth};
 
 /// Everything that writes what is known of certificates.
 #[derive(Debug)]

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     checkpoint::EngineCheckpoint,
-    clock::Clock,
     facts::FactCollector,
     ingest::{IngestAnswer, IngestMetrics, ProberSessions, ProberView, Report, ReportReceipt},
     plan::PlanRequests,
@@ -23,8 +22,9 @@ use crate::{
     runs::RunManager,
     startup_buffer::{RoundsReleased, StartupBuffer},
     store::HistoryWriter,
-    topology_state::{ProbeTiming, TopologyState},
 };
+use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
+use parallax_runtime::Clock;
 
 /// Longest time between two views.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
@@ -485,7 +485,7 @@ async fn next_reset(resets: &mut Option<mpsc::Receiver<BaselineReset>>) -> Basel
 
 /// A name for this life of the aggregator that no other one has.
 fn life() -> Incarnation {
-    Incarnation::new(format!("{:016x}", crate::random::random()))
+    Incarnation::new(format!("{:016x}", parallax_runtime::random()))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }
 

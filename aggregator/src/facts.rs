@@ -205,7 +205,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fixtures::NOW;
+    use parallax_fixtures::NOW;
 
     fn topology() -> Topology {
         let spec: TopologySpec = serde_json::from_value(json!({

@@ -118,7 +118,7 @@ fn milliseconds(at: EventTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures;
+    use parallax_fixtures as fixtures;
 
     fn read(grafana: &str, page: Option<&str>) -> ExternalLinks {
         let read = |text: &str| link_address(text).unwrap();

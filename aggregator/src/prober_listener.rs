@@ -15,15 +15,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     access::{AccessControl, AccessMode, ReviewCache, UserAuthentication},
-    api_client::ApiClient,
     config::Config,
     exposition::Metrics,
     identity::{EnrolledAccounts, ProberAuthenticator, with_enrolled},
-    prober_pods::ProberPods,
     serve::{self, ProberGate, ServerState},
     tls::{AuthorityError, CaPublisher, ServerTls},
+};
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    pod_registry::{PodRegistry, follow_pods},
+    prober_pods::ProberPods,
     topology_state::TopologyState,
-    watch::kube::{PodRegistry, follow_pods},
 };
 
 /// Why there is no way in for probers.

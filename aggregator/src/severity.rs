@@ -43,7 +43,7 @@ impl Severity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures;
+    use parallax_fixtures as fixtures;
 
     #[test]
     fn an_incident_is_no_less_severe_because_nobody_reports_any_more() {

@@ -14,15 +14,6 @@ pub mod aggregator_config;
 pub mod alarms;
 pub mod api_client;
 // The API server that the aggregator's own tests have.
-#[path = "../../aggregator/tests/api_server/mod.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    clippy::pedantic,
-    clippy::unwrap_used,
-    reason = "written for tests: what it cannot do ends it, and here it is not asked to misbehave"
-)]
-mod api_server;
 pub mod certificates;
 pub mod client;
 pub mod cluster;

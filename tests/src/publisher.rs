@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::{
     aggregator_config,
-    api_server::ApiServer,
     cluster::Cluster,
     incident::{Incident, PublishedBy},
     objects::{self, Key},
     run_dir::RunDir,
 };
+use parallax_api_server::ApiServer;
 
 /// A kind that this cluster does not have.
 const ABSENT: [&str; 2] = ["gateways", "httproutes"];

@@ -17,7 +17,8 @@ use tokio::{
 };
 
 use super::{AuthorizedUser, Permission};
-use crate::{api_client::ApiClient, api_error::ApiError};
+use crate::api_error::ApiError;
+use parallax_kubernetes::api_client::ApiClient;
 
 /// A review that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(5);

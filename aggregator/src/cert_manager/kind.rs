@@ -5,10 +5,8 @@ use std::{fmt, sync::Arc};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{
-    kubernetes::{Key, WatchedResource},
-    preflight::{Certificate, Challenge, Issuer, Meta, read},
-};
+use crate::preflight::{Certificate, Challenge, Issuer, Meta, read};
+use parallax_kubernetes::watch::{Key, WatchedResource};
 
 /// A kind of cert-manager's objects, in the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

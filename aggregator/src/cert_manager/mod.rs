@@ -13,7 +13,7 @@ mod state;
 mod tests;
 mod watcher;
 
-use crate::kubernetes::{CertManagerMode, KubernetesSettings};
+use parallax_kubernetes::watch::{CertManagerMode, KubernetesSettings};
 
 pub(crate) use kind::CertManagerKind;
 #[cfg(test)]

@@ -2,11 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use crate::{
-    kubernetes::Key,
-    preflight::{Certificate, Challenge, Issuer},
-    topology_state::SourceError,
-};
+use crate::preflight::{Certificate, Challenge, Issuer};
+use parallax_kubernetes::{topology_state::SourceError, watch::Key};
 
 /// Everything that is known, each kind by namespace and name. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]

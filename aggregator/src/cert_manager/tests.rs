@@ -8,13 +8,10 @@ use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::{
-    api_server::{ApiServer, Manner},
-    clock::Clock,
-    config::Config,
-    kubernetes::{Key, WatchFailureReason, WatchHealth, WatchTiming},
-    preflight::Certificate,
-};
+use crate::{config::Config, preflight::Certificate};
+use parallax_api_server::{ApiServer, Manner};
+use parallax_kubernetes::watch::{Key, WatchFailureReason, WatchHealth, WatchTiming};
+use parallax_runtime::Clock;
 
 const KINDS: &[&str] = &["certificates", "issuers", "clusterissuers", "challenges"];
 

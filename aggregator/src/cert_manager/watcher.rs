@@ -13,15 +13,15 @@ use super::{
     kind::{self, CertManagerKind, CertManagerObject},
     state::{CertManagerState, ObjectStore, UnavailableReason},
 };
-use crate::{
-    clock::Clock,
-    kubernetes::{
+use crate::preflight::{Certificate, Challenge, Issuer, Meta};
+use parallax_kubernetes::{
+    topology_state::SourceError,
+    watch::{
         Key, KubernetesSettings, QUEUE, Reflector, WatchCondition, WatchFailureReason, WatchHealth,
         WatchState, WatchUpdate, connect,
     },
-    preflight::{Certificate, Challenge, Issuer, Meta},
-    topology_state::SourceError,
 };
+use parallax_runtime::Clock;
 
 /// Changes that one new picture takes in: a first list of thousands makes one, not thousands.
 const AT_ONCE: usize = 256;

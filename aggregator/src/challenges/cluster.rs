@@ -9,10 +9,8 @@ use kube::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::{
-    api_client::{ResourceParts, api_resource},
-    preflight::{PlacementReader, PlacementResource},
-};
+use crate::preflight::{PlacementReader, PlacementResource};
+use parallax_kubernetes::api_client::{ResourceParts, api_resource};
 
 /// How long the API server may take for one answer.
 const PATIENCE: Duration = Duration::from_secs(10);

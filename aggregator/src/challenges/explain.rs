@@ -14,16 +14,15 @@ use super::{
     registry::ExplanationState,
 };
 use crate::{
-    api_client::ApiClient,
-    clock::Clock,
     preflight::{
         Cause, CertManagerPlacement, Challenge, FailureGroup, FetchCollector, FetchPart, FetchRequest,
         FetchResult, HostVerdict, NameAnswer, NameQuery, Verdict, caa_identities, runs::RunRequest,
         wait_instead,
     },
     runs::{RunManager, RunRefusedError},
-    topology_state::TopologyState,
 };
+use parallax_kubernetes::{api_client::ApiClient, topology_state::TopologyState};
+use parallax_runtime::Clock;
 
 /// Who asks for these runs: one budget for all of them.
 const BY: &str = "parallax (Challenges that wait)";

@@ -47,7 +47,7 @@ mod tests {
     use parallax_diagnosis::topology::TopologySpec;
 
     use super::*;
-    use crate::fixtures;
+    use parallax_fixtures as fixtures;
 
     /// Two hosts behind one entry, and one elsewhere.
     const TOPOLOGY: &str = r#"

@@ -9,10 +9,8 @@ use super::{
     Options,
     api::{ChallengeCause, ChallengeExplanation, WaitingChallenge},
 };
-use crate::{
-    kubernetes::Key,
-    preflight::{Challenge, SelfCheckFailure, meaning, reason},
-};
+use crate::preflight::{Challenge, SelfCheckFailure, meaning, reason};
+use parallax_kubernetes::watch::Key;
 
 /// However often its reason changes, a Challenge is explained once in so long.
 const SHORTEST: Micros = Micros::from_secs(30);

@@ -16,15 +16,14 @@ use super::{
     explain::ChallengeExplainer,
     registry::{ChallengeRegistry, ExplanationState},
 };
-use crate::{
+use crate::{cert_manager::CertManagerState, runs::RunManager};
+use parallax_kubernetes::{
     api_client::ApiClient,
-    cert_manager::CertManagerState,
-    clock::Clock,
-    kubernetes::{Key, KubernetesSettings, connect},
     replicas::ReplicaState,
-    runs::RunManager,
     topology_state::TopologyState,
+    watch::{Key, KubernetesSettings, connect},
 };
+use parallax_runtime::Clock;
 
 /// What it takes to look after them.
 #[derive(Debug)]

@@ -18,16 +18,17 @@ use super::{
 };
 use crate::{
     cert_manager::{CertManagerState, ObjectStore, UnavailableReason},
-    clock::Clock,
-    fixtures,
-    kubernetes::Key,
     preflight::{Challenge, CheckState, read},
-    replicas::{ReplicaRole, ReplicaState},
-    runs::RunManager,
-    runs::RunMetrics,
+    runs::{RunManager, RunMetrics},
     store::StoreHandle,
-    topology_state::TopologyState,
 };
+use parallax_fixtures as fixtures;
+use parallax_kubernetes::{
+    replicas::{ReplicaRole, ReplicaState},
+    topology_state::TopologyState,
+    watch::Key,
+};
+use parallax_runtime::Clock;
 
 const SAID: &str = "Waiting for HTTP-01 challenge propagation: failed to perform self check GET request 'http://shop.example.test/.well-known/acme-challenge/tok': Get \"http://shop.example.test/.well-known/acme-challenge/tok\": ";
 

@@ -2,7 +2,7 @@
 
 use prometheus_client::metrics::{counter::Counter, family::Family};
 
-use crate::metrics::ResultLabel;
+use parallax_runtime::metrics::ResultLabel;
 
 /// What became of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,7 +25,7 @@ pub(crate) use metrics::CheckpointMetrics;
 pub(crate) use storage::CheckpointStorage;
 pub(crate) use task::{CheckpointTask, NonceSource};
 
-use crate::object_key::ObjectKey;
+use parallax_kubernetes::object_key::ObjectKey;
 
 /// `checkpoint`: where it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use parallax_diagnosis::Checkpoint;
 use parallax_model::EventTime;
 
 use super::document::{CheckpointDocument, MOST_BYTES};
-use crate::{
+use crate::store::{self, DocumentKind, QueryError, Status, StoreHandle, StoreHold};
+use parallax_kubernetes::{
     api_client::ApiClient,
     config_map::{self, ConfigMapError, GET, within},
     object_key::ObjectKey,
     replicas::nonce_of,
-    store::{self, DocumentKind, QueryError, Status, StoreHandle, StoreHold},
 };
 
 /// A call of the API server that takes longer failed.

@@ -11,12 +11,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::storage::{CheckpointStorage, LoadedCheckpoint, ReadError};
-use crate::{
-    checkpoint::metrics::{CheckpointMetrics, CheckpointResult},
-    clock::Clock,
+use crate::checkpoint::metrics::{CheckpointMetrics, CheckpointResult};
+use parallax_kubernetes::{
     replicas::{ReplicaRole, ReplicaState},
     topology_state::TopologyState,
 };
+use parallax_runtime::Clock;
 
 /// Rests between two tries to read.
 const RESTS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));

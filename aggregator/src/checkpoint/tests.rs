@@ -9,14 +9,14 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{CheckpointStorage, CheckpointTask, NonceSource, document::CheckpointDocument};
-use crate::{
+use crate::checkpoint::CheckpointMetrics;
+use parallax_api_server::ApiServer;
+use parallax_kubernetes::{
     api_client::ApiClient,
-    api_server::ApiServer,
-    checkpoint::CheckpointMetrics,
-    clock::Clock,
     replicas::{ReplicaRole, ReplicaState},
     topology_state::TopologyState,
 };
+use parallax_runtime::Clock;
 
 fn checkpoint(target: &str, judged: i64) -> Checkpoint {
     serde_json::from_value(json!({

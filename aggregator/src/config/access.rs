@@ -5,7 +5,8 @@ use std::{net::IpAddr, path::Path};
 use parallax_model::InvalidName;
 
 use super::raw::{RawIdentity, RawTls};
-use crate::{identity::IdentityOptions, object_key::ObjectKey, tls::TlsOptions};
+use crate::{identity::IdentityOptions, tls::TlsOptions};
+use parallax_kubernetes::object_key::ObjectKey;
 
 /// Both parts of the configuration, as far as they make sense together.
 pub(super) fn checked(

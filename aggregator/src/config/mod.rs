@@ -37,23 +37,16 @@ pub use tree::SourcePosition;
 use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
 
 use crate::{
-    access::AccessOptions,
+    access::AccessOptions, checkpoint::CheckpointOptions, identity::IdentityOptions, links::ExternalLinks,
+    notify::NotifyOptions, record::RecordOptions, runs::RunOptions, store::StoreOptions, tls::TlsOptions,
+    token::BearerToken,
+};
+use parallax_kubernetes::{
     api_client::ApiClient,
-    checkpoint::CheckpointOptions,
-    identity::IdentityOptions,
-    kubernetes::{
-        ApiServerAccess, CertManagerMode, KubernetesSettings, PROBERS, TargetDefaults, WatchTiming,
-    },
-    links::ExternalLinks,
-    notify::NotifyOptions,
     object_key::ObjectKey,
     prober_pods::ProberPods,
-    record::RecordOptions,
     replicas::ReplicaOptions,
-    runs::RunOptions,
-    store::StoreOptions,
-    tls::TlsOptions,
-    token::BearerToken,
+    watch::{ApiServerAccess, CertManagerMode, KubernetesSettings, PROBERS, TargetDefaults, WatchTiming},
 };
 
 /// Shortest and longest interval, in milliseconds.

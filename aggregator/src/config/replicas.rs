@@ -5,7 +5,7 @@ use std::time::Duration;
 use parallax_model::InvalidName;
 use serde::Deserialize;
 
-use crate::replicas::ReplicaOptions;
+use parallax_kubernetes::replicas::ReplicaOptions;
 
 /// Shortest and longest span in seconds. Below, a slow API server costs leaders; above, nobody plans for too long.
 const LEASE_S: (u64, u64) = (1, 60);

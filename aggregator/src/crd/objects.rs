@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::types::Condition;
-use crate::api_client::ApiClient;
+use parallax_kubernetes::api_client::ApiClient;
 
 /// A call that takes longer is given up and made again later.
 const PATIENCE: Duration = Duration::from_secs(10);

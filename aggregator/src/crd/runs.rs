@@ -23,12 +23,10 @@ use super::{
     types::{RunBody, RunResult, RunStatus},
 };
 use crate::{
-    api_client::ApiClient,
     preflight::runs::{PreflightRun, RunOutcome, RunRequest, RunState, RunVantages},
-    replicas::ReplicaState,
     runs::{RunManager, RunRefusedError},
-    topology_state::TopologyState,
 };
+use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState, topology_state::TopologyState};
 
 /// How often it is looked for runs that are over.
 const TICK: Duration = Duration::from_millis(500);

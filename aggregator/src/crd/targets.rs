@@ -14,12 +14,8 @@ use super::{
     objects::{KnownObjects, ObjectClient, condition},
     types::TargetStatus,
 };
-use crate::{
-    api_client::ApiClient,
-    replicas::ReplicaState,
-    runs::{RunOptions, scope_of},
-    topology_state::TopologyState,
-};
+use crate::runs::{RunOptions, scope_of};
+use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState, topology_state::TopologyState};
 
 /// Changes within this are taken together.
 const TOGETHER: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use parallax_diagnosis::{
 use parallax_model::Placement;
 
 use super::tests::{Scene, scene};
-use crate::fixtures;
+use parallax_fixtures as fixtures;
 
 const TARGETS: usize = 2_000;
 /// Vantages that ask for a target, of five thousand: ⌈√N⌉ and those with an endpoint.

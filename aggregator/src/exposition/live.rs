@@ -23,15 +23,16 @@ use crate::{
     catch_up::is_catching_up,
     cert_manager,
     challenges::api::WaitingChallenge,
-    clock::Clock,
     forecast::RenewalForecastList,
-    incident_actions,
-    kubernetes::{WatchCondition, WatchFailureReason, WatchHealth, WatchState},
-    notify,
+    incident_actions, notify,
     store::{Status, StoreState},
-    topology_state::TopologyState,
-    watch::kube::WatchSource,
 };
+use parallax_kubernetes::{
+    objects::resource::WatchSource,
+    topology_state::TopologyState,
+    watch::{WatchCondition, WatchFailureReason, WatchHealth, WatchState},
+};
+use parallax_runtime::Clock;
 
 /// The sources that a scrape reads.
 #[derive(Debug)]

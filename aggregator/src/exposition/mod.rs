@@ -20,9 +20,10 @@ use prometheus_client::registry::Registry;
 
 use crate::{
     checkpoint::CheckpointMetrics, identity::IdentityMetrics, incident_actions::IncidentActionMetrics,
-    ingest::IngestMetrics, notify::NotifyMetrics, record::RecordMetrics, replicas::ReplicaMetrics,
-    runs::RunMetrics, store::StoreMetrics, tls::TlsMetrics,
+    ingest::IngestMetrics, notify::NotifyMetrics, record::RecordMetrics, runs::RunMetrics,
+    store::StoreMetrics, tls::TlsMetrics,
 };
+use parallax_kubernetes::replicas::ReplicaMetrics;
 
 pub(crate) use live::ScrapeSources;
 

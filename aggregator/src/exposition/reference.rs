@@ -11,7 +11,7 @@ use super::{
     families::{FamilyDescription, MetricKind, SECTIONS},
     tests::{COUNTED, OK, scene},
 };
-use crate::fixtures;
+use parallax_fixtures as fixtures;
 
 const HEAD: &str = "\
 # Metrics of the aggregator

@@ -10,15 +10,14 @@ use prometheus_client::encoding::{prometheus_protobuf, text};
 use tokio::sync::watch;
 
 use super::*;
-use crate::{
-    challenges::api::WaitingChallenge,
-    clock::Clock,
-    fixtures,
-    incident_actions::ActionManager,
-    kubernetes::WatchHealth,
+use crate::{challenges::api::WaitingChallenge, incident_actions::ActionManager};
+use parallax_fixtures as fixtures;
+use parallax_kubernetes::{
+    objects::resource::WatchSource, topology_state::TopologyState, watch::WatchHealth,
+};
+use parallax_runtime::{
+    Clock,
     metrics::{BUCKETS, NATIVE_SCHEMA},
-    topology_state::TopologyState,
-    watch::kube::WatchSource,
 };
 
 pub(super) struct Scene {
@@ -370,7 +369,7 @@ fn the_age_of_the_topology_counts_while_its_source_cannot_be_read() {
     let scene = scene(fixtures::waiting(), &[]);
     assert!(scene.text().contains("parallax_topology_age_seconds 0.0"));
     scene.topology.send_modify(|state| {
-        state.trouble = Some(crate::topology_state::SourceError {
+        state.trouble = Some(parallax_kubernetes::topology_state::SourceError {
             message: "broken".to_owned(),
             since: EventTime(fixtures::NOW.0).minus(Micros::from_secs(90)),
         });

@@ -8,12 +8,12 @@ use parallax_model::{EventTime, HostName};
 use super::api::CertificateValidity;
 use crate::{
     cert_manager::CertManagerState,
-    kubernetes::Key,
     preflight::{
         Certificate, Issuer, IssuerRef, SolverOverrides, SolverRoute, UnsolvableReason, caa_identities, pick,
         preflight_host,
     },
 };
+use parallax_kubernetes::watch::Key;
 
 /// Names that are looked at; more would keep the mesh busy with nothing else.
 pub(super) const MOST: usize = 1_000;

@@ -19,12 +19,11 @@ use super::{
 };
 use crate::{
     cert_manager::CertManagerState,
-    clock::Clock,
     preflight::{VantageAnswer, token},
-    replicas::ReplicaState,
     runs::{CA, LookError, LookedHost, NAMES, ReplySet, RunManager, SELF_CHECK},
-    topology_state::TopologyState,
 };
+use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState};
+use parallax_runtime::Clock;
 
 /// Names looked at at one time. A look takes up to twenty seconds where nobody answers.
 const AT_ONCE: usize = 4;
@@ -232,7 +231,7 @@ struct ForecastRound {
 impl ForecastRound {
     async fn at(self, host: HostName, turn: usize) -> (HostName, Evidence) {
         let mut random = [0; 32];
-        let words = std::iter::repeat_with(crate::random::random).take(4);
+        let words = std::iter::repeat_with(parallax_runtime::random).take(4);
         for (bytes, word) in random.chunks_exact_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_be_bytes());
         }

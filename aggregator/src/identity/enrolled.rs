@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::review::{VANTAGE_LABEL, enrolled};
-use crate::{api_client::ApiClient, topology_state::TopologyState};
+use parallax_kubernetes::{api_client::ApiClient, topology_state::TopologyState};
 
 /// How often the accounts are listed: a revoked vantage has no plan any more after this.
 const EVERY: Duration = Duration::from_secs(15);

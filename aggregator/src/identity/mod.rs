@@ -35,12 +35,12 @@ pub use options::IdentityOptions;
 pub(crate) use refusal::{AuthenticationError, RefusalReason};
 pub use review::{REACH_LABEL, VANTAGE_LABEL};
 
-use crate::{
+use cache::{CachedIdentity, TokenCache, TokenHash, TokenHolder};
+use claims::TokenClaims;
+use parallax_kubernetes::{
     api_client::ApiClient,
     prober_pods::{PodLookup, ProberPods},
 };
-use cache::{CachedIdentity, TokenCache, TokenHash, TokenHolder};
-use claims::TokenClaims;
 use review::{TokenReviewer, TokenSubject};
 
 /// Reviews under way at one time; a flood of tokens waits for us, not on the API server.

@@ -2,7 +2,7 @@
 
 use parallax_model::Namespace;
 
-use crate::object_key::ObjectKey;
+use parallax_kubernetes::object_key::ObjectKey;
 
 /// Knowing probers by the tokens of their Kubernetes accounts.
 #[derive(Debug, Clone, PartialEq, Eq)]

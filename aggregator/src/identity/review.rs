@@ -15,7 +15,7 @@ use parallax_model::{Namespace, ObjectName, Reach, Vantage, VantageName};
 use tokio::time::timeout;
 
 use super::refusal::RefusalReason;
-use crate::{api_client::ApiClient, object_key::ObjectKey};
+use parallax_kubernetes::{api_client::ApiClient, object_key::ObjectKey};
 
 /// A call that takes longer failed; the prober waits meanwhile.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use parallax_model::Network;
 
 use super::{review::ReviewerUnavailable, *};
-use crate::{object_key::ObjectKey, prober_pods::ProberPod};
+use parallax_kubernetes::{object_key::ObjectKey, prober_pods::ProberPod};
 
 /// What the API server and the watch know; both can be changed while a test runs.
 #[derive(Debug, Default)]

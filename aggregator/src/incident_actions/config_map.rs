@@ -14,10 +14,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{ActionManager, document::ActionDocument};
-use crate::{
+use crate::incident_actions::IncidentActionMetrics;
+use parallax_kubernetes::{
     api_client::ApiClient,
     config_map::{self, ConfigMapError, GET, UPDATE, within},
-    incident_actions::IncidentActionMetrics,
     object_key::ObjectKey,
     replicas::ReplicaState,
 };

@@ -24,10 +24,8 @@ pub(crate) use config_map::ActionConfigMap;
 use document::{ActionDocument, MOST, VersionedAction};
 pub(crate) use metrics::IncidentActionMetrics;
 
-use crate::{
-    clock::Clock,
-    store::{DocumentKind, QueryError, StoreHandle, StoredDocument},
-};
+use crate::store::{DocumentKind, QueryError, StoreHandle, StoredDocument};
+use parallax_runtime::Clock;
 
 /// Longest text that goes with what somebody does, in characters.
 const NOTE: usize = 500;

@@ -31,7 +31,7 @@ impl ActionManager {
         let mark = self.mark(by, request.note)?;
         let from = request.from.unwrap_or(mark.at);
         let window = MaintenanceWindow {
-            id: format!("m-{:08x}", crate::random::random() >> 32),
+            id: format!("m-{:08x}", parallax_runtime::random() >> 32),
             from,
             until: from.plus(span("for_s", request.for_s)?),
             targets: request.targets,

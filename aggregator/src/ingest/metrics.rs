@@ -13,7 +13,7 @@ use prometheus_client::{
 };
 
 use super::ReportReceipt;
-use crate::metrics::{ResultLabel, histogram};
+use parallax_runtime::metrics::{ResultLabel, histogram};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 pub(crate) struct ProbeLabels {

@@ -8,7 +8,8 @@ use parallax_model::EventTime;
 use serde::{Deserialize, Serialize};
 
 use super::objects::{self, NamedObject};
-use crate::{links::ExternalLinks, topology_state::TargetPublishers};
+use crate::links::ExternalLinks;
+use parallax_kubernetes::topology_state::TargetPublishers;
 
 /// Targets by name; the others are counted.
 pub(super) const TARGETS: usize = 10;

@@ -147,7 +147,7 @@ async fn within<T>(call: impl Future<Output = T>, cancelled: &CancellationToken)
 /// 0 to 1, as chance has it.
 #[expect(clippy::cast_precision_loss, reason = "32 bits fit")]
 fn chance() -> f64 {
-    (crate::random::random() >> 32) as f64 / f64::from(u32::MAX)
+    (parallax_runtime::random() >> 32) as f64 / f64::from(u32::MAX)
 }
 
 /// Waits for a moment, or until cancelled.

@@ -3,6 +3,7 @@
 //! An Event is named after what it says, so saying it twice makes one. While the incident stands it is a series: its count
 //! and time are renewed before the API server forgets it.
 
+use data_encoding::HEXLOWER;
 use std::{fmt::Write as _, time::Duration};
 
 use jiff::Timestamp;
@@ -23,7 +24,7 @@ use super::{
     objects::{EventObjectKind, NamedObject},
     outbox::Delivery,
 };
-use crate::{api_client::ApiClient, hex::hex, object_key::ObjectKey};
+use parallax_kubernetes::{api_client::ApiClient, object_key::ObjectKey};
 
 /// Time between two renewals of what stands: an API server forgets an Event after an hour by default.
 pub(super) const AGAIN: Duration = Duration::from_mins(25);
@@ -282,7 +283,7 @@ fn name(object: &NamedObject, words: &str) -> String {
     format!(
         "{}.{}",
         begin.trim_end_matches(['.', '-', '…']),
-        hex(&tag.as_ref()[..8])
+        HEXLOWER.encode(&tag.as_ref()[..8])
     )
 }
 

@@ -35,7 +35,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use url::Url;
 
-use crate::object_key::ObjectKey;
+use parallax_kubernetes::object_key::ObjectKey;
 
 pub(crate) use metrics::NotifyMetrics;
 pub(crate) use notifier::Notifier;
@@ -106,10 +106,10 @@ impl NotifyOptions {
 /// A desk with one receiver that is owed nothing.
 #[cfg(test)]
 pub(crate) fn told_nobody_but(receiver: &str, metrics: &NotifyMetrics) -> std::sync::Arc<NotificationState> {
-    use crate::{
-        clock::Clock, fixtures, incident_actions, replicas::ReplicaState, store::StoreHandle,
-        topology_state::TopologyState,
-    };
+    use crate::{incident_actions, store::StoreHandle};
+    use parallax_fixtures as fixtures;
+    use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState};
+    use parallax_runtime::Clock;
 
     let clock = Clock::starting_at(fixtures::NOW);
     let around = NotificationContext {

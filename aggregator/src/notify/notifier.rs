@@ -16,7 +16,7 @@ use super::{
     state::NotificationState,
     webhook::WebhookClient,
 };
-use crate::api_client::ApiClient;
+use parallax_kubernetes::api_client::ApiClient;
 
 /// The vault is written at once, but waited for so long only: calling people late is worse than calling them twice.
 const PATIENCE: Duration = Duration::from_secs(3);

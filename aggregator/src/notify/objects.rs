@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 use parallax_model::TargetId;
 use serde::{Deserialize, Serialize};
 
-use crate::topology_state::{PublisherKind, TargetPublisher, TargetPublishers};
+use parallax_kubernetes::topology_state::{PublisherKind, TargetPublisher, TargetPublishers};
 
 /// Objects that are written about; the others are counted. An incident of five hundred hosts must not be five hundred Events.
 pub(super) const MOST: usize = 5;
@@ -174,7 +174,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixtures;
+    use parallax_fixtures as fixtures;
 
     fn topology() -> Topology {
         let services: Vec<_> = (0..9)

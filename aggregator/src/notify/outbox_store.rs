@@ -8,11 +8,11 @@ use parallax_model::EventTime;
 use parking_lot::Mutex;
 
 use super::outbox::Outbox;
-use crate::{
+use crate::store::{DocumentKind, QueryError, StoreHandle, StoreHold, StoredDocument};
+use parallax_kubernetes::{
     api_client::ApiClient,
     config_map::{self, ConfigMapError, GET, within},
     object_key::ObjectKey,
-    store::{DocumentKind, QueryError, StoreHandle, StoreHold, StoredDocument},
 };
 
 /// A call that takes longer failed.

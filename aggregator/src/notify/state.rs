@@ -16,10 +16,9 @@ use super::{
     outbox::{Delivery, Outbox, ReceiverMap},
     outbox_store::OutboxStore,
 };
-use crate::{
-    clock::Clock, incident_actions, links::ExternalLinks, replicas::ReplicaState,
-    topology_state::TopologyState,
-};
+use crate::{incident_actions, links::ExternalLinks};
+use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState};
+use parallax_runtime::Clock;
 
 /// How one receiver fares.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use super::{
     EVENTS, NotifyOptions, alertmanager::AlertmanagerClient, events::EventWriter, http::DeliveryOutcome,
     webhook::WebhookClient,
 };
-use crate::api_client::ApiClient;
+use parallax_kubernetes::api_client::ApiClient;
 
 /// What one receiver said.
 #[derive(Debug)]

@@ -21,14 +21,10 @@ use super::{
     notification::AlertSeverity,
     outbox::{EngineIncidents, Outbox},
 };
-use crate::{
-    clock::Clock,
-    fixtures::{self, NOW, ago},
-    incident_actions,
-    replicas::ReplicaState,
-    store::StoreHandle,
-    topology_state::TopologyState,
-};
+use crate::{incident_actions, store::StoreHandle};
+use parallax_fixtures::{self as fixtures, NOW, ago};
+use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState};
+use parallax_runtime::Clock;
 
 /// A view with one incident, open.
 fn open() -> View {
@@ -63,7 +59,7 @@ fn words(incident: &Incident, grade: AlertSeverity) -> NotificationContent {
         grade,
         (
             &parallax_diagnosis::topology::Topology::default(),
-            &crate::topology_state::TargetPublishers::default(),
+            &parallax_kubernetes::topology_state::TargetPublishers::default(),
         ),
         &crate::links::ExternalLinks::default(),
     )

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::replicas::{ReplicaState, RoleChanges};
+use parallax_kubernetes::replicas::{ReplicaState, RoleChanges};
 
 /// The epoch that a plan belongs to. It ends with it.
 pub(crate) struct PlanEpoch {

@@ -24,12 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use epoch::PlanEpoch;
 
-use crate::{
-    clock::Clock,
-    crd::ScopedTargets,
-    runs::OrderedProbes,
-    topology_state::{ProbeTiming, TopologyState},
-};
+use crate::{crd::ScopedTargets, runs::OrderedProbes};
+use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
+use parallax_runtime::Clock;
 
 /// Longest time between two lines.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);

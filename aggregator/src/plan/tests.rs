@@ -3,7 +3,7 @@ use parallax_model::TargetSpec;
 use tokio::time::Instant;
 
 use super::*;
-use crate::replicas::ReplicaState;
+use parallax_kubernetes::replicas::ReplicaState;
 
 fn feed() -> (
     watch::Sender<TopologyState>,

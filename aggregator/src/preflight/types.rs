@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::null_fields::without_nulls;
+use parallax_kubernetes::null_fields::without_nulls;
 
 /// Reads an object of the API, nulls as absent.
 ///

@@ -2,7 +2,7 @@
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
-use crate::metrics::ResultLabel;
+use parallax_runtime::metrics::ResultLabel;
 
 /// What became of a line of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

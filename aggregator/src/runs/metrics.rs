@@ -3,10 +3,8 @@
 use parallax_model::Micros;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 
-use crate::{
-    metrics::{ResultLabel, histogram},
-    preflight::runs::RunOutcome,
-};
+use crate::preflight::runs::RunOutcome;
+use parallax_runtime::metrics::{ResultLabel, histogram};
 
 const PASSED: &str = "passed";
 const FAILED: &str = "failed";

@@ -43,11 +43,11 @@ pub(crate) use subject::MESH;
 use subject::{RunSubject, chosen};
 
 use crate::{
-    clock::Clock,
     preflight::runs::{PreflightRun, RunRequest, RunState},
-    replicas::ReplicaState,
     store::{DocumentKind, QueryError, StoreHandle, StoredDocument},
 };
+use parallax_kubernetes::replicas::ReplicaState;
+use parallax_runtime::Clock;
 
 /// Time between two rounds of a run.
 const INTERVAL: Micros = Micros::from_secs(1);
@@ -427,7 +427,7 @@ fn within(
 
 /// A name that nobody can guess: whoever may read runs may read all of them, but links are passed around.
 fn new_id() -> RunId {
-    let random = crate::random::random();
+    let random = parallax_runtime::random();
     RunId::new(format!("r-{:012x}", random >> 16))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
 }

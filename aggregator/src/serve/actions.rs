@@ -226,7 +226,7 @@ mod tests {
     use parallax_diagnosis::topology::TopologySpec;
 
     use super::*;
-    use crate::fixtures;
+    use parallax_fixtures as fixtures;
 
     /// What is asked for to verify an incident about a subject that covers no target of its own.
     fn asked(subject: Subject) -> Option<String> {

@@ -15,10 +15,9 @@ use crate::{
     engine_task,
     ingest::ProberView,
     notify::api::ReceiverStatusList,
-    replicas::ReplicaView,
     store::{Status, StoreState},
-    topology_state::SourceNote,
 };
+use parallax_kubernetes::{replicas::ReplicaView, topology_state::SourceNote};
 
 #[derive(Serialize)]
 struct StateAnswer<'a> {

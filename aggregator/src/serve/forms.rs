@@ -7,6 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use data_encoding::HEXLOWER;
 use ring::hmac;
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     access::{AccessControl, Permission, UserAuthentication},
     api_error::ApiError,
-    hex::hex,
     incident_actions::api::WindowRequest,
 };
 
@@ -37,7 +37,7 @@ impl FormKey {
     pub(crate) fn new() -> Self {
         let mut bytes = Vec::new();
         for _ in 0..4 {
-            bytes.extend_from_slice(&crate::random::random().to_be_bytes());
+            bytes.extend_from_slice(&parallax_runtime::random().to_be_bytes());
         }
         Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
     }
@@ -45,7 +45,7 @@ impl FormKey {
     /// What a form of one incident carries.
     pub(super) fn sign(&self, incident: &str) -> String {
         let tag = hmac::sign(&self.0, incident.as_bytes());
-        hex(tag.as_ref())
+        HEXLOWER.encode(tag.as_ref())
     }
 
     fn accepts(&self, incident: &str, shown: &str) -> bool {

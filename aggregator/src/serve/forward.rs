@@ -18,11 +18,8 @@ use hyper_util::{
 use serde_json::json;
 
 use super::ServerState;
-use crate::{
-    api_error::ApiError,
-    hop_headers::HOP,
-    replicas::{LeaderAddress, ReplicaRole},
-};
+use crate::{api_error::ApiError, hop_headers::HOP};
+use parallax_kubernetes::replicas::{LeaderAddress, ReplicaRole};
 
 /// Which replica answered.
 const REPLICA: HeaderName = HeaderName::from_static("parallax-replica");

@@ -52,7 +52,6 @@ use crate::{
     catch_up::is_catching_up,
     cert_manager::CertManagerState,
     challenges::api::WaitingChallenge,
-    clock::Clock,
     engine_task::{BaselineReset, EngineSnapshot},
     forecast::RenewalForecastList,
     incident_actions,
@@ -60,11 +59,14 @@ use crate::{
     links::ExternalLinks,
     notify,
     plan::Planner,
-    replicas::{ReplicaState, ReplicaView},
     runs::RunManager,
     store::StoreHandle,
+};
+use parallax_kubernetes::{
+    replicas::{ReplicaState, ReplicaView},
     topology_state::TopologyState,
 };
+use parallax_runtime::Clock;
 
 /// A request must be answered by then (the head of the answer, for the plan stream).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

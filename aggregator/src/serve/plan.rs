@@ -13,8 +13,8 @@ use super::ServerState;
 use crate::{
     api_error::ApiError,
     plan::{PlanEpoch, PlanStream},
-    replicas::ReplicaRole,
 };
+use parallax_kubernetes::replicas::ReplicaRole;
 
 /// Who asks.
 #[derive(Debug, Deserialize)]

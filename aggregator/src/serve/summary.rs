@@ -355,7 +355,7 @@ mod tests {
     use parallax_diagnosis::view::Investigation;
 
     use super::*;
-    use crate::fixtures::{healthy, outage, row, vantage};
+    use parallax_fixtures::{healthy, outage, row, vantage};
 
     fn status(view: &View) -> Status {
         StatusSummary::of(view, false).status

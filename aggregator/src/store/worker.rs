@@ -17,7 +17,8 @@ use super::{
     stored::{IncidentEnd, IncidentEnding, IncidentSummary},
     write_queue::{PendingKind, ROOM, StoreWork, WriteBatch, WriteQueue},
 };
-use crate::{clock::Clock, store::StoreMetrics};
+use crate::store::StoreMetrics;
+use parallax_runtime::Clock;
 
 /// Longest time that what is no incident waits to be written.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -1,5 +1,6 @@
 //! The aggregator's own certificate authority: made at the start, or kept in a folder.
 
+use data_encoding::HEXLOWER;
 use std::{
     fs,
     io::{self, Write as _},
@@ -19,8 +20,6 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
     sign::CertifiedKey,
 };
-
-use crate::hex::hex;
 
 /// How long the authority is good for. Its key ends with the process or is kept by the operator, so nothing is gained
 /// by a short life, and probers would lose the aggregator at its end.
@@ -117,7 +116,7 @@ impl CertificateAuthority {
         let mut params = CertificateParams::new(Vec::new())?;
         // A name of its own for each: a bundle of several is searched by name.
         let mark = digest::digest(&digest::SHA256, key.public_key_raw());
-        let mark = hex(&mark.as_ref()[..4]);
+        let mark = HEXLOWER.encode(&mark.as_ref()[..4]);
         params.distinguished_name = named(&format!("parallax aggregator CA {mark}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

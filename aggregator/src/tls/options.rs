@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use crate::object_key::ObjectKey;
+use parallax_kubernetes::object_key::ObjectKey;
 
 /// Serving probers over TLS, with a certificate of the aggregator's own CA.
 #[derive(Debug, Clone, PartialEq, Eq)]

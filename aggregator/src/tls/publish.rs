@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use kube::api::PostParams;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use crate::tls::TlsMetrics;
+use parallax_kubernetes::{
     api_client::ApiClient,
     config_map::{self, ConfigMapError, within},
     object_key::ObjectKey,
-    tls::TlsMetrics,
 };
 
 /// The key in the `ConfigMap`; a file of that name where it is mounted.

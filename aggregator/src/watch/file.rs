@@ -10,12 +10,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{POLL, fingerprint, startup::StartupConfig};
-use crate::{
-    clock::Clock,
-    config::{Config, ConfigError, TopologySource},
-    topology_state::{ProbeTiming, TopologyState},
+use super::{
+    POLL, fingerprint,
+    startup::{StartupConfig, probe_timing},
 };
+use crate::config::{Config, ConfigError, TopologySource};
+use parallax_kubernetes::topology_state::TopologyState;
+use parallax_runtime::Clock;
 
 /// Follows both until cancelled; a configuration that was made without a file has nothing to follow.
 pub(super) async fn follow(
@@ -109,7 +110,7 @@ struct FileWatcher {
 
 impl FileWatcher {
     fn take(&mut self, config: Config) {
-        let timing = ProbeTiming::of(&config);
+        let timing = probe_timing(&config);
         let waiting = self.started.waiting(&config);
         let begun = self.started.timing;
         // Another sort of source waits for a start; until then the topology stays.
@@ -238,7 +239,7 @@ mod tests {
         let config = followed.topology.with_file_name("parallax.yaml");
         let write = |text: &str| fs::write(&config, format!("topology: topology.yaml\n{text}")).unwrap();
         write("intervalMs: 1000\ntimeoutMs: 700\ntargets: [{url: 'http://a.example.test/'}]\n");
-        let timing = ProbeTiming {
+        let timing = parallax_kubernetes::topology_state::ProbeTiming {
             interval: Micros::from_secs(1),
             timeout: Micros::from_millis(700),
         };

@@ -9,9 +9,11 @@ use std::{hash::Hasher, sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use self::kube::{PodRegistry, WatchSource};
 pub(crate) use self::startup::StartupConfig;
-use crate::{clock::Clock, config::TopologySource, kubernetes::WatchHealth, topology_state::TopologyState};
+use crate::config::TopologySource;
+use parallax_kubernetes::{objects::resource::WatchSource, pod_registry::PodRegistry};
+use parallax_kubernetes::{topology_state::TopologyState, watch::WatchHealth};
+use parallax_runtime::Clock;
 
 /// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
 /// an editor may write twice within one tick of the file system's clock.

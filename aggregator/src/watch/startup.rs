@@ -1,9 +1,7 @@
 //! What a configuration says that only a start can change, compared with what it says now.
 
-use crate::{
-    config::Config,
-    topology_state::{ProbeTiming, SourceNote},
-};
+use crate::config::Config;
+use parallax_kubernetes::topology_state::{ProbeTiming, SourceNote};
 
 /// The configuration as at the start: what is running.
 #[derive(Debug)]
@@ -16,7 +14,7 @@ pub(crate) struct StartupConfig {
 impl StartupConfig {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
-            timing: ProbeTiming::of(config),
+            timing: probe_timing(config),
             config: config.clone(),
         }
     }
@@ -51,11 +49,10 @@ impl StartupConfig {
     }
 }
 
-impl ProbeTiming {
-    pub(super) const fn of(config: &Config) -> Self {
-        Self {
-            interval: config.interval,
-            timeout: config.timeout,
-        }
+/// Interval and timeout of a configuration.
+pub(super) const fn probe_timing(config: &Config) -> ProbeTiming {
+    ProbeTiming {
+        interval: config.interval,
+        timeout: config.timeout,
     }
 }

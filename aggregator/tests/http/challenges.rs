@@ -7,16 +7,13 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::{
-    api_server::{ApiServer, Manner},
-    common::Running,
-    plan::Lines,
-};
+use crate::{common::Running, plan::Lines};
+use parallax_api_server::{ApiServer, Manner};
 
 /// Only a failing test waits so long.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-const SHOP: &str = include_str!("../../src/watch/kube/convert/fixtures/shop.yaml");
+const SHOP: &str = include_str!("../../../kubernetes/src/discovery/fixtures/shop.yaml");
 const KEY: &str = "t0ken.thumbprint-of-the-account";
 
 async fn start(server: &ApiServer) -> Running {

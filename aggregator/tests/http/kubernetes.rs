@@ -9,13 +9,14 @@ use parallax_model::PlanLine;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::{api_server::ApiServer, common::Running, plan::Lines};
+use crate::{common::Running, plan::Lines};
+use parallax_api_server::ApiServer;
 
 /// Only a failing test waits so long.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-const BARE_METAL: &str = include_str!("../../src/watch/kube/convert/fixtures/bare-metal.yaml");
-const SHOP: &str = include_str!("../../src/watch/kube/convert/fixtures/shop.yaml");
+const BARE_METAL: &str = include_str!("../../../kubernetes/src/discovery/fixtures/bare-metal.yaml");
+const SHOP: &str = include_str!("../../../kubernetes/src/discovery/fixtures/shop.yaml");
 
 async fn start() -> (ApiServer, Running) {
     of(SHOP).await

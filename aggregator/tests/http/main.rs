@@ -1,9 +1,6 @@
 //! A whole aggregator on a free port, talked to as probers, scrapers and browsers do.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../api_server/mod.rs"]
-#[expect(dead_code, reason = "the watch's own tests misbehave in more ways")]
-mod api_server;
 mod challenges;
 mod common;
 mod facts;

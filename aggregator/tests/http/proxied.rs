@@ -8,10 +8,8 @@ use parallax_aggregator::Config;
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use crate::{
-    api_server::ApiServer,
-    common::{Running, TOPOLOGY, client},
-};
+use crate::common::{Running, TOPOLOGY, client};
+use parallax_api_server::ApiServer;
 
 const DEADLINE: Duration = Duration::from_mins(1);
 const SECRET: (&str, &str) = ("x-parallax-proxy-secret", "correct-horse-battery-staple");

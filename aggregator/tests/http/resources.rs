@@ -6,10 +6,8 @@ use kube::{Client, Config as Access, config::KubeConfigOptions};
 use parallax_aggregator::Config;
 use serde_json::{Value, json};
 
-use crate::{
-    api_server::{ApiServer, Manner},
-    common::{HEADER, Running, TOPOLOGY, client, observation},
-};
+use crate::common::{HEADER, Running, TOPOLOGY, client, observation};
+use parallax_api_server::{ApiServer, Manner};
 
 /// Only a failing test waits so long.
 const DEADLINE: Duration = Duration::from_mins(1);

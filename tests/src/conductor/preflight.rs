@@ -13,13 +13,13 @@ use tokio::{
 use super::IncidentRun;
 use crate::{
     aggregator_config,
-    api_server::ApiServer,
     cluster::{ChallengeRoute, Cluster, SolverPod},
     incident::{Incident, PreflightRun, PreflightTime},
     lab::Lab,
     objects, parallax,
     preflight::{self, PreflightDocument, ReportedPreflight},
 };
+use parallax_api_server::ApiServer;
 
 /// Longest time for one.
 const PATIENCE: Duration = Duration::from_mins(3);

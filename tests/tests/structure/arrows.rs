@@ -10,7 +10,15 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         "parallax-acme",
         &["parallax-model", "parallax-prober", "parallax-skip"],
     ),
-    ("parallax-aggregator", &["parallax-diagnosis", "parallax-model"]),
+    (
+        "parallax-aggregator",
+        &[
+            "parallax-diagnosis",
+            "parallax-kubernetes",
+            "parallax-model",
+            "parallax-runtime",
+        ],
+    ),
     ("parallax-bench", &["parallax-model", "parallax-prober"]),
     (
         "parallax-cli",
@@ -18,26 +26,40 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "parallax-aggregator",
             "parallax-dashboards",
             "parallax-diagnosis",
+            "parallax-kubernetes",
             "parallax-model",
             "parallax-prober",
         ],
     ),
     ("parallax-control-plane", &["parallax-skip"]),
     ("parallax-diagnosis", &["parallax-model"]),
+    ("parallax-fixtures", &["parallax-diagnosis", "parallax-model"]),
+    ("parallax-kubernetes", &["parallax-diagnosis", "parallax-model"]),
     (
         "parallax-lab",
-        &["parallax-diagnosis", "parallax-model", "parallax-uml-xstate"],
+        &[
+            "parallax-api-server",
+            "parallax-diagnosis",
+            "parallax-model",
+            "parallax-uml-xstate",
+        ],
     ),
     ("parallax-prober", &["parallax-model"]),
+    ("parallax-runtime", &["parallax-model"]),
 ];
 
 /// What only the tests of a crate may depend on.
 const DEV_DEPENDENCIES: &[(&str, &[&str])] = &[
+    (
+        "parallax-aggregator",
+        &["parallax-api-server", "parallax-fixtures"],
+    ),
     ("parallax-cli", &["parallax-skip"]),
     (
         "parallax-dashboards",
         &["parallax-control-plane", "parallax-skip"],
     ),
+    ("parallax-kubernetes", &["parallax-api-server"]),
     ("parallax-lab", &["parallax-skip"]),
     ("parallax-real-cluster", &["parallax-skip"]),
 ];

@@ -19,18 +19,19 @@ use super::{
     *,
 };
 use crate::{
-    api_server::ApiServer,
     cert_manager::{self, CertManagerKind, CertManagerState, ObjectStore, UnavailableReason},
-    clock::Clock,
     config::Config,
-    kubernetes::{Key, WatchHealth},
     preflight::{Certificate, Issuer, Meta, read},
-    replicas::ReplicaState,
-    runs::RunMetrics,
-    runs::{RunManager, RunOptions},
+    runs::{RunManager, RunMetrics, RunOptions},
     store::StoreHandle,
-    topology_state::TopologyState,
 };
+use parallax_api_server::ApiServer;
+use parallax_kubernetes::{
+    replicas::ReplicaState,
+    topology_state::TopologyState,
+    watch::{Key, WatchHealth},
+};
+use parallax_runtime::Clock;
 
 const HOST: &str = "shop.example.test";
 /// The ingress controller's address, and another one's.

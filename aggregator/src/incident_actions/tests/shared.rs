@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use super::*;
-use crate::{
+use parallax_api_server::{ApiServer, Manner};
+use parallax_kubernetes::{
     api_client::ApiClient,
-    api_server::{ApiServer, Manner},
     replicas::{ReplicaRole, ReplicaState},
 };
 

@@ -20,7 +20,7 @@ use super::{
     },
     *,
 };
-use crate::replicas::{LeaderAddress, ReplicaRole};
+use parallax_kubernetes::replicas::{LeaderAddress, ReplicaRole};
 
 /// One that answers as it is told, and notes when it was asked what.
 #[derive(Debug, Clone)]

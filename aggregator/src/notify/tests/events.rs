@@ -15,11 +15,9 @@ use super::{
     receiver::{Answer, Receiver},
     *,
 };
-use crate::{
-    api_client::ApiClient,
-    api_server::{ApiServer, Manner},
-    notify::webhook::WebhookClient,
-};
+use crate::notify::webhook::WebhookClient;
+use parallax_api_server::{ApiServer, Manner};
+use parallax_kubernetes::api_client::ApiClient;
 
 fn errand(what: DueMessage, view: &View) -> Delivery {
     let mut outbox = Outbox::default();

@@ -26,11 +26,10 @@ use crate::{
     ingest::ProberView,
     links::ExternalLinks,
     notify::api::{ReceiverState, ReceiverStatusList},
-    replicas::ReplicaView,
     serve::summary::{StatusSummary, is_open},
     store::{Status, StoreState},
-    topology_state::TopologyState,
 };
+use parallax_kubernetes::{replicas::ReplicaView, topology_state::TopologyState};
 
 /// An engine that has not moved for this many intervals is said to stand still.
 const STALE_INTERVALS: u64 = 3;

@@ -9,11 +9,9 @@ use parallax_diagnosis::{
 use parallax_model::{Channel, Probability};
 
 use super::*;
-use crate::{
-    fixtures::*,
-    store::{IncidentEnd, IncidentEnding, IncidentSummary, Status, StoreState},
-    topology_state::{SourceError, SourceNote, TopologyState},
-};
+use crate::store::{IncidentEnd, IncidentEnding, IncidentSummary, Status, StoreState};
+use parallax_fixtures::*;
+use parallax_kubernetes::topology_state::{SourceError, SourceNote, TopologyState};
 
 fn sound() -> TopologyState {
     TopologyState::new(Arc::new(Topology::default()))

@@ -7,7 +7,8 @@ use parallax_diagnosis::{ObservationResult, topology::Topology};
 use parallax_model::{Micros, Placement};
 
 use super::*;
-use crate::{clock::Clock, store::StoreMetrics};
+use crate::store::StoreMetrics;
+use parallax_runtime::Clock;
 
 /// One hundred targets from ten nodes each ten seconds, one probe in a hundred of one target in ten fails.
 const TARGETS: u64 = 100;

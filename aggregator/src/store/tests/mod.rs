@@ -14,7 +14,7 @@ use super::{
     stored::{ChangeRow, IncidentRow},
     *,
 };
-use crate::fixtures;
+use parallax_fixtures as fixtures;
 
 /// A running mesh counts from the Unix epoch.
 pub(super) const NOW: EventTime = fixtures::NOW;

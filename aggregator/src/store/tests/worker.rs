@@ -18,7 +18,8 @@ use super::{
     },
     *,
 };
-use crate::{clock::Clock, store::StoreMetrics};
+use crate::store::StoreMetrics;
+use parallax_runtime::Clock;
 
 /// What the store does, and what reached it.
 #[derive(Default)]

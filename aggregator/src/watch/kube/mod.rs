@@ -7,11 +7,6 @@
 //! One task owns everything that is known; reflectors only tell. Nothing is locked, and a reflector that ended would
 //! take this task, and with it the aggregator, down: it never goes unnoticed.
 
-mod cluster;
-mod convert;
-mod objects;
-mod pods;
-mod resource;
 mod settings;
 
 use std::sync::Arc;
@@ -26,22 +21,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use pods::{PodRegistry, follow_pods};
-pub(crate) use resource::{ResourceKind, WatchSource};
-
-use self::{
+use parallax_kubernetes::{
     cluster::ClusterState,
-    convert::{JobServices, NoteCollector},
+    discovery::{self, JobServices, NoteCollector},
     objects::ClusterObject,
-    settings::{FileChange, Settings},
+    objects::resource::{ResourceKind, WatchSource},
+    pod_registry::PodRegistry,
 };
+
+use self::settings::{FileChange, Settings};
 use super::POLL;
-use crate::{
-    clock::Clock,
-    config::TopologySource,
-    kubernetes::{KubernetesSettings, QUEUE, Reflector, TargetDefaults, WatchHealth, WatchUpdate, connect},
+use crate::config::TopologySource;
+use parallax_kubernetes::{
     topology_state::{SourceError, SourceNote, TopologyState},
+    watch::{KubernetesSettings, QUEUE, Reflector, TargetDefaults, WatchHealth, WatchUpdate, connect},
 };
+use parallax_runtime::Clock;
 
 /// Follows the cluster until cancelled.
 pub(crate) async fn follow(
@@ -98,7 +93,7 @@ struct ClusterWatcher {
 struct BuildResult {
     topology: Result<Topology, String>,
     notes: Vec<SourceNote>,
-    publishers: crate::topology_state::TargetPublishers,
+    publishers: parallax_kubernetes::topology_state::TargetPublishers,
     job_services: JobServices,
 }
 
@@ -323,12 +318,12 @@ fn build(
     mut job_services: JobServices,
 ) -> BuildResult {
     let mut notes = NoteCollector::default();
-    let mut spec = convert::discover(cluster, defaults, &mut job_services, &mut notes);
+    let mut spec = discovery::discover(cluster, defaults, &mut job_services, &mut notes);
     source.join(&mut spec);
     let topology = loop {
         match Topology::try_from(spec.clone()) {
             Ok(topology) => break Ok(source.with_vantages(topology)),
-            Err(problems) if convert::prune(&mut spec, &problems, &mut notes) => {}
+            Err(problems) if discovery::prune(&mut spec, &problems, &mut notes) => {}
             Err(problems) => {
                 let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 break Err(lines.join("\n"));

@@ -4,11 +4,12 @@
 
 use std::path::PathBuf;
 
-use super::super::{fingerprint, startup::StartupConfig};
-use crate::{
-    config::{Config, TopologySource},
-    topology_state::{ProbeTiming, SourceNote},
+use super::super::{
+    fingerprint,
+    startup::{StartupConfig, probe_timing},
 };
+use crate::config::{Config, TopologySource};
+use parallax_kubernetes::topology_state::{ProbeTiming, SourceNote};
 
 /// What the file said last.
 pub(super) struct Settings {
@@ -53,7 +54,7 @@ impl Settings {
             Err(error) => FileChange::Refused(error.to_string()),
             Ok(config) => {
                 let notes = self.started.waiting(&config);
-                let timing = ProbeTiming::of(&config);
+                let timing = probe_timing(&config);
                 FileChange::Taken(Box::new(config.source.expecting_as(source)), timing, notes)
             }
         })

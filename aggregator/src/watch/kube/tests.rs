@@ -9,16 +9,15 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::{
-    api_server::{ApiServer, Manner},
-    config::Config,
-    kubernetes::WatchTiming,
-    kubernetes::{WatchCondition, WatchFailureReason, WatchState},
+use crate::config::Config;
+use parallax_api_server::{ApiServer, Manner};
+use parallax_kubernetes::{
     topology_state::ProbeTiming,
+    watch::{WatchCondition, WatchFailureReason, WatchState, WatchTiming},
 };
 
-const SHOP: &str = include_str!("convert/fixtures/shop.yaml");
-const GATEWAY: &str = include_str!("convert/fixtures/gateway.yaml");
+const SHOP: &str = include_str!("../../../../kubernetes/src/discovery/fixtures/shop.yaml");
+const GATEWAY: &str = include_str!("../../../../kubernetes/src/discovery/fixtures/gateway.yaml");
 const GATEWAYS: &[&str] = &["gateways", "httproutes"];
 
 /// Only a failing test waits so long.

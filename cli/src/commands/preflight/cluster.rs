@@ -6,7 +6,7 @@ use kube::{
     Api, Client,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
-use parallax_aggregator::{ResourceParts, api_resource};
+use parallax_kubernetes::api_client::{ResourceParts, api_resource};
 use serde_json::Value;
 use tokio::time::timeout;
 

@@ -7,8 +7,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use parallax_aggregator::{Aggregator, Config, PodLookup, ProberPod, ProberPods, RunError};
+use parallax_aggregator::{Aggregator, Config, RunError};
 use parallax_diagnosis::view::View;
+use parallax_kubernetes::prober_pods::{PodLookup, ProberPod, ProberPods};
 use parallax_model::{Network, Vantage};
 use parallax_prober::{
     Agent, AgentConfig, AgentError, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY,

@@ -1,8 +1,0 @@
-//! Numbers that nobody can guess, without a dependency: the standard library seeds its hashers from the system's.
-
-use std::hash::{BuildHasher, RandomState};
-
-/// A number nobody can guess.
-pub(crate) fn random() -> u64 {
-    RandomState::new().hash_one(0_u64)
-}

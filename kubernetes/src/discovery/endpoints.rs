@@ -1,0 +1,136 @@
+//! `EndpointSlice`s of a Service → its endpoints and the ports they listen on.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use parallax_diagnosis::topology::{EndpointSpec, TopologyHints};
+use parallax_model::{NodeName, PodName};
+
+use crate::{
+    cluster::ClusterState,
+    objects::{Endpoint, EndpointHints, EndpointSlice, Key},
+};
+
+/// The slices of each Service.
+pub(super) type ServiceSlices<'a> = BTreeMap<Key, Vec<&'a EndpointSlice>>;
+
+/// Which slices belong to which Service.
+pub(super) fn by_service(cluster: &ClusterState) -> ServiceSlices<'_> {
+    let mut all: ServiceSlices<'_> = BTreeMap::new();
+    for slice in cluster.slices.values() {
+        if let Some(service) = slice.metadata.label("kubernetes.io/service-name") {
+            let key = Key {
+                namespace: slice.metadata.namespace.clone(),
+                name: service.to_owned(),
+            };
+            all.entry(key).or_default().push(slice);
+        }
+    }
+    all
+}
+
+/// The number of a Service port's endpoints, which slices know by the port's name.
+pub(super) fn target_port(slices: &[&EndpointSlice], name: &str) -> Option<u16> {
+    slices
+        .iter()
+        .flat_map(|slice| &slice.ports)
+        .filter(|port| port.name == name && is_tcp(&port.protocol))
+        .find_map(|port| u16::try_from(port.port?).ok())
+}
+
+/// An empty protocol is TCP.
+pub(super) fn is_tcp(protocol: &str) -> bool {
+    matches!(protocol, "" | "TCP")
+}
+
+/// The endpoints of one Service, each address and each pod once.
+///
+/// An address may be in two slices for a moment; the one that is ready counts. A pod has an address of each family in a
+/// dual-stack Service; it is one endpoint, with the address of the family that the Service names first.
+pub(super) fn endpoints(
+    slices: &[&EndpointSlice],
+    prefers_v6: Option<bool>,
+    nodes: &BTreeSet<&NodeName>,
+) -> ServiceEndpoints {
+    let mut found: Vec<EndpointSpec> = slices
+        .iter()
+        .filter(|slice| slice.address_type != "FQDN")
+        .flat_map(|slice| &slice.endpoints)
+        .flat_map(of)
+        .collect();
+    // The family first, then what is ready: the first of each address and pod stays.
+    let prefers_v6 = prefers_v6.unwrap_or_else(|| found.iter().all(|e| e.address.is_ipv6()));
+    found.sort_by_key(|e| {
+        (
+            e.address.is_ipv6() != prefers_v6,
+            !e.ready,
+            e.terminating,
+            e.address,
+            e.pod.clone(),
+        )
+    });
+    let (mut addresses, mut pods) = (BTreeSet::new(), BTreeSet::new());
+    found.retain(|e| addresses.insert(e.address) && pods.insert(e.pod.clone()));
+    let mut strangers = BTreeSet::new();
+    for endpoint in &mut found {
+        if let Some(node) = endpoint.node.take_if(|node| !nodes.contains(node)) {
+            strangers.insert(node);
+            // The Pod went with its Node. Its endpoint stays until the Pod garbage collector comes by, after 20 to 40 s.
+            (endpoint.ready, endpoint.serving, endpoint.terminating) = (false, Some(false), true);
+        }
+    }
+    found.sort_by(|a, b| a.pod.cmp(&b.pod));
+    ServiceEndpoints {
+        all: found,
+        strangers,
+    }
+}
+
+/// What the slices of one Service say.
+#[derive(Debug)]
+pub(super) struct ServiceEndpoints {
+    pub(super) all: Vec<EndpointSpec>,
+    /// Nodes that endpoints name and that the cluster does not (any more) have. These endpoints are on their way out.
+    pub(super) strangers: BTreeSet<NodeName>,
+}
+
+fn of(endpoint: &Endpoint) -> impl Iterator<Item = EndpointSpec> + '_ {
+    let conditions = &endpoint.conditions;
+    let terminating = conditions.terminating.unwrap_or(false);
+    // A missing `ready` is true, and never while terminating.
+    let ready = conditions.ready.unwrap_or(true) && !terminating;
+    // By the API only the first address counts; consumers have been told so since the others were never used.
+    endpoint.addresses.iter().take(1).filter_map(move |text| {
+        let address: IpAddr = text.parse().ok()?;
+        let pod = Some(endpoint.target_ref.name.as_str())
+            .filter(|name| endpoint.target_ref.kind == "Pod" && !name.is_empty())
+            .map_or_else(|| PodName::new(address.to_string()), PodName::new)
+            .ok()?;
+        Some(EndpointSpec {
+            pod,
+            address,
+            node: endpoint.node_name.as_ref().and_then(|name| name.parse().ok()),
+            ready,
+            serving: conditions.serving,
+            terminating,
+            hints: hints(&endpoint.hints),
+        })
+    })
+}
+
+fn hints(hints: &EndpointHints) -> TopologyHints {
+    TopologyHints {
+        for_zones: hints
+            .for_zones
+            .iter()
+            .filter_map(|zone| zone.name.parse().ok())
+            .collect(),
+        for_nodes: hints
+            .for_nodes
+            .iter()
+            .filter_map(|node| node.name.parse().ok())
+            .collect(),
+    }
+}

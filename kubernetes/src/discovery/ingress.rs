@@ -1,0 +1,129 @@
+//! Ingresses → the hosts they claim.
+
+use std::collections::BTreeSet;
+
+use parallax_model::{ObjectName, Scheme, ServiceKey};
+
+use super::{
+    ProbeSelection,
+    annotations::wish,
+    entries::{IngressEntries, addresses},
+    hosts::{HostClaim, covers, samples},
+    notes::{NoteCollector, quoted},
+    services::ServiceIndex,
+};
+use crate::{
+    cluster::ClusterState,
+    objects::{Backend, Ingress, IngressRule},
+};
+
+pub(super) fn claims(
+    cluster: &ClusterState,
+    services: &ServiceIndex<'_>,
+    entries: &IngressEntries<'_>,
+    wanted: &ProbeSelection<'_>,
+    notes: &mut NoteCollector,
+) -> Vec<HostClaim> {
+    let mut claims = Vec::new();
+    for (key, ingress) in &cluster.ingresses {
+        let owner = format!("Ingress {key}");
+        let wish = wish(&owner, &ingress.metadata, notes);
+        if !wanted.target(&wish, &key.namespace) {
+            continue;
+        }
+        let class = entries.class(ingress);
+        if let Some(class) = class.as_ref().filter(|class| class.missing) {
+            notes.say(
+                &owner,
+                format_args!("there is no IngressClass {}", quoted(&class.name)),
+            );
+        }
+        let entry = entries.of(ingress, services);
+        if entry.is_none() {
+            at_a_node(&owner, ingress, services, notes);
+        }
+        for (host, rules) in hosts(ingress) {
+            for name in samples(&owner, host, &wish, notes) {
+                let schemes = [(Scheme::Http, 80_u16), (Scheme::Https, 443)];
+                for (scheme, port) in schemes {
+                    let found = entry.as_ref().and_then(|key| services.all.get(key));
+                    let served = found.is_none_or(|found| found.entry_port(port).is_some());
+                    if !served || (scheme == Scheme::Https && !has_tls(ingress, name.as_str())) {
+                        continue;
+                    }
+                    claims.push(HostClaim {
+                        owner: owner.clone(),
+                        born: ingress.metadata.creation_timestamp.clone(),
+                        host: name.clone(),
+                        scheme,
+                        port,
+                        entry: entry.clone(),
+                        class: class
+                            .as_ref()
+                            .and_then(|class| ObjectName::new(class.name.as_str()).ok()),
+                        origin: origin(ingress, &rules),
+                        wish: wish.clone(),
+                    });
+                }
+            }
+        }
+    }
+    claims
+}
+
+/// Says that a way in ends at a node where nobody is known to listen.
+fn at_a_node(owner: &str, ingress: &Ingress, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
+    let own = addresses(ingress).find_map(|address| Some((address, services.node_at(address)?)));
+    if let Some((address, node)) = own {
+        notes.say(
+            owner,
+            format_args!(
+                "its status names {address}, an address of node {node}, where no endpoint of a Service listens on 80 or 443; \
+                 behind a hostPort, or hostNetwork without a Service, nothing is known"
+            ),
+        );
+    }
+}
+
+/// Each host with its rules; an Ingress with nothing but a default backend is for every host.
+fn hosts(ingress: &Ingress) -> Vec<(&str, Vec<&IngressRule>)> {
+    let names: BTreeSet<&str> = ingress.spec.rules.iter().map(|rule| rule.host.as_str()).collect();
+    if names.is_empty() && ingress.spec.default_backend.is_some() {
+        return vec![("", Vec::new())];
+    }
+    names
+        .into_iter()
+        .map(|host| {
+            let rules = ingress.spec.rules.iter().filter(|rule| rule.host == host);
+            (host, rules.collect())
+        })
+        .collect()
+}
+
+/// A section without hosts is for all that the controller serves.
+fn has_tls(ingress: &Ingress, host: &str) -> bool {
+    ingress
+        .spec
+        .tls
+        .iter()
+        .any(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(|pattern| covers(pattern, host)))
+}
+
+/// Where challenges are answered; cert-manager adds a path there to an Ingress that it edits in place.
+const CHALLENGES: &str = "/.well-known/acme-challenge/";
+
+/// The Service behind the path that is likeliest asked for: `/`, else the first, else the default.
+fn origin(ingress: &Ingress, rules: &[&IngressRule]) -> Option<ServiceKey> {
+    let paths = || {
+        let all = rules.iter().flat_map(|rule| &rule.http.paths);
+        all.filter(|path| !path.path.starts_with(CHALLENGES))
+    };
+    let backend: &Backend = paths()
+        .find(|path| matches!(path.path.as_str(), "" | "/"))
+        .or_else(|| paths().next())
+        .map(|path| &path.backend)
+        .or(ingress.spec.default_backend.as_ref())?;
+    format!("{}/{}", ingress.metadata.namespace, backend.service.name)
+        .parse()
+        .ok()
+}

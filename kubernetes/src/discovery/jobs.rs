@@ -1,0 +1,212 @@
+//! Services whose Pods are those of Jobs: the Pods end, and the Service stays.
+//!
+//! The slices alone cannot tell that. A Pod that ends becomes unready and stays in them as it is, `ready: false` and not
+//! terminating, because the endpointslice controller looks again when a Pod's readiness changes and not when its phase does
+//! (measured with Kubernetes 1.36); a Pod whose readiness probe fails looks the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_diagnosis::topology::EndpointSpec;
+use parallax_model::ServiceKey;
+
+use super::services::{ConvertedService, ServiceIndex};
+use crate::{cluster::ClusterState, objects::Job};
+
+/// Longest part of a Pod's name before its five random characters (`maxGeneratedNameLength` of the API server's
+/// `pkg/storage/names`).
+const LONGEST_BASE: usize = 58;
+/// Random characters at the end of a Pod's name.
+const RANDOM: usize = 5;
+
+/// Services all of whose Pods were those of Jobs when they last had any.
+#[derive(Debug, Default)]
+pub struct JobServices(BTreeSet<ServiceKey>);
+
+impl JobServices {
+    /// Updates itself from the present Pods of every Service, and marks the Services that are between two Jobs.
+    ///
+    /// A Service without any Pod stays what it was: a Deployment that is scaled to zero may share its labels with a Job that
+    /// ran once, and its outage is one. So is what a Job leaves that failed.
+    pub(super) fn mark(&mut self, cluster: &ClusterState, services: &mut ServiceIndex<'_>) {
+        let mut jobs: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
+        for job in cluster.jobs.values() {
+            jobs.entry(job.metadata.namespace.as_str()).or_default().push(job);
+        }
+        self.0.retain(|key| services.all.contains_key(key));
+        for (key, found) in &mut services.all {
+            let jobs = jobs.get(key.namespace.as_str()).map_or(&[][..], Vec::as_slice);
+            let endpoints = &found.spec.endpoints;
+            if !endpoints.is_empty() {
+                let of_job = |endpoint| owner(endpoint, found, jobs).is_some_and(|job| !failed(job));
+                if endpoints.iter().all(of_job) {
+                    self.0.insert(key.clone());
+                } else {
+                    self.0.remove(key);
+                }
+            }
+            found.between_jobs = self.0.contains(key) && !found.has_endpoints();
+        }
+    }
+}
+
+/// The Job whose Pod an endpoint is.
+fn owner<'j>(endpoint: &EndpointSpec, found: &ConvertedService<'_>, jobs: &[&'j Job]) -> Option<&'j Job> {
+    let selector = &found.object.spec.selector;
+    jobs.iter().copied().find(|job| {
+        let labels = &job.spec.template.metadata.labels;
+        let selects = |(name, value)| labels.get(name) == Some(value);
+        is_pod_of(endpoint.pod.as_str(), &job.metadata.name) && selector.iter().all(selects)
+    })
+}
+
+/// Whether a Job makes Pods of that name: `JOB-RANDOM`, and `JOB-INDEX-RANDOM` where it is an indexed one.
+fn is_pod_of(pod: &str, job: &str) -> bool {
+    let Some((base, random)) = pod
+        .len()
+        .checked_sub(RANDOM)
+        .and_then(|at| pod.split_at_checked(at))
+    else {
+        return false;
+    };
+    if !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return false;
+    }
+    if base == cut(&format!("{job}-"), LONGEST_BASE) {
+        return true;
+    }
+    let indexed = base.strip_suffix('-').and_then(|base| base.rsplit_once('-'));
+    indexed.is_some_and(|(name, index)| {
+        index.parse::<u32>().is_ok() && name == cut(job, LONGEST_BASE.saturating_sub(index.len() + 2))
+    })
+}
+
+/// The first bytes of a name. Kubernetes' names are ASCII.
+fn cut(name: &str, room: usize) -> &str {
+    name.get(..room).unwrap_or(name)
+}
+
+fn failed(job: &Job) -> bool {
+    let mut conditions = job.status.conditions.iter();
+    conditions.any(|condition| condition.kind == "Failed" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::cluster, *};
+    use crate::{
+        discovery::{NoteCollector, discover},
+        watch::TargetDefaults,
+    };
+
+    const SERVICE: &str = "
+- kind: Node
+  metadata: {name: n1}
+- kind: Service
+  metadata: {namespace: night, name: import}
+  spec: {clusterIP: 10.96.5.1, selector: {app: import}, ports: [{name: http, port: 80, targetPort: 8080}]}
+";
+
+    fn job(name: &str, condition: &str) -> String {
+        format!(
+            "
+- kind: Job
+  metadata: {{namespace: night, name: {name}}}
+  spec: {{template: {{metadata: {{labels: {{app: import, job-name: {name}}}}}}}}}
+  status: {{conditions: [{{type: {condition}, status: \"True\"}}]}}
+"
+        )
+    }
+
+    fn slice(pods: &[(&str, bool)]) -> String {
+        let endpoints = pods.iter().enumerate().map(|(n, (pod, ready))| {
+            format!(
+                "{{addresses: [10.244.1.{n}], nodeName: n1, conditions: {{ready: {ready}, serving: {ready}, terminating: \
+                 false}}, targetRef: {{kind: Pod, name: {pod}}}}}"
+            )
+        });
+        format!(
+            "
+- kind: EndpointSlice
+  metadata: {{namespace: night, name: import-1, labels: {{kubernetes.io/service-name: import}}}}
+  addressType: IPv4
+  ports: [{{name: http, port: 8080, protocol: TCP}}]
+  endpoints: [{}]
+",
+            endpoints.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// Whether the Service is a target at each of these times.
+    fn probed(times: &[String]) -> Vec<bool> {
+        let mut job_services = JobServices::default();
+        let mut at = |objects: &String| {
+            let mut notes = NoteCollector::default();
+            let cluster = cluster(&format!("{SERVICE}{objects}"));
+            let spec = discover(&cluster, TargetDefaults::Published, &mut job_services, &mut notes);
+            let probed = spec.services[0].probe.wanted != Some(false);
+            let said = notes
+                .finish()
+                .iter()
+                .any(|note| note.text.contains("those of a Job"));
+            assert_eq!(said, !probed);
+            probed
+        };
+        times.iter().map(&mut at).collect()
+    }
+
+    #[test]
+    fn a_service_is_probed_while_a_job_runs_and_not_between_two_of_them() {
+        let (first, second) = ("import-29384", "import-29385");
+        let (pod, next) = ("import-29384-x7k2p", "import-29385-0abcd");
+        let times = [
+            job(first, "") + &slice(&[(pod, true)]),
+            job(first, "") + &slice(&[(pod, false)]),
+            job(first, "Complete") + &slice(&[(pod, false)]),
+            job(first, "Complete") + &slice(&[]),
+            // The history keeps no Job, or somebody deleted it.
+            slice(&[]),
+            job(second, "") + &slice(&[(next, false)]),
+            job(second, "") + &slice(&[(next, true)]),
+        ];
+        assert_eq!(probed(&times), [true, false, false, false, false, false, true]);
+    }
+
+    #[test]
+    fn a_job_that_failed_and_a_job_beside_a_deployment_excuse_nothing() {
+        let (migration, web) = ("migrate-1-x7k2p", "web-6c9d7f-p2v4m");
+        let failed = [
+            job("migrate-1", "") + &slice(&[(migration, true)]),
+            job("migrate-1", "Failed") + &slice(&[(migration, false)]),
+            job("migrate-1", "Failed") + &slice(&[]),
+        ];
+        assert_eq!(probed(&failed), [true; 3]);
+        let complete = job("migrate-1", "Complete");
+        let beside = [
+            complete.clone() + &slice(&[(migration, false), (web, true)]),
+            complete.clone() + &slice(&[(migration, false), (web, false)]),
+            complete.clone() + &slice(&[(web, false)]),
+            // The Deployment is scaled to zero.
+            complete + &slice(&[]),
+        ];
+        assert_eq!(probed(&beside), [true; 4]);
+    }
+
+    #[test]
+    fn pods_have_the_names_that_the_job_controller_gives_them() {
+        let long = "a".repeat(60);
+        for (pod, job, is) in [
+            ("import-x7k2p", "import", true),
+            ("import-3-x7k2p", "import", true),
+            ("import-x7k2p", "impor", false),
+            ("import-web-x7k2p", "import", false),
+            ("import-0", "import", false),
+            ("import-x7_2p", "import", false),
+            ("x7k2p", "", false),
+            (&format!("{}x7k2p", &long[..58]), &long, true),
+            (&format!("{}-12-x7k2p", &long[..54]), &long, true),
+            (&format!("{}-12-x7k2p", &long[..55]), &long, false),
+        ] {
+            assert_eq!(is_pod_of(pod, job), is, "{pod} of {job}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! From what was read of a cluster to what should be reachable. Pure: values in, values out.
+//!
+//! ```text
+//! nodes + pods ─▶ nodes        services + slices ─▶ services ─▶ entries (class → Service)
+//!                                                        │              │
+//!                          ingresses, routes ─▶ claims ─▶ hosts ─▶ published targets
+//!                                              balancers, headless, kubernetes.default ─┘
+//! ```
+
+mod annotations;
+mod endpoints;
+mod entries;
+mod gateway;
+mod hosts;
+mod ingress;
+mod jobs;
+mod nodes;
+mod notes;
+mod own;
+mod policies;
+mod prune;
+mod services;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_diagnosis::topology::{Platform, TopologySpec};
+use parallax_model::{ObjectName, ServiceKey};
+
+pub use jobs::JobServices;
+pub use notes::NoteCollector;
+pub use prune::prune;
+
+use self::{annotations::ProbeAnnotations, entries::IngressEntries, services::ServiceIndex};
+use super::cluster::ClusterState;
+use crate::watch::TargetDefaults;
+
+/// Reads a cluster. `job_services` is carried over from one reading to the next.
+pub fn discover(
+    cluster: &ClusterState,
+    defaults: TargetDefaults,
+    job_services: &mut JobServices,
+    notes: &mut NoteCollector,
+) -> TopologySpec {
+    let machines = nodes::nodes(cluster, notes);
+    let vantages = nodes::host_vantages(cluster, &machines);
+    let slices = endpoints::by_service(cluster);
+    let mut services = ServiceIndex::read(cluster, &slices, &machines, notes);
+    job_services.mark(cluster, &mut services);
+    let wanted = ProbeSelection::read(cluster, defaults, notes);
+    let entries = IngressEntries::read(cluster, &services);
+    let mut claims = ingress::claims(cluster, &services, &entries, &wanted, notes);
+    claims.extend(gateway::claims(cluster, &services, &wanted, notes));
+    let mut used: BTreeSet<ServiceKey> = claims.iter().filter_map(|claim| claim.entry.clone()).collect();
+    let hosts = hosts::targets(claims, &services, notes);
+    for (key, classes) in entries.classes_of() {
+        used.insert(key.clone());
+        // A controller of several classes stands for none of them alone.
+        if let ([class], Some(found)) = (classes.as_slice(), services.all.get_mut(key)) {
+            found.spec.ingress_class = ObjectName::new(*class).ok();
+        }
+    }
+    let mut published = hosts.published;
+    published.extend(own::targets(&mut services, &used, &wanted, notes));
+    let mut targets = hosts.external;
+    targets.extend(own::api_server(&services));
+    TopologySpec {
+        platform: Platform::Kubernetes,
+        nodes: machines,
+        services: services.all.into_values().map(|found| found.spec).collect(),
+        published,
+        targets,
+        vantages,
+        ..TopologySpec::default()
+    }
+}
+
+/// Who wants to be probed: an object says so, else its namespace, else the defaults.
+#[derive(Debug)]
+pub(super) struct ProbeSelection<'a> {
+    by_default: bool,
+    namespaces: BTreeMap<&'a str, bool>,
+    /// Namespaces that are being deleted: their Pods go first, and what leads to them stays for a while.
+    leaving: BTreeSet<&'a str>,
+}
+
+impl<'a> ProbeSelection<'a> {
+    fn read(cluster: &'a ClusterState, defaults: TargetDefaults, notes: &mut NoteCollector) -> Self {
+        let namespaces = cluster
+            .namespaces
+            .values()
+            .filter_map(|namespace| {
+                let name = namespace.metadata.name.as_str();
+                let label = format!("Namespace {name}");
+                let wish = annotations::wish(&label, &namespace.metadata, notes);
+                let probe = ProbeAnnotations {
+                    probe: wish.probe,
+                    ..ProbeAnnotations::default()
+                };
+                if wish != probe {
+                    notes.say(label, "of its annotations only parallax.dev/probe counts");
+                }
+                Some((name, wish.probe?))
+            })
+            .collect();
+        let leaving: BTreeSet<&str> = cluster
+            .namespaces
+            .values()
+            .filter(|namespace| namespace.metadata.deletion_timestamp.is_some())
+            .map(|namespace| namespace.metadata.name.as_str())
+            .collect();
+        for namespace in &leaving {
+            notes.say(
+                format_args!("Namespace {namespace}"),
+                "it is being deleted; nothing of it is probed",
+            );
+        }
+        Self {
+            by_default: defaults == TargetDefaults::Published,
+            namespaces,
+            leaving,
+        }
+    }
+
+    /// What was said, if anything.
+    fn probe(&self, wish: &ProbeAnnotations, namespace: &str) -> Option<bool> {
+        if self.leaving.contains(namespace) {
+            return Some(false);
+        }
+        wish.probe.or_else(|| self.namespaces.get(namespace).copied())
+    }
+
+    /// Whether something is a target that is one by default.
+    fn target(&self, wish: &ProbeAnnotations, namespace: &str) -> bool {
+        self.probe(wish, namespace).unwrap_or(self.by_default)
+    }
+}
+
+#[cfg(test)]
+mod tests;

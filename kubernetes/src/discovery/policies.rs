@@ -1,0 +1,137 @@
+//! Which policies keep whom from a Service's pods.
+//!
+//! The pods themselves are not watched. Their labels are at least those that the Service selects by, so a policy whose
+//! selector asks for no others is certain to be about them, and one that asks for another value of one of these is not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_model::ObjectName;
+
+use crate::{
+    cluster::ClusterState,
+    objects::{Key, NetworkPolicy, Service},
+};
+
+/// The policies of each namespace that let only some in.
+pub(super) type IngressPolicies<'a> = BTreeMap<&'a str, Vec<&'a NetworkPolicy>>;
+
+/// All of them.
+pub(super) fn by_namespace(cluster: &ClusterState) -> IngressPolicies<'_> {
+    let mut all: IngressPolicies<'_> = BTreeMap::new();
+    for policy in cluster.policies.values().filter(|policy| isolates(policy)) {
+        all.entry(policy.metadata.namespace.as_str())
+            .or_default()
+            .push(policy);
+    }
+    all
+}
+
+/// Those that select a Service's pods; nothing where that cannot be told.
+pub(super) fn guards(
+    policies: &IngressPolicies<'_>,
+    key: &Key,
+    service: &Service,
+) -> Option<BTreeSet<ObjectName>> {
+    let here = policies
+        .get(key.namespace.as_str())
+        .map_or(&[][..], Vec::as_slice);
+    let mut certain = BTreeSet::new();
+    let mut perhaps = false;
+    for policy in here {
+        match selects(policy, &service.spec.selector) {
+            Some(true) => certain.extend(ObjectName::new(policy.metadata.name.as_str())),
+            Some(false) => {}
+            None => perhaps = true,
+        }
+    }
+    (!perhaps || !certain.is_empty()).then_some(certain)
+}
+
+/// A policy isolates for ingress unless it speaks of egress only or lets everybody in (`NetworkPolicySpec.policyTypes`).
+fn isolates(policy: &NetworkPolicy) -> bool {
+    let types = &policy.spec.policy_types;
+    let speaks = types.is_empty() || types.iter().any(|kind| kind == "Ingress");
+    let open = policy
+        .spec
+        .ingress
+        .iter()
+        .any(|rule| rule.from.is_empty() && rule.ports.is_empty());
+    speaks && !open
+}
+
+fn selects(policy: &NetworkPolicy, pods: &BTreeMap<String, String>) -> Option<bool> {
+    let selector = &policy.spec.pod_selector;
+    let mut certain = selector.match_expressions.is_empty();
+    for (name, value) in &selector.match_labels {
+        match pods.get(name) {
+            Some(known) if known != value => return Some(false),
+            Some(_) => {}
+            None => certain = false,
+        }
+    }
+    certain.then_some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{objects::ClusterObject, objects::resource::ResourceKind};
+
+    fn guarding(policies: &[Value]) -> Option<Vec<String>> {
+        let mut cluster = ClusterState::default();
+        for (n, spec) in policies.iter().enumerate() {
+            let policy = json!({"metadata": {"namespace": "shop", "name": format!("p{n}")}, "spec": spec});
+            cluster.put(ClusterObject::read(ResourceKind::NetworkPolicies, policy).unwrap());
+        }
+        let service = json!({"metadata": {"namespace": "shop", "name": "web"},
+            "spec": {"selector": {"app": "web", "tier": "front"}}});
+        let Ok(ClusterObject::Service(service)) = ClusterObject::read(ResourceKind::Services, service) else {
+            panic!("a Service");
+        };
+        let names = guards(&by_namespace(&cluster), &service.metadata.key(), &service)?;
+        Some(names.iter().map(ToString::to_string).collect())
+    }
+
+    fn labels(labels: &Value) -> Value {
+        json!({"podSelector": {"matchLabels": labels}, "policyTypes": ["Ingress"]})
+    }
+
+    #[test]
+    fn a_policy_that_asks_for_nothing_but_what_the_service_selects_by_is_about_its_pods() {
+        assert_eq!(guarding(&[labels(&json!({}))]).unwrap(), ["p0"]);
+        assert_eq!(
+            guarding(&[labels(&json!({"app": "web"})), labels(&json!({"app": "db"}))]).unwrap(),
+            ["p0"]
+        );
+        assert_eq!(
+            guarding(&[json!({"podSelector": {}})]).unwrap(),
+            ["p0"],
+            "ingress is what a policy is for"
+        );
+    }
+
+    #[test]
+    fn a_policy_for_other_pods_or_for_egress_or_that_lets_everybody_in_keeps_nobody_out() {
+        let egress = json!({"podSelector": {}, "policyTypes": ["Egress"]});
+        let open = json!({"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]});
+        for policies in [&[][..], &[labels(&json!({"app": "db"}))], &[egress], &[open]] {
+            assert_eq!(guarding(policies).unwrap(), [""; 0], "{policies:?}");
+        }
+    }
+
+    #[test]
+    fn whether_a_policy_by_other_labels_is_about_its_pods_is_not_known() {
+        assert_eq!(guarding(&[labels(&json!({"zone": "dmz"}))]), None);
+        let expressions =
+            json!({"podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}});
+        assert_eq!(guarding(&[expressions]), None);
+    }
+
+    #[test]
+    fn a_rule_with_ports_only_is_not_open() {
+        let ports = json!({"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}]});
+        assert_eq!(guarding(&[ports]).unwrap(), ["p0"]);
+    }
+}

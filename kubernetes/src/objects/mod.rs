@@ -1,0 +1,163 @@
+//! Objects of the API as far as they are of use. What is not named here is dropped while it is read: `managedFields`,
+//! most of every status, all of a Pod's spec but its ports.
+//!
+//! Every field may be missing or null. Nonsense in one object costs that object, never the list it came in.
+
+mod core;
+mod gateway;
+pub mod resource;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+pub(super) use core::{
+    Backend, Endpoint, EndpointHints, EndpointSlice, Ingress, IngressClass, IngressRule, Job, NamespaceMeta,
+    NetworkPolicy, Node, NodeCondition, Pod, PortRef, Service, ServicePort,
+};
+pub(super) use gateway::{Gateway, HttpRoute, Listener, ParentRef};
+
+use crate::null_fields::without_nulls;
+pub(super) use crate::watch::Key;
+use resource::ResourceKind;
+
+/// What is kept of `metadata`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct KeptMetadata {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    /// Of use for Pods only.
+    pub(super) uid: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) creation_timestamp: String,
+    pub(super) deletion_timestamp: Option<String>,
+}
+
+impl KeptMetadata {
+    pub(super) fn key(&self) -> Key {
+        Key {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    pub(super) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(String::as_str)
+    }
+
+    /// It answers for one HTTP-01 challenge and is gone with it: cert-manager's solvers, and ours for preflights.
+    pub(super) fn is_solver(&self) -> bool {
+        self.label(SOLVER) == Some("true")
+    }
+
+    pub(super) fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.get(name).map(String::as_str)
+    }
+}
+
+/// A kind of object that is kept.
+pub(crate) trait WatchedObject: DeserializeOwned + PartialEq {
+    /// Whether its uid is of use.
+    const KEEPS_UID: bool = false;
+
+    fn meta(&self) -> &KeptMetadata;
+
+    /// Whether a label is of use.
+    fn keeps_label(name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// Whether an annotation is of use.
+    fn keeps_annotation(name: &str) -> bool {
+        name.starts_with(ANNOTATION)
+    }
+
+    fn meta_mut(&mut self) -> &mut KeptMetadata;
+}
+
+/// How annotations begin that are ours.
+pub(super) const ANNOTATION: &str = "parallax.dev/";
+
+/// Label of what cert-manager makes for an HTTP-01 challenge (its `pkg/issuer/acme/http/http.go`).
+const SOLVER: &str = "acme.cert-manager.io/http01-solver";
+
+/// One object of any kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClusterObject {
+    /// A Node.
+    Node(Node),
+    /// A Namespace, of which only the metadata is read.
+    Namespace(NamespaceMeta),
+    /// A Service.
+    Service(Service),
+    /// An `EndpointSlice`.
+    EndpointSlice(EndpointSlice),
+    /// An Ingress.
+    Ingress(Ingress),
+    /// An `IngressClass`.
+    IngressClass(IngressClass),
+    /// A `NetworkPolicy`.
+    NetworkPolicy(NetworkPolicy),
+    /// A Job.
+    Job(Job),
+    /// A Pod.
+    Pod(Pod),
+    /// A Gateway of the Gateway API.
+    Gateway(Gateway),
+    /// An `HTTPRoute` of the Gateway API.
+    HttpRoute(HttpRoute),
+}
+
+impl ClusterObject {
+    /// Reads an object and drops what is of no use.
+    pub(super) fn read(resource: ResourceKind, mut value: Value) -> Result<Self, String> {
+        without_nulls(&mut value);
+        Ok(match resource {
+            ResourceKind::Nodes => Self::Node(read(value)?),
+            ResourceKind::Namespaces => Self::Namespace(read(value)?),
+            ResourceKind::Services => Self::Service(read(value)?),
+            ResourceKind::EndpointSlices => Self::EndpointSlice(read(value)?),
+            ResourceKind::Ingresses => Self::Ingress(read(value)?),
+            ResourceKind::IngressClasses => Self::IngressClass(read(value)?),
+            ResourceKind::NetworkPolicies => Self::NetworkPolicy(read(value)?),
+            ResourceKind::Jobs => Self::Job(read(value)?),
+            ResourceKind::Pods => Self::Pod(read(value)?),
+            ResourceKind::Gateways => Self::Gateway(read(value)?),
+            ResourceKind::HttpRoutes => Self::HttpRoute(read(value)?),
+        })
+    }
+
+    pub(super) fn key(&self) -> Key {
+        match self {
+            Self::Node(object) => object.meta().key(),
+            Self::Namespace(object) => object.meta().key(),
+            Self::Service(object) => object.meta().key(),
+            Self::EndpointSlice(object) => object.meta().key(),
+            Self::Ingress(object) => object.meta().key(),
+            Self::IngressClass(object) => object.meta().key(),
+            Self::NetworkPolicy(object) => object.meta().key(),
+            Self::Job(object) => object.meta().key(),
+            Self::Pod(object) => object.meta().key(),
+            Self::Gateway(object) => object.meta().key(),
+            Self::HttpRoute(object) => object.meta().key(),
+        }
+    }
+}
+
+fn read<T: WatchedObject>(value: Value) -> Result<T, String> {
+    let mut object: T = serde_json::from_value(value).map_err(|error| error.to_string())?;
+    let meta = object.meta_mut();
+    if meta.name.is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    if !T::KEEPS_UID {
+        meta.uid.clear();
+    }
+    meta.labels.retain(|name, _| T::keeps_label(name));
+    meta.annotations.retain(|name, _| T::keeps_annotation(name));
+    Ok(object)
+}

@@ -1,0 +1,223 @@
+//! The Pods of Parallax by uid, for who wants to know whose a token is. The same watch that makes the topology tells of
+//! them: what one knows the other knows too.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parallax_model::Network;
+use parking_lot::RwLock;
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    objects::resource::WatchSource,
+    objects::{ClusterObject, Key, Pod},
+};
+use crate::{
+    api_client::ApiClient,
+    prober_pods::{PodLookup, ProberPod, ProberPods},
+    watch::{PROBERS, QUEUE, Reflector, WatchTiming, WatchUpdate},
+};
+
+/// Who runs where. Asked at each request, so it answers from memory.
+#[derive(Debug)]
+pub struct PodRegistry {
+    namespaces: Vec<Arc<str>>,
+    known: RwLock<PodIndex>,
+}
+
+#[derive(Debug, Default)]
+struct PodIndex {
+    by_uid: BTreeMap<String, ProberPod>,
+    uids: BTreeMap<Key, String>,
+    /// Namespaces whose first list has come.
+    listed: BTreeSet<Arc<str>>,
+}
+
+impl PodRegistry {
+    /// Of the Pods in these namespaces.
+    pub fn of<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Self {
+        let namespaces: BTreeSet<Arc<str>> = namespaces.into_iter().map(Arc::from).collect();
+        Self {
+            namespaces: namespaces.into_iter().collect(),
+            known: RwLock::default(),
+        }
+    }
+
+    /// Hears what a watch tells.
+    pub fn hear(&self, source: &WatchSource, told: &WatchUpdate<ClusterObject>) {
+        match told {
+            WatchUpdate::All(things, _) => {
+                let mut known = self.known.write();
+                let mut gone = known.uids.clone();
+                gone.retain(|key, _| source.covers(&key.namespace));
+                for thing in things {
+                    if let ClusterObject::Pod(pod) = thing {
+                        known.put(pod);
+                        gone.remove(&pod.metadata.key());
+                    }
+                }
+                for key in gone.keys() {
+                    known.remove(key);
+                }
+                known.listed.extend(source.namespace.clone());
+            }
+            WatchUpdate::Put(thing) => {
+                if let ClusterObject::Pod(pod) = &**thing {
+                    self.known.write().put(pod);
+                }
+            }
+            WatchUpdate::Gone(key) => self.known.write().remove(key),
+            // What was known stays.
+            WatchUpdate::Unreadable | WatchUpdate::Live | WatchUpdate::Absent | WatchUpdate::Failed(_) => {}
+        }
+    }
+}
+
+impl PodIndex {
+    fn put(&mut self, pod: &Pod) {
+        let key = pod.metadata.key();
+        self.remove(&key);
+        if let Some(prober) = running(pod).filter(|_| !pod.metadata.uid.is_empty()) {
+            self.uids.insert(key, pod.metadata.uid.clone());
+            self.by_uid.insert(pod.metadata.uid.clone(), prober);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(uid) = self.uids.remove(key) {
+            self.by_uid.remove(&uid);
+        }
+    }
+}
+
+impl ProberPods for PodRegistry {
+    fn find(&self, uid: &str) -> PodLookup {
+        let known = self.known.read();
+        match known.by_uid.get(uid) {
+            Some(pod) => PodLookup::Known(pod.clone()),
+            None if known.listed.len() < self.namespaces.len() => PodLookup::NotYet,
+            None => PodLookup::Unknown,
+        }
+    }
+}
+
+/// A Pod that is on a node and has not ended.
+fn running(pod: &Pod) -> Option<ProberPod> {
+    if matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") {
+        return None;
+    }
+    Some(ProberPod {
+        name: pod.metadata.name.parse().ok()?,
+        node: pod.spec.node_name.parse().ok()?,
+        network: if pod.spec.host_network {
+            Network::Host
+        } else {
+            Network::Pod
+        },
+    })
+}
+
+/// Keeps the book alone, where the topology comes from elsewhere, until cancelled.
+pub async fn follow_pods(client: ApiClient, book: Arc<PodRegistry>, cancelled: CancellationToken) {
+    let (out, mut told) = mpsc::channel(QUEUE);
+    let mut reflectors = JoinSet::new();
+    for namespace in &book.namespaces {
+        let reflector = Reflector {
+            client: client.0.clone(),
+            source: WatchSource::pods(namespace),
+            labels: Some(PROBERS.to_owned()),
+            pace: WatchTiming::default(),
+            out: out.clone(),
+        };
+        reflectors.spawn(reflector.run());
+    }
+    drop(out);
+    let keeping = async {
+        while let Some((source, told)) = told.recv().await {
+            book.hear(&source, &told);
+        }
+    };
+    cancelled.run_until_cancelled(keeping).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::objects::resource::ResourceKind;
+
+    fn pod(namespace: &str, uid: &str, more: &Value) -> ClusterObject {
+        let mut pod = json!({
+            "metadata": {"namespace": namespace, "name": format!("prober-{uid}"), "uid": uid},
+            "spec": {"nodeName": "n1"},
+            "status": {"phase": "Running"},
+        });
+        let sections = pod.as_object_mut().unwrap();
+        for (section, fields) in more.as_object().unwrap() {
+            sections[section]
+                .as_object_mut()
+                .unwrap()
+                .extend(fields.as_object().unwrap().clone());
+        }
+        ClusterObject::read(ResourceKind::Pods, pod).unwrap()
+    }
+
+    fn known(book: &PodRegistry, uid: &str) -> Option<Network> {
+        match book.find(uid) {
+            PodLookup::Known(pod) => Some(pod.network),
+            PodLookup::Unknown | PodLookup::NotYet => None,
+        }
+    }
+
+    #[test]
+    fn a_pod_counts_from_its_node_to_its_end_in_the_network_it_is_in() {
+        let book = PodRegistry::of(["a"]);
+        let source = WatchSource::pods(&"a".into());
+        let put = |more: Value| book.hear(&source, &WatchUpdate::Put(Box::new(pod("a", "x", &more))));
+        put(json!({"spec": {"nodeName": ""}, "status": {"phase": "Pending"}}));
+        assert_eq!(known(&book, "x"), None);
+        put(json!({"status": {"phase": "Pending"}}));
+        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        put(json!({"spec": {"hostNetwork": true}}));
+        assert_eq!(known(&book, "x"), Some(Network::Host));
+        put(json!({"status": {"phase": "Failed"}}));
+        assert_eq!(known(&book, "x"), None);
+    }
+
+    #[test]
+    fn a_pod_of_the_same_name_is_another_one() {
+        let book = PodRegistry::of(["a"]);
+        let source = WatchSource::pods(&"a".into());
+        for uid in ["old", "new"] {
+            let named = pod("a", uid, &json!({"metadata": {"name": "prober"}}));
+            book.hear(&source, &WatchUpdate::Put(Box::new(named)));
+        }
+        assert_eq!(
+            (known(&book, "old"), known(&book, "new")),
+            (None, Some(Network::Pod))
+        );
+    }
+
+    #[test]
+    fn an_unknown_uid_is_nobody_only_once_every_namespace_was_listed_and_a_list_is_of_its_namespace_only() {
+        let book = PodRegistry::of(["a", "b"]);
+        let list = |namespace: &str, things| {
+            book.hear(
+                &WatchSource::pods(&namespace.into()),
+                &WatchUpdate::All(things, 0),
+            );
+        };
+        list("a", vec![pod("a", "x", &json!({}))]);
+        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        assert_eq!(book.find("z"), PodLookup::NotYet);
+        list("b", Vec::new());
+        assert_eq!(book.find("z"), PodLookup::Unknown);
+        assert_eq!(known(&book, "x"), Some(Network::Pod));
+        list("a", Vec::new());
+        assert_eq!(book.find("x"), PodLookup::Unknown);
+    }
+}

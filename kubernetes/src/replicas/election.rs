@@ -1,0 +1,337 @@
+//! Holds the Lease, or waits for it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{Api, api::PostParams};
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    LeaderAddress, ReplicaOptions, ReplicaRole, ReplicaState,
+    candidate::{LeadershipTerm, LeaseAction, LeaseCandidate, LeaseRecord, LeaseTiming},
+    nonce_of,
+};
+use crate::{api_client::ApiClient, object_key::ObjectKey, replicas::ReplicaMetrics};
+
+/// Where a holder says how its page is reached.
+const PAGE: &str = "parallax.dev/page";
+
+/// Longest time, in seconds, that a holder can make the others wait, whatever the Lease says.
+const LONGEST_S: u64 = 60;
+
+/// Time for giving the Lease back when the process stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What went wrong with one call.
+#[derive(Debug, thiserror::Error)]
+enum ElectionError {
+    #[error(
+        "the aggregator's account may not {0} leases in {1}; apply the manifests (its Role names coordination.k8s.io/leases)"
+    )]
+    Forbidden(&'static str, String),
+    #[error("the API server does not answer")]
+    Silent,
+    /// It is not there.
+    #[error("the Lease, or its namespace, is not there")]
+    Missing,
+    /// Somebody else was quicker: no trouble, the next look shows who.
+    #[error("somebody else changed it meanwhile")]
+    Conflict,
+    #[error("{0}")]
+    Other(kube::Error),
+}
+
+/// The election, to be run.
+#[derive(Debug)]
+pub struct LeaderElection {
+    client: ApiClient,
+    place: ObjectKey,
+    name: Arc<str>,
+    /// `ADDRESS:PORT` of our page, where others reach it.
+    page: Option<String>,
+    terms: LeaseTiming,
+    candidate: LeaseCandidate,
+    part: watch::Sender<ReplicaRole>,
+    until: Arc<Mutex<Option<Instant>>>,
+    metrics: ReplicaMetrics,
+    start: Instant,
+    /// What was last said of trouble.
+    said: Option<String>,
+}
+
+impl LeaderElection {
+    /// An election and the replica that it speaks of.
+    #[must_use]
+    pub fn new(
+        client: ApiClient,
+        options: &ReplicaOptions,
+        name: &str,
+        page: Option<String>,
+        metrics: ReplicaMetrics,
+    ) -> (Self, ReplicaState) {
+        let name: Arc<str> = Arc::from(name);
+        let (part, part_out) = watch::channel(ReplicaRole::StandsBy { leader: None });
+        let until = Arc::new(Mutex::new(None));
+        let replica = ReplicaState {
+            name: name.clone(),
+            part: part_out,
+            until: until.clone(),
+        };
+        let terms = options.terms();
+        let election = Self {
+            client,
+            place: options.lease.clone(),
+            page,
+            terms,
+            candidate: LeaseCandidate::new(name.to_string(), terms),
+            name,
+            part,
+            until,
+            metrics,
+            start: Instant::now(),
+            said: None,
+        };
+        (election, replica)
+    }
+
+    /// Runs until cancelled; then gives back what it holds, so that the other need not wait.
+    pub async fn run(mut self, cancelled: CancellationToken) {
+        let mut held = None;
+        loop {
+            let begun = Instant::now();
+            let turned = tokio::select! {
+                () = cancelled.cancelled() => break,
+                turned = self.turn() => turned,
+            };
+            match turned {
+                Ok(lease) => {
+                    self.said = None;
+                    held = Some(lease);
+                }
+                Err(ElectionError::Conflict) => {}
+                Err(trouble) => self.complain(&trouble.to_string()),
+            }
+            let end = self.term().map(|term| self.start + term.until);
+            self.publish(held.as_ref());
+            let next = begun + self.terms.retry;
+            tokio::select! {
+                () = cancelled.cancelled() => break,
+                () = sleep_until(end.map_or(next, |end| next.min(end))) => {}
+            }
+            self.publish(held.as_ref());
+        }
+        self.leave(held).await;
+    }
+
+    fn own(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.start)
+    }
+
+    fn term(&self) -> Option<LeadershipTerm> {
+        self.candidate.leads(self.own(Instant::now()))
+    }
+
+    fn api(&self) -> Api<Lease> {
+        Api::namespaced(self.client.0.clone(), self.place.namespace.as_str())
+    }
+
+    /// One look, and one write where it is due. What takes longer than our leadership lasts is given up.
+    async fn turn(&mut self) -> Result<Lease, ElectionError> {
+        let api = self.api();
+        let name = self.place.name.as_str().to_owned();
+        let patience = Instant::now() + self.terms.retry;
+        let patience = self
+            .term()
+            .map_or(patience, |term| patience.min(self.start + term.until));
+        let read = match self.within("get", patience, api.get(&name)).await {
+            Ok(lease) => Some(lease),
+            Err(ElectionError::Missing) => None,
+            Err(trouble) => return Err(trouble),
+        };
+        let record = read.as_ref().map(record);
+        let (begun, wall) = (self.own(Instant::now()), Timestamp::now().as_second());
+        let wall = u64::try_from(wall).unwrap_or(0);
+        let action = self.candidate.decide(begun, wall, record.as_ref());
+        let patience = Instant::now() + self.terms.retry;
+        let (epoch, lease) = match (action, read) {
+            (LeaseAction::Wait, Some(lease)) => return Ok(lease),
+            // Somebody removed it, and its holder may not know yet.
+            (LeaseAction::Wait, None) => return Err(ElectionError::Conflict),
+            (LeaseAction::Create { epoch }, _) => (epoch, self.ours(None, epoch)),
+            (LeaseAction::Take { epoch } | LeaseAction::Renew { epoch }, lease) => {
+                (epoch, self.ours(lease, epoch))
+            }
+        };
+        let parameters = PostParams::default();
+        let written = if matches!(action, LeaseAction::Create { .. }) {
+            self.within("create", patience, api.create(&parameters, &lease))
+                .await?
+        } else {
+            // With the version that was read: of two that are as quick, one is refused.
+            self.within("update", patience, api.replace(&name, &parameters, &lease))
+                .await?
+        };
+        let version = written.metadata.resource_version.clone().unwrap_or_default();
+        self.candidate.wrote(begun, epoch, version);
+        if !matches!(action, LeaseAction::Renew { .. }) {
+            tracing::info!(lease = %self.place, epoch, "this aggregator leads");
+        }
+        Ok(written)
+    }
+
+    /// The Lease as we would have it.
+    fn ours(&self, before: Option<Lease>, epoch: u64) -> Lease {
+        let mut lease = before.unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
+                name: Some(self.place.name.as_str().to_owned()),
+                namespace: Some(self.place.namespace.as_str().to_owned()),
+                labels: Some(
+                    [
+                        ("app.kubernetes.io/name".to_owned(), "parallax".to_owned()),
+                        ("app.kubernetes.io/component".to_owned(), "aggregator".to_owned()),
+                    ]
+                    .into(),
+                ),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        });
+        let annotations = lease.metadata.annotations.get_or_insert_with(BTreeMap::new);
+        match &self.page {
+            Some(page) => drop(annotations.insert(PAGE.to_owned(), page.clone())),
+            None => drop(annotations.remove(PAGE)),
+        }
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        let other = spec.holder_identity.as_deref() != Some(&*self.name);
+        let acquired = i64::try_from(epoch)
+            .ok()
+            .and_then(|epoch| Timestamp::from_second(epoch).ok());
+        let transitions = spec.lease_transitions.unwrap_or(0);
+        spec.lease_transitions = Some(if other {
+            transitions.saturating_add(1)
+        } else {
+            transitions
+        });
+        spec.holder_identity = Some(self.name.to_string());
+        spec.lease_duration_seconds = i32::try_from(self.terms.duration.as_secs().max(1)).ok();
+        spec.acquire_time = acquired.map(MicroTime);
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        lease
+    }
+
+    /// Tells everybody else what is the case now.
+    fn publish(&mut self, lease: Option<&Lease>) {
+        let term = self.term();
+        *self.until.lock() = term.map(|term| self.start + term.until);
+        let part = match term {
+            Some(term) => {
+                let uid = lease
+                    .and_then(|lease| lease.metadata.uid.as_deref())
+                    .unwrap_or("");
+                ReplicaRole::Leads {
+                    epoch: term.epoch,
+                    nonce: nonce_of(uid),
+                }
+            }
+            None => ReplicaRole::StandsBy {
+                leader: lease.and_then(|lease| self.leader(lease)),
+            },
+        };
+        let led = matches!(*self.part.borrow(), ReplicaRole::Leads { .. });
+        if led && term.is_none() {
+            tracing::warn!(lease = %self.place, "this aggregator leads no more");
+        }
+        self.metrics.leads(term.is_some());
+        self.part.send_if_modified(|known| {
+            let new = *known != part;
+            *known = part;
+            new
+        });
+    }
+
+    /// The holder, where it is another one.
+    fn leader(&self, lease: &Lease) -> Option<LeaderAddress> {
+        let name = record(lease).holder.filter(|holder| *holder != *self.name)?;
+        let page = lease.metadata.annotations.as_ref()?.get(PAGE).cloned();
+        Some(LeaderAddress { name, page })
+    }
+
+    /// Leads no more from now on, and says so.
+    async fn leave(&mut self, held: Option<Lease>) {
+        let led = self.term().is_some();
+        self.candidate.resign();
+        self.publish(None);
+        let Some(mut lease) = held.filter(|_| led) else {
+            return;
+        };
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.renew_time = Some(MicroTime(Timestamp::now()));
+        }
+        let name = self.place.name.as_str().to_owned();
+        let (api, parameters) = (self.api(), PostParams::default());
+        let patience = Instant::now() + FAREWELL;
+        let given = self
+            .within("update", patience, api.replace(&name, &parameters, &lease))
+            .await;
+        match given {
+            Ok(_) => tracing::info!(lease = %self.place, "gave the Lease back"),
+            Err(trouble) => {
+                tracing::warn!(lease = %self.place, reason = %trouble, "cannot give the Lease back; the other aggregator takes it when it has run out");
+            }
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        what: &'static str,
+        patience: Instant,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, ElectionError> {
+        match timeout_at(patience, call).await {
+            Err(_) => Err(ElectionError::Silent),
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(kube::Error::Api(status))) => Err(match status.code {
+                403 => ElectionError::Forbidden(what, self.place.namespace.to_string()),
+                404 => ElectionError::Missing,
+                409 => ElectionError::Conflict,
+                _ => ElectionError::Other(kube::Error::Api(status)),
+            }),
+            Ok(Err(error)) => Err(ElectionError::Other(error)),
+        }
+    }
+
+    /// Once for each reason.
+    fn complain(&mut self, reason: &str) {
+        self.metrics.lease_failed();
+        if self.said.as_deref() != Some(reason) {
+            tracing::warn!(lease = %self.place, reason, "cannot look after the Lease, so this aggregator leads no longer than it runs; trying again");
+            self.said = Some(reason.to_owned());
+        }
+    }
+}
+
+fn record(lease: &Lease) -> LeaseRecord {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = |time: MicroTime| u64::try_from(time.0.as_second()).unwrap_or(0);
+    LeaseRecord {
+        holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
+        duration: Duration::from_secs(
+            spec.lease_duration_seconds
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .unwrap_or(0)
+                .min(LONGEST_S),
+        ),
+        epoch: spec.acquire_time.map_or(0, seconds),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,68 @@
+//! What API and page say of this replica.
+
+use parallax_model::{EventTime, Micros};
+use serde::Serialize;
+
+use super::{ReplicaRole, ReplicaState};
+
+/// Rounds after a start until what is judged rests on as much evidence as ever: as many as a fault needs of which most
+/// probes notice nothing.
+const ROUNDS: u64 = 24;
+
+/// This replica at one instant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReplicaView {
+    /// Its name; absent where it is the only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// `starting`, `alone`, `leads` or `stands_by`.
+    pub part: &'static str,
+    /// Who leads, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<String>,
+    /// The epoch of the plans it makes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) epoch: Option<u64>,
+    /// Until then it has not seen as much as it needs for faults that few probes notice.
+    #[serde(rename = "warming_until_us", skip_serializing_if = "Option::is_none")]
+    pub warming: Option<EventTime>,
+}
+
+impl ReplicaState {
+    /// As it is at present, where it started then and rounds are so long.
+    #[must_use]
+    pub fn view(&self, now: EventTime, start: EventTime, interval: Micros) -> ReplicaView {
+        let part = self.part();
+        let own = (!self.name().is_empty()).then(|| self.name().to_owned());
+        let warm = start.plus(Micros(interval.0.saturating_mul(ROUNDS)));
+        ReplicaView {
+            part: part.word(),
+            leader: match &part {
+                ReplicaRole::Starting | ReplicaRole::Alone { .. } => None,
+                ReplicaRole::Leads { .. } => own.clone(),
+                ReplicaRole::StandsBy { leader } => leader.as_ref().map(|leader| leader.name.clone()),
+            },
+            epoch: part.planning().map(|(epoch, _)| epoch),
+            name: own,
+            warming: (now < warm).then_some(warm),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_just_started_is_warming_for_two_dozen_rounds() {
+        let (replica, interval) = (ReplicaState::alone(7, "n"), Micros::from_secs(5));
+        let start = EventTime(1_000_000);
+        let at = |seconds| start.plus(Micros::from_secs(seconds));
+        let early = replica.view(at(119), start, interval);
+        assert_eq!(
+            (early.part, early.epoch, early.warming),
+            ("alone", Some(7), Some(at(120)))
+        );
+        assert_eq!(replica.view(at(120), start, interval).warming, None);
+    }
+}

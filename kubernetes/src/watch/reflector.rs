@@ -1,0 +1,469 @@
+//! Lists one kind of object and then hears of every change, for ever.
+//!
+//! Own list and watch calls on kube's client instead of its `watcher`: that one tells neither bookmarks nor that a broken
+//! watch has been taken up again, and waits for a list as long as it takes, so nobody could say whether what is known is
+//! current.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use kube::{
+    Client,
+    core::{Request, Status, WatchEvent, params::ListParams, params::WatchParams},
+};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
+
+use crate::watch::{
+    WatchTiming, WatchedResource,
+    backoff::WatchBackoff,
+    health::{WatchFailure, WatchFailureReason},
+    key::{Key, key_of, version_of},
+};
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+/// How long the server keeps one watch open.
+const WATCH_SECONDS: u32 = 290;
+
+/// Longest text of an error that is shown.
+const LONGEST: usize = 300;
+
+/// Something that one watch has to tell.
+#[derive(Debug)]
+pub enum WatchUpdate<T> {
+    /// A complete list, and how many objects in it could not be read.
+    All(Vec<T>, u64),
+    /// An object is new or changed.
+    Put(Box<T>),
+    /// An object is gone.
+    Gone(Key),
+    /// An object cannot be read; what was known of it stays.
+    Unreadable,
+    /// Changes are being told.
+    Live,
+    /// The API server does not know such objects.
+    Absent,
+    /// A list or a watch failed.
+    Failed(WatchFailure),
+}
+
+/// What to watch, and whom to tell.
+pub struct Reflector<S: WatchedResource> {
+    /// The client of the API server.
+    pub client: Client,
+    /// What is listed and watched.
+    pub source: S,
+    /// A label selector that limits the objects.
+    pub labels: Option<String>,
+    /// Timeouts and back-off.
+    pub pace: WatchTiming,
+    /// Receives the updates.
+    pub out: mpsc::Sender<(S, WatchUpdate<S::Object>)>,
+}
+
+/// Nobody listens any more.
+#[derive(Debug)]
+struct ReceiverDropped;
+
+/// Attempts to list and watch since something was last heard.
+struct WatchAttempts {
+    backoff: WatchBackoff,
+    /// Why the last one failed; logged once in a row.
+    logged: Option<WatchFailureReason>,
+}
+
+impl WatchAttempts {
+    /// Something was heard; whether an attempt had failed before.
+    fn reset(&mut self) -> bool {
+        self.backoff.reset();
+        self.logged.take().is_some()
+    }
+}
+
+/// Why a watch is over.
+enum WatchEnd {
+    /// As planned, or broken after the version that is known.
+    Resume,
+    /// What is known is too old to go on from.
+    Relist,
+    /// Nothing was heard for as long as a watch may be silent.
+    Silent,
+    Failed(WatchFailure),
+}
+
+impl<S: WatchedResource> Reflector<S> {
+    /// Runs until nobody listens.
+    pub async fn run(self) {
+        let mut attempts = WatchAttempts {
+            backoff: WatchBackoff::new(self.pace.first_retry, self.pace.longest_retry),
+            logged: None,
+        };
+        let _deaf: Result<(), ReceiverDropped> = async {
+            // How long nothing has been heard before the next list.
+            let mut silent = Duration::ZERO;
+            loop {
+                let Some(version) = self.list(silent, &mut attempts).await? else {
+                    continue;
+                };
+                silent = self.follow(version, &mut attempts).await?;
+            }
+        }
+        .await;
+    }
+
+    async fn tell(&self, told: WatchUpdate<S::Object>) -> Result<(), ReceiverDropped> {
+        self.out
+            .send((self.source.clone(), told))
+            .await
+            .map_err(|_| ReceiverDropped)
+    }
+
+    /// Says what failed and waits.
+    async fn fail(&self, failure: WatchFailure, attempts: &mut WatchAttempts) -> Result<(), ReceiverDropped> {
+        let reason = failure.reason.label();
+        // An API server that is away for minutes is worth one line a resource, and another one for another reason; what a
+        // cluster may do without is worth one line, whatever the reasons.
+        let repeated = attempts.logged.replace(failure.reason) == Some(failure.reason);
+        if repeated || self.source.is_optional() && !attempts.backoff.is_fresh() {
+            tracing::debug!(resource = %self.source, reason, message = %failure, "still cannot watch");
+        } else {
+            tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; what was known stays");
+        }
+        let wait = attempts.backoff.next(failure.retry_after);
+        self.tell(WatchUpdate::Failed(failure)).await?;
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    /// One complete list, if that can be had, and the version it is of.
+    async fn list(
+        &self,
+        silent: Duration,
+        attempts: &mut WatchAttempts,
+    ) -> Result<Option<String>, ReceiverDropped> {
+        let began = Instant::now();
+        match self.pages().await {
+            Ok((things, unreadable, version)) => {
+                self.tell(WatchUpdate::All(things, unreadable)).await?;
+                Ok(Some(version))
+            }
+            Err(ListError::Absent) => {
+                self.tell(WatchUpdate::Absent).await?;
+                attempts.reset();
+                tokio::time::sleep(self.pace.recheck).await;
+                Ok(None)
+            }
+            Err(ListError::Failed(mut failure)) => {
+                failure.silent += silent + began.elapsed();
+                if failure.reason == WatchFailureReason::Forbidden
+                    && self.source.is_optional()
+                    && self.is_undefined().await
+                {
+                    self.tell(WatchUpdate::Absent).await?;
+                    attempts.reset();
+                    tokio::time::sleep(self.pace.recheck).await;
+                    return Ok(None);
+                }
+                self.fail(failure, attempts).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether discovery, which every account may read, says that there are no such objects: who lacks the right is told so
+    /// before the API server looks whether there is anything to have it on.
+    async fn is_undefined(&self) -> bool {
+        let group_version = format!("{}/v1", self.source.group());
+        let asked = self.client.list_api_group_resources(&group_version);
+        match timeout(self.pace.patience, asked).await {
+            Ok(Ok(list)) => !list
+                .resources
+                .iter()
+                .any(|resource| resource.name == self.source.plural()),
+            Ok(Err(kube::Error::Api(status))) => status.code == 404,
+            _ => false,
+        }
+    }
+
+    async fn pages(&self) -> Result<(Vec<S::Object>, u64, String), ListError> {
+        let mut things = Vec::new();
+        let mut unreadable = 0;
+        let mut params = ListParams {
+            label_selector: self.labels.clone(),
+            limit: Some(PAGE),
+            ..ListParams::default()
+        };
+        loop {
+            let page = self.page(&params).await?;
+            for item in page.items {
+                match self.read(item) {
+                    Some(thing) => things.push(thing),
+                    None => unreadable += 1,
+                }
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok((things, unreadable, page.metadata.resource_version)),
+            }
+        }
+    }
+
+    async fn page(&self, params: &ListParams) -> Result<ListPage, ListError> {
+        let request = self.request();
+        let request = if self.source.metadata_only() {
+            request.list_metadata(params)
+        } else {
+            request.list(params)
+        };
+        let request = request.map_err(|error| self.failure(WatchFailureReason::Other, &error))?;
+        let text = match timeout(self.pace.patience, self.client.request_text(request)).await {
+            Ok(Ok(text)) => text,
+            Ok(Err(error)) => return Err(self.refused(&error)),
+            Err(_) => {
+                let message = format!("no list within {} s", self.pace.patience.as_secs_f64());
+                return Err(self.failure(WatchFailureReason::Timeout, &message).into());
+            }
+        };
+        serde_json::from_str(&text).map_err(|error| {
+            self.failure(
+                WatchFailureReason::Other,
+                &format_args!("the list cannot be read: {error}"),
+            )
+            .into()
+        })
+    }
+
+    /// Hears of changes, watch after watch, until a new list is needed; returns how long nothing had been heard by then.
+    async fn follow(
+        &self,
+        mut version: String,
+        attempts: &mut WatchAttempts,
+    ) -> Result<Duration, ReceiverDropped> {
+        loop {
+            match self.watch(&mut version, attempts).await? {
+                // A watch that ends at once must not be begun again at once.
+                WatchEnd::Resume => tokio::time::sleep(attempts.backoff.next(None)).await,
+                WatchEnd::Relist => {
+                    let message = "the version is too old to go on from; listing anew";
+                    let failure = self.failure(WatchFailureReason::Gone, &message);
+                    self.tell(WatchUpdate::Failed(failure)).await?;
+                    tokio::time::sleep(attempts.backoff.next(None)).await;
+                    return Ok(Duration::ZERO);
+                }
+                // An etcd without progress notifications leaves the watch of what does not change without bookmarks. Only
+                // a new list tells that from a watch that lost its events, and shows what it lost.
+                WatchEnd::Silent => {
+                    let silence = self.pace.silence;
+                    tracing::debug!(resource = %self.source, seconds = silence.as_secs_f64(), "a silent watch; listing anew");
+                    return Ok(silence);
+                }
+                WatchEnd::Failed(failure) => self.fail(failure, attempts).await?,
+            }
+        }
+    }
+
+    async fn watch(
+        &self,
+        version: &mut String,
+        attempts: &mut WatchAttempts,
+    ) -> Result<WatchEnd, ReceiverDropped> {
+        let params = WatchParams {
+            label_selector: self.labels.clone(),
+            timeout: Some(WATCH_SECONDS),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let request = self.request();
+        let request = if self.source.metadata_only() {
+            request.watch_metadata(&params, version)
+        } else {
+            request.watch(&params, version)
+        };
+        let opened = match request {
+            Ok(request) => timeout(self.pace.patience, self.client.request_events::<Value>(request)).await,
+            Err(error) => return Ok(WatchEnd::Failed(self.failure(WatchFailureReason::Other, &error))),
+        };
+        let events = match opened {
+            Ok(Ok(events)) => events,
+            Ok(Err(error)) => return Ok(self.ended(&error)),
+            Err(_) => {
+                let message = format!("no watch within {} s", self.pace.patience.as_secs_f64());
+                let mut failure = self.failure(WatchFailureReason::Timeout, &message);
+                failure.silent = self.pace.patience;
+                return Ok(WatchEnd::Failed(failure));
+            }
+        };
+        tokio::pin!(events);
+        self.tell(WatchUpdate::Live).await?;
+        loop {
+            let event = match timeout(self.pace.silence, events.try_next()).await {
+                Ok(Ok(Some(event))) => event,
+                Ok(Ok(None)) => return Ok(WatchEnd::Resume),
+                Ok(Err(error)) => return Ok(self.ended(&error)),
+                Err(_) => return Ok(WatchEnd::Silent),
+            };
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    self.note_version(&object, version);
+                    let told = self
+                        .read(object)
+                        .map_or(WatchUpdate::Unreadable, |thing| WatchUpdate::Put(Box::new(thing)));
+                    self.tell(told).await?;
+                }
+                WatchEvent::Deleted(object) => {
+                    self.note_version(&object, version);
+                    self.tell(WatchUpdate::Gone(key_of(&object))).await?;
+                }
+                WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
+                WatchEvent::Error(status) => return Ok(self.ended_by(&status)),
+            }
+            // It works: whatever failed before is over.
+            if attempts.reset() {
+                tracing::info!(resource = %self.source, "watching again");
+            }
+        }
+    }
+
+    fn note_version(&self, object: &Value, version: &mut String) {
+        if let Some(known) = version_of(object) {
+            version.replace_range(.., known);
+        } else {
+            tracing::debug!(resource = %self.source, "a change without a version");
+        }
+    }
+
+    fn read(&self, object: Value) -> Option<S::Object> {
+        let key = key_of(&object);
+        self.source
+            .read(object)
+            .map_err(|reason| {
+                let reason: String = reason.chars().take(LONGEST).collect();
+                tracing::warn!(resource = %self.source, %key, %reason, "an object cannot be read and is left out");
+            })
+            .ok()
+    }
+
+    fn request(&self) -> Request {
+        Request::new(self.source.path())
+    }
+
+    fn ended(&self, error: &kube::Error) -> WatchEnd {
+        match error {
+            kube::Error::Api(status) => self.ended_by(status),
+            // The connection broke between two events; from the version that is known nothing is lost.
+            _ => match self.refused(error) {
+                ListError::Absent => WatchEnd::Relist,
+                ListError::Failed(failure) => WatchEnd::Failed(failure),
+            },
+        }
+    }
+
+    fn ended_by(&self, status: &Status) -> WatchEnd {
+        if status.code == 410 || (status.code == 404 && self.source.is_optional()) {
+            return WatchEnd::Relist;
+        }
+        WatchEnd::Failed(self.answered(status))
+    }
+
+    fn refused(&self, error: &kube::Error) -> ListError {
+        match error {
+            kube::Error::Api(status) if status.code == 404 && self.source.is_optional() => ListError::Absent,
+            kube::Error::Api(status) => self.answered(status).into(),
+            kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => {
+                self.failure(WatchFailureReason::Other, error).into()
+            }
+            _ => self.failure(WatchFailureReason::Connection, &chain(error)).into(),
+        }
+    }
+
+    fn answered(&self, status: &Status) -> WatchFailure {
+        let reason = match status.code {
+            410 => WatchFailureReason::Gone,
+            401 | 403 => WatchFailureReason::Forbidden,
+            429 | 500..=599 => WatchFailureReason::Unavailable,
+            _ => WatchFailureReason::Other,
+        };
+        let advice = match reason {
+            WatchFailureReason::Forbidden => format!(
+                "; grant list and watch on {} to the aggregator's ServiceAccount",
+                match self.source.group() {
+                    "" => self.source.plural().to_owned(),
+                    group => format!("{}.{group}", self.source.plural()),
+                }
+            ),
+            _ => String::new(),
+        };
+        let said: String = status.message.chars().take(LONGEST).collect();
+        let mut failure = self.failure(reason, &format_args!("{} {said}{advice}", status.code));
+        let seconds = status
+            .details
+            .as_ref()
+            .map_or(0, |details| details.retry_after_seconds);
+        failure.retry_after = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+        failure
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as part of the others")]
+    fn failure(&self, reason: WatchFailureReason, message: &impl std::fmt::Display) -> WatchFailure {
+        let message: String = message.to_string().chars().filter(|c| !c.is_control()).collect();
+        WatchFailure {
+            reason,
+            message,
+            silent: Duration::ZERO,
+            retry_after: None,
+        }
+    }
+}
+
+/// An error with what caused it: the reason of a failed connection stands at the end of the chain.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text.chars().take(LONGEST).collect()
+}
+
+/// A list was not to be had.
+enum ListError {
+    Absent,
+    Failed(WatchFailure),
+}
+
+impl From<WatchFailure> for ListError {
+    fn from(failure: WatchFailure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// A page of a list; items are read one by one.
+#[derive(Debug, Deserialize)]
+struct ListPage {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(default, deserialize_with = "or_empty")]
+    items: Vec<Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_: Option<String>,
+}
+
+fn or_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,9 @@
+//! What the crates of the aggregator share beside the model: the clock, random numbers, and types of metrics.
+#![forbid(unsafe_code)]
+
+mod clock;
+pub mod metrics;
+mod random;
+
+pub use clock::Clock;
+pub use random::random;
