@@ -65,10 +65,10 @@ image: cargo ## A container image from scratch with the static binary (IMAGE=nam
 	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/build-image $(if $(IMAGE),--tag $(IMAGE))
 
 .PHONY: bench
-bench: cargo ## What a probe costs, against blackbox_exporter; writes docs/performance.md (about 16 minutes)
+bench: cargo ## What a probe costs, against blackbox_exporter; writes docs/reference/performance.md (about 16 minutes)
 	@tests/install-tools bench
 	@cargo build --release --locked -p parallax-bench
-	@target/release/parallax-bench run --document docs/performance.md
+	@target/release/parallax-bench run --document docs/reference/performance.md
 
 .PHONY: cargo
 cargo:
@@ -79,11 +79,11 @@ bench-diagnosis: cargo ## The diagnosis at 5 000 nodes and 2 000 targets: rows a
 	@cargo bench --locked -p parallax-diagnosis --bench tick
 
 .PHONY: diagnosis-report
-diagnosis-report: cargo ## Every generated recording through the diagnosis; writes docs/diagnosis.md (about 10 minutes)
-	@cargo run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/diagnosis.md
+diagnosis-report: cargo ## Every generated recording through the diagnosis; writes docs/reference/diagnosis.md (about 10 minutes)
+	@cargo run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/reference/diagnosis.md
 
 .PHONY: dashboards
-dashboards: cargo ## Write rules, dashboards and docs/metrics.md from their code
+dashboards: cargo ## Write rules, dashboards and docs/reference/metrics.md from their code
 	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --lib the_reference_page
 	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --test generated what_is_committed
 

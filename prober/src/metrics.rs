@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_documentation_lists_every_metric_and_no_other() {
-        let page = include_str!("../../docs/prober-metrics.md");
+        let page = include_str!("../../docs/reference/prober-metrics.md");
         let row = |line: &str| {
             let name = line.strip_prefix("| `parallax_prober_")?.split('`').next()?;
             Some(format!("parallax_prober_{}", name.trim_end_matches("_total")))

@@ -1,5 +1,5 @@
 //! A data plane from outside: the lab builds nodes, pods and balancers, and leaves the Services to somebody else, such as
-//! real kube-proxies. What that somebody is told is a contract, printed in `docs/lab.md`.
+//! real kube-proxies. What that somebody is told is a contract, printed in `docs/contributing/lab.md`.
 //!
 //! Before anything is asked, and after every change of the cluster, the lab runs the hook inside the machine as
 //! `HOOK EVENT FILE`. Once it has ended, the rules stand.

@@ -1,6 +1,6 @@
 //! An incident as data: a cluster, what goes wrong in it, and what Parallax must say.
 //!
-//! The files live in `tests/incidents/`; `docs/lab.md` explains how to add one. Unknown fields are refused, since a
+//! The files live in `tests/incidents/`; `docs/contributing/lab.md` explains how to add one. Unknown fields are refused, since a
 //! misspelt expectation would otherwise hold for ever.
 
 mod check;

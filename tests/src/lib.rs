@@ -6,7 +6,7 @@
 //!                       └─▶ published topology ─▶ aggregator ─▶ verdict ─▶ conductor
 //! ```
 //!
-//! Everything up to the arrows into `guest` and `conductor` is pure. `docs/lab.md` says how to add an incident and how
+//! Everything up to the arrows into `guest` and `conductor` is pure. `docs/contributing/lab.md` says how to add an incident and how
 //! to look inside.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Every family of `/metrics`, once: what registers them, what the reference page (docs/metrics.md) says, and what a test
+//! Every family of `/metrics`, once: what registers them, what the reference page (docs/reference/metrics.md) says, and what a test
 //! holds the exposition to.
 
 /// What a family is and means.
@@ -95,7 +95,7 @@ families! {
         REPORTS = Counter "ingest_reports" ["result"]
             "Reports of probers, accepted or by the reason of their refusal.";
         IDENTITY_REFUSED = Counter "identity_refused" ["reason"]
-            "Requests of probers that were not let in, by reason (see docs/install.md).";
+            "Requests of probers that were not let in, by reason (see docs/use/install.md).";
         CA_UNPUBLISHED = Gauge "ca_unpublished" []
             "1 while the CA of the aggregator cannot be published, so that probers do not trust it, else 0.";
     }

@@ -1,4 +1,4 @@
-//! docs/metrics.md is written from the table that registers the families, and the exposition is held to the table.
+//! docs/reference/metrics.md is written from the table that registers the families, and the exposition is held to the table.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ const HEAD: &str = "\
 `GET /metrics`: OpenMetrics text, or protobuf where the scraper ranks that first (native histograms travel only there).
 Every series of a target comes from here and none names a node and a target together, so that scraping costs the same
 whatever the number of nodes. What a prober says of itself: [prober-metrics.md](prober-metrics.md). Rules and dashboards
-made of these, and what a scrape of 2 000 targets costs: [alerts.md](alerts.md).
+made of these, and what a scrape of 2 000 targets costs: [alerts.md](../use/alerts.md).
 
 Series of what is gone (a target, a vantage, a hazard, an incident that is over) are gone at the next scrape. Where there
 are two aggregators both say all of this; rules and dashboards listen to the one with `parallax_aggregator_leader` 1.
@@ -69,14 +69,14 @@ const fn kind(kind: MetricKind) -> &'static str {
 
 #[test]
 fn the_reference_page_is_the_table() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/metrics.md");
     let now = page();
     if std::env::var_os("PARALLAX_BLESS").is_some() {
         fs::write(&path, &now).unwrap();
     }
     assert!(
         fs::read_to_string(&path).unwrap_or_default() == now,
-        "docs/metrics.md is not what the table says; if the change is meant, write it with:\n  \
+        "docs/reference/metrics.md is not what the table says; if the change is meant, write it with:\n  \
          PARALLAX_BLESS=1 cargo test --workspace --lib the_reference_page"
     );
 }

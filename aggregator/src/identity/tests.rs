@@ -408,7 +408,7 @@ async fn a_flood_of_one_reason_is_one_line_now_and_then_and_hides_no_other_reaso
 
 #[test]
 fn the_documentation_explains_every_reason_with_its_status_and_no_other() {
-    let page = include_str!("../../../docs/install.md");
+    let page = include_str!("../../../docs/use/install.md");
     let rows: Vec<(&str, &str)> = page
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split_once("` | "))

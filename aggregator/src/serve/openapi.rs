@@ -1,5 +1,5 @@
 //! What the API is, as an `OpenAPI` 3.1 document: what is sent and answered by people's tools comes from the Rust types,
-//! each path is written here. `docs/openapi.json` holds it, and a test holds that.
+//! each path is written here. `docs/reference/openapi.json` holds it, and a test holds that.
 
 use axum::{
     Json,
@@ -147,7 +147,7 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "Parallax",
             "version": "v1",
-            "description": "The aggregator's API. Times are microseconds since 1970 (`…_us` for spans). Unknown fields of an answer are to be passed over: more may come. Who may do what is said in docs/api.md.",
+            "description": "The aggregator's API. Times are microseconds since 1970 (`…_us` for spans). Unknown fields of an answer are to be passed over: more may come. Who may do what is said in docs/reference/api.md.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -162,7 +162,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
-/// Documents of the diagnosis: what they hold is said in `docs/diagnosis.md`.
+/// Documents of the diagnosis: what they hold is said in `docs/reference/diagnosis.md`.
 fn object(text: &str) -> Value {
     json!({"type": "object", "description": text})
 }
@@ -181,7 +181,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
         of::<IncidentActions>(generator),
         of::<MaintenanceWindow>(generator),
     );
-    let incident = json!({"type": "object", "description": "A verdict over time, with its evidence; see docs/diagnosis.md.",
+    let incident = json!({"type": "object", "description": "A verdict over time, with its evidence; see docs/reference/diagnosis.md.",
         "required": ["id", "state", "sentence"],
         "properties": {"id": {"type": "string"}, "state": {"enum": ["open", "recovering", "closed"]},
             "since": {"type": "integer"}, "opened": {"type": "integer"}, "closed": {"type": "integer"},
@@ -392,7 +392,7 @@ mod tests {
 
     use super::*;
 
-    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/openapi.json");
+    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/openapi.json");
 
     /// `PARALLAX_BLESS=1` writes it anew; what changed is then in the diff for whoever reviews it.
     #[test]
@@ -404,7 +404,7 @@ mod tests {
         let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
         assert!(
             committed == written,
-            "docs/openapi.json is another; write it anew with PARALLAX_BLESS=1 and look at the diff"
+            "docs/reference/openapi.json is another; write it anew with PARALLAX_BLESS=1 and look at the diff"
         );
     }
 

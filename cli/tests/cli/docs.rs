@@ -4,18 +4,22 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use crate::commands::{parallax, repository, text};
 
-/// README, CONTRIBUTING, SECURITY and everything in docs/, by name.
+/// README, CONTRIBUTING, SECURITY and every page below docs/, by path.
 fn documents() -> BTreeMap<PathBuf, String> {
-    let mut paths = vec!["README.md", "CONTRIBUTING.md", "SECURITY.md"]
-        .into_iter()
+    let mut paths = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
         .map(repository)
-        .collect::<Vec<_>>();
-    let folder = fs::read_dir(repository("docs")).unwrap();
-    paths.extend(
-        folder
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|e| e == "md")),
-    );
+        .to_vec();
+    let mut folders = vec![repository("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "md") {
+                paths.push(path);
+            }
+        }
+    }
     paths
         .into_iter()
         .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))

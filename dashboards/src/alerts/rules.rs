@@ -70,7 +70,7 @@ impl PrometheusRule {
 /// What stands above both.
 const HEAD: &str = "\
 # Written from dashboards/src/alerts; do not edit. What each alert means and what to do: docs/runbooks. How they are routed
-# and inhibited: docs/alerts.md.
+# and inhibited: docs/use/alerts.md.
 ";
 
 /// Minutes after which a target that has never worked raises an alert, unless an installation chooses another time.

@@ -107,7 +107,7 @@ fn every_alert_has_a_runbook_with_all_its_parts_and_every_runbook_an_alert() {
             assert!(page.contains(part), "{} lacks {part}", alert.runbook());
         }
         assert!(
-            read("docs/alerts.md").contains(&format!("](runbooks/{}.md)", alert.name)),
+            read("docs/use/alerts.md").contains(&format!("](../runbooks/{}.md)", alert.name)),
             "{}",
             alert.name
         );

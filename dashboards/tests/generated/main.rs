@@ -56,7 +56,7 @@ fn what_is_committed_is_what_the_code_makes() {
 
 #[test]
 fn every_metric_that_is_asked_for_is_in_the_reference() {
-    let reference = read("docs/metrics.md") + &read("docs/prober-metrics.md");
+    let reference = read("docs/reference/metrics.md") + &read("docs/reference/prober-metrics.md");
     let mut asked = 0;
     for expression in expressions() {
         for word in words(&expression)

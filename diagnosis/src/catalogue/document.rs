@@ -1,4 +1,4 @@
-//! The catalogue as a page for people, `docs/causes.md`: written from the data, so that it cannot say anything else.
+//! The catalogue as a page for people, `docs/reference/causes.md`: written from the data, so that it cannot say anything else.
 
 use std::fmt::Write as _;
 

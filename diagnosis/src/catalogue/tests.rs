@@ -183,7 +183,7 @@ fn what_cannot_be_observed_says_what_would_be_needed() {
 
 #[test]
 fn the_page_of_causes_is_what_the_catalogue_says() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/causes.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/causes.md");
     let wanted = document::document();
     if std::env::var_os("PARALLAX_BLESS").is_some() {
         std::fs::write(&path, &wanted).unwrap();

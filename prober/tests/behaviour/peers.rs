@@ -1,4 +1,4 @@
-//! Defects seen in other probers, each as the test that would show it here. The table in `docs/testing.md` names which.
+//! Defects seen in other probers, each as the test that would show it here. The table in `docs/contributing/testing.md` names which.
 
 use std::{
     io::Write,
@@ -312,19 +312,14 @@ fn sources(folder: &std::path::Path, text: &mut String) {
 #[test]
 fn every_test_named_in_the_table_of_defects_exists() {
     let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let page = std::fs::read_to_string(root.join("docs/testing.md")).unwrap();
+    let page = std::fs::read_to_string(root.join("docs/contributing/testing.md")).unwrap();
     let table = page.split("## Defects of others").nth(1).unwrap();
     let mut text = String::new();
-    for folder in [
-        "model",
-        "diagnosis",
-        "prober",
-        "aggregator",
-        "dashboards",
-        "cli",
-        "tests",
-    ] {
-        sources(&root.join(folder), &mut text);
+    for entry in std::fs::read_dir(root).unwrap() {
+        let folder = entry.unwrap().path();
+        if folder.join("Cargo.toml").exists() {
+            sources(&folder, &mut text);
+        }
     }
     let names: Vec<&str> = table
         .split('`')

@@ -45,7 +45,7 @@ enum Command {
         #[arg(long, default_value = "bench/results.json")]
         results: PathBuf,
         /// The document with the markers.
-        #[arg(long, default_value = "docs/performance.md")]
+        #[arg(long, default_value = "docs/reference/performance.md")]
         document: PathBuf,
     },
     /// Measure a preflight over many probers, the probes included.

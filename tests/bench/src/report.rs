@@ -1,4 +1,4 @@
-//! The tables of `docs/performance.md`, ratios first, between two markers.
+//! The tables of `docs/reference/performance.md`, ratios first, between two markers.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 

@@ -62,7 +62,7 @@ fn program(path: &Path) -> anyhow::Result<PathBuf> {
         .filter(|path| path.is_file())
         .with_context(|| {
             format!(
-                "there is no {}; see KUBEBUILDER_ASSETS in docs/testing.md",
+                "there is no {}; see KUBEBUILDER_ASSETS in docs/contributing/testing.md",
                 path.display()
             )
         })

@@ -2,7 +2,7 @@
 //!
 //! The suite needs the kubeconfig of a cluster that may be broken, and an executable, the hook, that does to it what kubectl
 //! cannot. An ordinary client on every node, which shares no code with the probers, says what users feel; a real Prometheus
-//! with the shipped rules says who would have been called. docs/testing.md describes all of it.
+//! with the shipped rules says who would have been called. docs/contributing/testing.md describes all of it.
 
 pub mod app;
 pub mod client;

@@ -1,4 +1,4 @@
-//! `parallax-corpus`: recordings with known truth, and how well verdicts meet it. See `docs/diagnosis.md`.
+//! `parallax-corpus`: recordings with known truth, and how well verdicts meet it. See `docs/reference/diagnosis.md`.
 
 use std::{
     collections::BTreeMap,
@@ -95,7 +95,7 @@ struct RequestArgs {
 #[derive(Args)]
 struct Report {
     /// Page with the markers
-    #[arg(long, default_value = "docs/diagnosis.md")]
+    #[arg(long, default_value = "docs/reference/diagnosis.md")]
     out: PathBuf,
     /// Seed
     #[arg(long, default_value_t = 1)]

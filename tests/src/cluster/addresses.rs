@@ -1,4 +1,4 @@
-//! The lab's addresses and names: the contract that `docs/lab.md` prints.
+//! The lab's addresses and names: the contract that `docs/contributing/lab.md` prints.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! Running the sets against an engine, and the tables of `docs/diagnosis.md`.
+//! Running the sets against an engine, and the tables of `docs/reference/diagnosis.md`.
 
 use std::{
     fmt::Write as _,

@@ -164,7 +164,7 @@ impl VerdictStanding {
 }
 
 impl ExpectedPreflight {
-    /// The exit code that two verdicts make, as docs/preflight.md has it.
+    /// The exit code that two verdicts make, as docs/use/preflight.md has it.
     #[must_use]
     pub fn code(&self, strict: bool) -> i32 {
         let standings = [self.self_check.standing, self.ca.standing];

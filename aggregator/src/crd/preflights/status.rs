@@ -91,7 +91,7 @@ pub struct GroupStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CauseStatus {
-    /// Its id in docs/causes.md.
+    /// Its id in docs/reference/causes.md.
     pub id: String,
     /// A few words.
     pub title: String,

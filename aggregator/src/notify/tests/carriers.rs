@@ -82,9 +82,9 @@ async fn a_message_says_what_failed_and_how_many_are_concerned() {
     assert!(body["data"]["closed"].is_string());
 }
 
-/// What docs/notifications.md shows, as it stands there.
+/// What docs/use/notifications.md shows, as it stands there.
 fn documented(language: &str) -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/notifications.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/notifications.md");
     let page = std::fs::read_to_string(page).unwrap();
     let begin = format!("```{language}\n");
     let code = page

@@ -25,7 +25,7 @@ use crate::exit::Failure;
 /// What stands above the objects.
 const HEAD: &str = "\
 # Written by `parallax manifests`; do not edit. The whole installation: kubectl apply -f, and kubectl delete -f leaves
-# nothing behind. What each object is for: docs/install.md. Other values: parallax manifests --values FILE, or the
+# nothing behind. What each object is for: docs/use/install.md. Other values: parallax manifests --values FILE, or the
 # kustomize overlays beside this file.
 ";
 

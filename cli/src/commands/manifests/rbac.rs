@@ -1,4 +1,4 @@
-//! Who may ask the API server for what. Probers may nothing; docs/install.md says what each right is for.
+//! Who may ask the API server for what. Probers may nothing; docs/use/install.md says what each right is for.
 
 use k8s_openapi::api::{
     core::v1::ServiceAccount,

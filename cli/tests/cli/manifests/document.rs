@@ -1,4 +1,4 @@
-//! docs/install.md tells the truth: its commands work, and every right and every overlay is explained.
+//! docs/use/install.md tells the truth: its commands work, and every right and every overlay is explained.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::{objects, printed};
 use crate::commands::{parallax, repository, text};
 
 fn page() -> String {
-    fs::read_to_string(repository("docs/install.md")).unwrap()
+    fs::read_to_string(repository("docs/use/install.md")).unwrap()
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn explained(role: &Value, rights: &str) -> usize {
             let verbs = rule["verbs"].as_array().unwrap();
             assert!(
                 rows.any(|row| verbs.iter().all(|verb| row.contains(verb.as_str().unwrap()))),
-                "docs/install.md does not say what {verbs:?} {resource} is for"
+                "docs/use/install.md does not say what {verbs:?} {resource} is for"
             );
             seen += 1;
         }
@@ -97,7 +97,7 @@ fn every_right_is_explained() {
     .unwrap();
     let all = objects(&printed(Some(&everything)));
     let mut seen = 0;
-    let people = fs::read_to_string(repository("docs/api.md")).unwrap();
+    let people = fs::read_to_string(repository("docs/reference/api.md")).unwrap();
     for ((kind, _, name), role) in &all {
         if !["ClusterRole", "Role"].contains(&kind.as_str()) {
             continue;
@@ -110,7 +110,7 @@ fn every_right_is_explained() {
         if name != "parallax-aggregator" {
             assert!(
                 people.contains(name.as_str()),
-                "docs/api.md does not say what {name} is for"
+                "docs/reference/api.md does not say what {name} is for"
             );
             continue;
         }
@@ -157,7 +157,7 @@ fn every_link_leads_to_a_file() {
     let page = page();
     for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
         let file = link.split('#').next().unwrap();
-        assert!(repository("docs").join(file).exists(), "{link}");
+        assert!(repository("docs/use").join(file).exists(), "{link}");
     }
 }
 

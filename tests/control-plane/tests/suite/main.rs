@@ -1,6 +1,6 @@
 //! Parallax before a real control plane: what is installed is admitted, what it may do is what it does, and what happens
 //! to objects reaches plans. Nodes and Pods are objects; the aggregator and the probers are the real binary, started
-//! here. See docs/testing.md for what `KUBEBUILDER_ASSETS` has to name.
+//! here. See docs/contributing/testing.md for what `KUBEBUILDER_ASSETS` has to name.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

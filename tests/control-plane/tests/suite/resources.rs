@@ -72,7 +72,7 @@ async fn defined(client: &Client) {
     }
 }
 
-/// A person's token. Whoever may has the right of docs/api.md, and no other.
+/// A person's token. Whoever may has the right of docs/reference/api.md, and no other.
 async fn person(client: &Client, name: &str, may: bool) -> String {
     create(
         &Api::<ServiceAccount>::namespaced(client.clone(), "default"),
@@ -366,7 +366,7 @@ async fn run(client: &Client, url: &str) {
     .await;
 }
 
-/// As docs/custom-resources.md has it.
+/// As docs/use/custom-resources.md has it.
 async fn wait_with_kubectl(plane: &ControlPlane, url: &str) {
     let Some(kubectl) = plane.kubectl("waiting for a Run with kubectl").unwrap() else {
         return;

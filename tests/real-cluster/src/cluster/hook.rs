@@ -1,4 +1,4 @@
-//! The hook: an executable that does to the cluster what kubectl cannot. docs/testing.md describes its verbs.
+//! The hook: an executable that does to the cluster what kubectl cannot. docs/contributing/testing.md describes its verbs.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 

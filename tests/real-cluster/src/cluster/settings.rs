@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::Context;
 use serde::Deserialize;
 
-/// Names of a cluster. The defaults are those of the examples in docs/testing.md.
+/// Names of a cluster. The defaults are those of the examples in docs/contributing/testing.md.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Settings {

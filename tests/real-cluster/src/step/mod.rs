@@ -1,6 +1,6 @@
 //! Steps as data: what happens to the cluster, and what Parallax may say about it.
 //!
-//! The files live in `tests/real-cluster/steps/`, one a step; docs/testing.md explains their fields. Unknown fields are
+//! The files live in `tests/real-cluster/steps/`, one a step; docs/contributing/testing.md explains their fields. Unknown fields are
 //! refused, since a misspelt expectation would hold for ever.
 
 mod action;

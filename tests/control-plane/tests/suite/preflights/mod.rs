@@ -233,7 +233,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     collected(&plane, &client, &started).await;
 }
 
-/// As docs/preflight.md has it.
+/// As docs/use/preflight.md has it.
 async fn wait_with_kubectl(plane: &ControlPlane) {
     let Some(kubectl) = plane.kubectl("waiting for a Preflight with kubectl").unwrap() else {
         return;

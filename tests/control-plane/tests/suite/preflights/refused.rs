@@ -1,4 +1,4 @@
-//! What is refused where it is made, and what docs/preflight.md shows.
+//! What is refused where it is made, and what docs/use/preflight.md shows.
 
 use std::fs;
 
@@ -70,9 +70,9 @@ pub(super) async fn refuses(client: &Client) {
     assert!(format!("{refused:#}").contains("clas"), "{refused:#}");
 }
 
-/// What docs/preflight.md shows is taken as it stands, and goes again.
+/// What docs/use/preflight.md shows is taken as it stands, and goes again.
 pub(super) async fn applies_the_documented_objects(client: &Client) {
-    let page = fs::read_to_string(overlay_folder("../../docs/preflight.md")).unwrap();
+    let page = fs::read_to_string(overlay_folder("../../docs/use/preflight.md")).unwrap();
     let mut shown = 0;
     for block in page.split("```yaml\n").skip(1) {
         let block = block.split("```").next().unwrap();
