@@ -2,7 +2,23 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
+use parallax_acme::forecast::{self, ForecastTask};
+use parallax_api::forecasts::RenewalForecastList;
 use parallax_diagnosis::{Settings, plan::PlanConfig, view::View};
+use parallax_history::{
+    recording::{RecordError, RecordWriter, Recorder},
+    store::{SqliteFile, StoreHandle, StoreHold, StoreWorker},
+};
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    objects::resource::WatchSource,
+    replicas::{LeaderElection, ReplicaMetrics, ReplicaState},
+    topology_state::TopologyState,
+    watch::WatchHealth,
+};
+use parallax_notify::{self, Notifier, NotifierError, OutboxStore, incident_actions};
+use parallax_runs::RunManager;
+use parallax_runtime::{Clock, random};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, oneshot, watch},
@@ -17,25 +33,11 @@ use crate::{
     crd::{self, TargetController},
     engine_task::{EngineSnapshot, EngineTask, QUEUE, RESETS},
     exposition::{Metrics, ScrapeSources},
-    forecast::{ForecastTask, RenewalForecastList},
-    incident_actions,
-    notify::{self, Notifier, NotifierError, OutboxStore},
     plan::Planner,
     prober_listener::{EnrollmentJoin, ProberListener, ProberListenerError},
-    record::{RecordError, RecordWriter, Recorder},
-    runs::RunManager,
     serve::{self, ProberGate, ServerState},
-    store::{SqliteFile, StoreHandle, StoreHold, StoreWorker},
     watch::{self as topology_watch, StartupConfig},
 };
-use parallax_kubernetes::{
-    api_client::ApiClient,
-    objects::resource::WatchSource,
-    replicas::{LeaderElection, ReplicaMetrics, ReplicaState},
-    topology_state::TopologyState,
-    watch::WatchHealth,
-};
-use parallax_runtime::{Clock, random};
 
 /// The aggregator cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -252,7 +254,7 @@ impl Aggregator {
         });
         let handling = Arc::new(incident_actions::ActionManager::new(clock, store.clone(), ledger));
         let links = Arc::new(config.links.clone());
-        let around = notify::NotificationContext {
+        let around = parallax_notify::NotificationContext {
             clock,
             replica: replica.clone(),
             handling: handling.clone(),
@@ -261,15 +263,13 @@ impl Aggregator {
             links: links.clone(),
         };
         let remembered = vault(&config, &door, &store, hold);
-        let notifications = Arc::new(notify::NotificationState::new(
+        let notifications = Arc::new(parallax_notify::NotificationState::new(
             around,
             remembered,
             metrics.notify.clone(),
         ));
         let staff = Notifier::new(notifications.clone(), &config.notify, door.client())?;
-        let (forecasts, forecasts_out) = watch::channel(Arc::new(RenewalForecastList::without_a_look(
-            &certificates.picture.borrow(),
-        )));
+        let (forecasts, forecasts_out) = watch::channel(Arc::new(forecast::not_checked(&certificates.picture.borrow())));
         let forecaster = ForecastTask {
             clock,
             desk: runs.clone(),

@@ -2,19 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::{
-    sync::watch,
-    task::{AbortHandle, JoinSet},
-};
+use parallax_acme::{cert_manager::{self, CertManagerKind, CertManagerState, UnavailableReason}, challenges};
+use parallax_api::challenges::WaitingChallenge;
+use parallax_kubernetes::watch::{KubernetesSettings, WatchHealth};
+use tokio::{sync::watch, task::{AbortHandle, JoinSet}};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    cert_manager::{self, CertManagerKind, CertManagerState, UnavailableReason},
-    challenges::{self, api::WaitingChallenge},
-    config::Config,
-    serve::ServerState,
-};
-use parallax_kubernetes::watch::{KubernetesSettings, WatchHealth};
+use crate::{config::Config, serve::ServerState};
 
 /// Everything that writes what is known of certificates.
 #[derive(Debug)]

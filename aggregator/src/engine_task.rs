@@ -6,7 +6,11 @@ use parallax_diagnosis::{
     Checkpoint, Engine, Settings, replay::RecordProgress, topology::Topology, verdict::IncidentState,
     view::View,
 };
+use parallax_history::{recording::Recorder, store::HistoryWriter};
+use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
 use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportAnswer, TargetId};
+use parallax_runs::RunManager;
+use parallax_runtime::Clock;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
@@ -18,13 +22,8 @@ use crate::{
     facts::FactCollector,
     ingest::{IngestAnswer, IngestMetrics, ProberSessions, ProberView, Report, ReportReceipt},
     plan::PlanRequests,
-    record::Recorder,
-    runs::RunManager,
     startup_buffer::{RoundsReleased, StartupBuffer},
-    store::HistoryWriter,
 };
-use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
-use parallax_runtime::Clock;
 
 /// Longest time between two views.
 pub(crate) const TICK: Duration = Duration::from_millis(500);

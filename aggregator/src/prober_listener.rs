@@ -4,6 +4,12 @@
 use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
 use kube::Client;
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    pod_registry::{PodRegistry, follow_pods},
+    prober_pods::ProberPods,
+    topology_state::TopologyState,
+};
 use parallax_model::Vantage;
 use tokio::{
     net::TcpListener,
@@ -20,12 +26,6 @@ use crate::{
     identity::{EnrolledAccounts, ProberAuthenticator, with_enrolled},
     serve::{self, ProberGate, ServerState},
     tls::{AuthorityError, CaPublisher, ServerTls},
-};
-use parallax_kubernetes::{
-    api_client::ApiClient,
-    pod_registry::{PodRegistry, follow_pods},
-    prober_pods::ProberPods,
-    topology_state::TopologyState,
 };
 
 /// Why there is no way in for probers.

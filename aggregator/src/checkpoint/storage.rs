@@ -10,16 +10,16 @@ use std::{
 
 use k8s_openapi::ByteString;
 use parallax_diagnosis::Checkpoint;
-use parallax_model::EventTime;
-
-use super::document::{CheckpointDocument, MOST_BYTES};
-use crate::store::{self, DocumentKind, QueryError, Status, StoreHandle, StoreHold};
+use parallax_history::store::{self, DocumentKind, QueryError, Status, StoreHandle, StoreHold};
 use parallax_kubernetes::{
     api_client::ApiClient,
     config_map::{self, ConfigMapError, GET, within},
     object_key::ObjectKey,
     replicas::nonce_of,
 };
+use parallax_model::EventTime;
+
+use super::document::{CheckpointDocument, MOST_BYTES};
 
 /// A call of the API server that takes longer failed.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -2,11 +2,11 @@
 
 use std::{net::IpAddr, path::Path};
 
+use parallax_kubernetes::object_key::ObjectKey;
 use parallax_model::InvalidName;
 
 use super::raw::{RawIdentity, RawTls};
 use crate::{identity::IdentityOptions, tls::TlsOptions};
-use parallax_kubernetes::object_key::ObjectKey;
 
 /// Both parts of the configuration, as far as they make sense together.
 pub(super) fn checked(

@@ -1,9 +1,8 @@
 //! `challenges`: how Challenges of cert-manager that wait are explained.
 
+use parallax_acme::challenges::Options;
 use parallax_model::{Micros, Namespace};
 use serde::Deserialize;
-
-use crate::challenges::Options;
 
 /// Shortest and longest times, in seconds.
 const AFTER: (u64, u64) = (1, 3_600);

@@ -1,8 +1,7 @@
 //! `links`: where else an incident can be looked at.
 
+use parallax_api::links::{ExternalLinks, link_address};
 use serde::Deserialize;
-
-use crate::links::{ExternalLinks, link_address};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

@@ -34,19 +34,22 @@ pub use notify::receiver_address;
 pub use store::scaled;
 pub use tree::SourcePosition;
 
-use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
-
-use crate::{
-    access::AccessOptions, checkpoint::CheckpointOptions, identity::IdentityOptions, links::ExternalLinks,
-    notify::NotifyOptions, record::RecordOptions, runs::RunOptions, store::StoreOptions, tls::TlsOptions,
-    token::BearerToken,
-};
+use parallax_api::links::ExternalLinks;
+use parallax_history::{recording::RecordOptions, store::StoreOptions};
 use parallax_kubernetes::{
     api_client::ApiClient,
     object_key::ObjectKey,
     prober_pods::ProberPods,
     replicas::ReplicaOptions,
-    watch::{ApiServerAccess, CertManagerMode, KubernetesSettings, PROBERS, TargetDefaults, WatchTiming},
+    watch::{ApiServerAccess, CertManagerMode, KubernetesSettings, TargetDefaults},
+};
+use parallax_notify::NotifyOptions;
+use parallax_runs::RunOptions;
+use raw::{RawCertManager, RawCluster, RawConfig, RawDefaults, RawKubernetes, RawTopology};
+
+use crate::{
+    access::AccessOptions, checkpoint::CheckpointOptions, identity::IdentityOptions, tls::TlsOptions,
+    token::BearerToken,
 };
 
 /// Shortest and longest interval, in milliseconds.
@@ -76,7 +79,7 @@ pub struct Config {
     /// What a run may ask for.
     pub(crate) runs: RunOptions,
     /// How Challenges that wait are explained.
-    pub(crate) challenges: crate::challenges::Options,
+    pub(crate) challenges: parallax_acme::challenges::Options,
     /// The API server, where it is not to be looked for as every client of a cluster does.
     pub(crate) client: Option<ApiClient>,
     /// Who knows the prober Pods, where somebody watches them already.
@@ -295,7 +298,7 @@ impl Config {
             access: None,
             custom_resources: false,
             runs: RunOptions::default(),
-            challenges: crate::challenges::Options::default(),
+            challenges: parallax_acme::challenges::Options::default(),
             client: None,
             pods: None,
             links: ExternalLinks::default(),
@@ -489,26 +492,28 @@ impl TopologySource {
 impl RawKubernetes {
     fn read(self, folder: &Path) -> KubernetesSettings {
         let context = self.context;
-        KubernetesSettings {
-            access: match self.kubeconfig {
-                Some(path) => ApiServerAccess::File {
-                    path: folder.join(path),
-                    context,
-                },
-                None => ApiServerAccess::Inferred { context },
+        let mut settings = KubernetesSettings::new(match self.kubeconfig {
+            Some(path) => ApiServerAccess::File {
+                path: folder.join(path),
+                context,
             },
-            prober_namespaces: self.prober_namespace.map(String::from).into_iter().collect(),
-            prober_selector: self.prober_selector.unwrap_or_else(|| PROBERS.to_owned()),
-            defaults: match self.targets {
-                RawDefaults::Published => TargetDefaults::Published,
-                RawDefaults::Annotated => TargetDefaults::Annotated,
-            },
-            cert_manager: match self.cert_manager {
-                RawCertManager::Auto => CertManagerMode::Auto,
-                RawCertManager::Off => CertManagerMode::Off,
-            },
-            pace: WatchTiming::default(),
+            None => ApiServerAccess::Inferred { context },
+        });
+        settings
+            .prober_namespaces
+            .extend(self.prober_namespace.map(String::from));
+        if let Some(selector) = self.prober_selector {
+            settings.prober_selector = selector;
         }
+        settings.defaults = match self.targets {
+            RawDefaults::Published => TargetDefaults::Published,
+            RawDefaults::Annotated => TargetDefaults::Annotated,
+        };
+        settings.cert_manager = match self.cert_manager {
+            RawCertManager::Auto => CertManagerMode::Auto,
+            RawCertManager::Off => CertManagerMode::Off,
+        };
+        settings
     }
 }
 

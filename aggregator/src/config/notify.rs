@@ -7,13 +7,12 @@ use std::{
 };
 
 use parallax_model::InvalidName;
-use serde::Deserialize;
-use url::Url;
-
-use crate::notify::{
+use parallax_notify::{
     AlertmanagerOptions, EVENTS, NotifyOptions, TestDelivery, TestDeliveryError, WebhookOptions,
     try_receivers,
 };
+use serde::Deserialize;
+use url::Url;
 
 /// Shortest and longest time between two pushes of what fires, in seconds. Four of them must not be long enough for anybody to
 /// believe that nobody says it any more.
@@ -88,7 +87,7 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
         let secret_file = folder.join(webhook.secret_file);
         match std::fs::read_to_string(&secret_file) {
             Ok(text) => {
-                if let Err(error) = crate::notify::check_secret(&text) {
+                if let Err(error) = parallax_notify::check_secret(&text) {
                     wrong(&format!("{at}.secretFile"), error);
                 }
             }

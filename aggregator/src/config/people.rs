@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use axum::http::{HeaderName, header};
+use parallax_runs::RunOptions;
 use serde::Deserialize;
 
 use crate::{
     access::{AccessMode, AccessOptions, ProxyOptions},
     hop_headers::HOP,
-    runs::RunOptions,
     token::BearerToken,
 };
 

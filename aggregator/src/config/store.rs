@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use parallax_history::store::StoreOptions;
 use parallax_model::Micros;
 
 use super::raw::RawStore;
-use crate::store::StoreOptions;
 
 /// Shortest and longest time anything is kept, in seconds: an hour, ten years.
 const KEEP_S: (u64, u64) = (3_600, 10 * 365 * 86_400);

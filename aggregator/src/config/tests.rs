@@ -337,7 +337,7 @@ fn the_cluster_as_source_needs_nothing_but_its_name() {
     let kubernetes = config.source.kubernetes.unwrap();
     assert_eq!(kubernetes.access, ApiServerAccess::Inferred { context: None });
     assert!(kubernetes.prober_namespaces.is_empty(), "its own");
-    assert_eq!(kubernetes.prober_selector, PROBERS);
+    assert_eq!(kubernetes.prober_selector, parallax_kubernetes::watch::PROBERS);
     assert_eq!(kubernetes.defaults, TargetDefaults::Published);
     assert_eq!(
         config.initial.targets().len(),

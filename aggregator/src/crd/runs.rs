@@ -9,8 +9,11 @@ use std::{
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
+use parallax_api::runs::{PreflightRun, RunOutcome, RunRequest, RunState, RunVantages};
 use parallax_diagnosis::view::View;
+use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState, topology_state::TopologyState};
 use parallax_model::RunId;
+use parallax_runs::{RunManager, RunRefusedError};
 use serde_json::Value;
 use tokio::{
     sync::watch,
@@ -22,11 +25,6 @@ use super::{
     objects::{Key, KnownObjects, ObjectClient, condition, now},
     types::{RunBody, RunResult, RunStatus},
 };
-use crate::{
-    preflight::runs::{PreflightRun, RunOutcome, RunRequest, RunState, RunVantages},
-    runs::{RunManager, RunRefusedError},
-};
-use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState, topology_state::TopologyState};
 
 /// How often it is looked for runs that are over.
 const TICK: Duration = Duration::from_millis(500);

@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use parallax_diagnosis::topology::Topology;
+use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState, topology_state::TopologyState};
 use parallax_model::{Assignment, Scope, TargetId, TargetSpec};
+use parallax_runs::{RunOptions, scope_of};
 use serde_json::Value;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -14,8 +16,6 @@ use super::{
     objects::{KnownObjects, ObjectClient, condition},
     types::TargetStatus,
 };
-use crate::runs::{RunOptions, scope_of};
-use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState, topology_state::TopologyState};
 
 /// Changes within this are taken together.
 const TOGETHER: Duration = Duration::from_millis(100);

@@ -2,12 +2,22 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use parallax_acme::cert_manager;
+use parallax_api::{challenges::WaitingChallenge, forecasts::RenewalForecastList};
 use parallax_diagnosis::{
     topology::Topology,
     verdict::Incident,
     view::{CellState, VantageState, View},
 };
+use parallax_history::store::{Status, StoreState};
+use parallax_kubernetes::{
+    objects::resource::WatchSource,
+    topology_state::TopologyState,
+    watch::{WatchCondition, WatchFailureReason, WatchHealth, WatchState},
+};
 use parallax_model::{EventTime, Micros, Placement};
+use parallax_notify::{self, incident_actions};
+use parallax_runtime::Clock;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet},
@@ -19,20 +29,7 @@ use super::{
     families::{self, FamilyDescription},
     renewals, verdicts,
 };
-use crate::{
-    catch_up::is_catching_up,
-    cert_manager,
-    challenges::api::WaitingChallenge,
-    forecast::RenewalForecastList,
-    incident_actions, notify,
-    store::{Status, StoreState},
-};
-use parallax_kubernetes::{
-    objects::resource::WatchSource,
-    topology_state::TopologyState,
-    watch::{WatchCondition, WatchFailureReason, WatchHealth, WatchState},
-};
-use parallax_runtime::Clock;
+use crate::catch_up::is_catching_up;
 
 /// The sources that a scrape reads.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ pub(crate) struct ScrapeSources {
     /// What people did about incidents.
     pub(crate) handling: Arc<incident_actions::ActionManager>,
     /// Who is told of them.
-    pub(crate) notifications: Arc<notify::NotificationState>,
+    pub(crate) notifications: Arc<parallax_notify::NotificationState>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
@@ -162,7 +159,7 @@ impl Collector for ScrapeSources {
 }
 
 /// What receivers are owed; no series where nobody is told anything.
-fn told(encoder: &mut DescriptorEncoder<'_>, desk: &notify::NotificationState) -> Result<(), fmt::Error> {
+fn told(encoder: &mut DescriptorEncoder<'_>, desk: &parallax_notify::NotificationState) -> Result<(), fmt::Error> {
     let pending = desk.pending();
     let nobody = pending.is_empty();
     let label = |receiver: &String| ReceiverLabel {

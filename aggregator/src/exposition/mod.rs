@@ -16,14 +16,15 @@ mod renewals;
 mod tests;
 mod verdicts;
 
+use parallax_history::{recording::RecordMetrics, store::StoreMetrics};
+use parallax_kubernetes::replicas::ReplicaMetrics;
+use parallax_notify::{NotifyMetrics, incident_actions::IncidentActionMetrics};
+use parallax_runs::RunMetrics;
 use prometheus_client::registry::Registry;
 
 use crate::{
-    checkpoint::CheckpointMetrics, identity::IdentityMetrics, incident_actions::IncidentActionMetrics,
-    ingest::IngestMetrics, notify::NotifyMetrics, record::RecordMetrics, runs::RunMetrics,
-    store::StoreMetrics, tls::TlsMetrics,
+    checkpoint::CheckpointMetrics, identity::IdentityMetrics, ingest::IngestMetrics, tls::TlsMetrics,
 };
-use parallax_kubernetes::replicas::ReplicaMetrics;
 
 pub(crate) use live::ScrapeSources;
 

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use parallax_api::forecasts::{CertificateValidity, ForecastCause, RenewalForecastList};
 use parallax_model::EventTime;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 
 use super::{families, live::gauges};
-use crate::forecast::{CertificateValidity, ForecastCause, RenewalForecastList};
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 struct ForecastLabels {

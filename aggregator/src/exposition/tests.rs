@@ -1,24 +1,28 @@
 use std::sync::Arc;
 
+use parallax_api::challenges::WaitingChallenge;
 use parallax_diagnosis::{
     ObservationResult,
     topology::{Topology, TopologySpec},
     view::View,
 };
-use parallax_model::{EventTime, Micros, Placement, Recorded, Round, TargetSpec};
-use prometheus_client::encoding::{prometheus_protobuf, text};
-use tokio::sync::watch;
-
-use super::*;
-use crate::{challenges::api::WaitingChallenge, incident_actions::ActionManager};
 use parallax_fixtures as fixtures;
 use parallax_kubernetes::{
-    objects::resource::WatchSource, topology_state::TopologyState, watch::WatchHealth,
+    objects::resource::WatchSource, replicas::ReplicaState, topology_state::TopologyState, watch::WatchHealth,
+};
+use parallax_model::{EventTime, Micros, Placement, Recorded, Round, TargetSpec};
+use parallax_notify::{
+    NotificationContext, NotificationState, Notifier, NotifyMetrics, NotifyOptions, OutboxStore, WebhookOptions,
+    incident_actions::ActionManager,
 };
 use parallax_runtime::{
     Clock,
     metrics::{BUCKETS, NATIVE_SCHEMA},
 };
+use prometheus_client::encoding::{prometheus_protobuf, text};
+use tokio::sync::watch;
+
+use super::*;
 
 pub(super) struct Scene {
     handling: Arc<ActionManager>,
@@ -26,7 +30,7 @@ pub(super) struct Scene {
     registry: Registry,
     views: watch::Sender<Arc<View>>,
     topology: watch::Sender<TopologyState>,
-    forecasts: watch::Sender<Arc<crate::forecast::RenewalForecastList>>,
+    forecasts: watch::Sender<Arc<parallax_api::forecasts::RenewalForecastList>>,
 }
 
 fn topology(targets: &[&str]) -> Topology {
@@ -42,11 +46,12 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     metrics.ingest.keep_series_of(&topology(targets));
     let (views, views_out) = watch::channel(Arc::new(view));
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
-    let (forecasts, forecasts_out) =
-        watch::channel(Arc::new(crate::forecast::RenewalForecastList::missing("not yet")));
+    let (forecasts, forecasts_out) = watch::channel(Arc::new(
+        parallax_api::forecasts::RenewalForecastList::missing("not yet"),
+    ));
     let handling = Arc::new(ActionManager::new(
         Clock::starting_at(fixtures::NOW),
-        crate::store::StoreHandle::off(),
+        parallax_history::store::StoreHandle::off(),
         None,
     ));
     let registry = metrics.registry(ScrapeSources {
@@ -54,13 +59,16 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
         views: views_out,
         evidence: watch::channel(fixtures::NOW).1,
         topology: topology_out,
-        store: crate::store::StoreHandle::off().state,
+        store: parallax_history::store::StoreHandle::off().state,
         watches: watch::channel(WatchHealth::starting(WatchSource::all(&["parallax".into()]))).1,
         challenges: watch::channel(Arc::from([waiting_challenge()])).1,
-        cert_manager: watch::channel(WatchHealth::starting(crate::cert_manager::CertManagerKind::ALL)).1,
+        cert_manager: watch::channel(WatchHealth::starting(
+            parallax_acme::cert_manager::CertManagerKind::ALL,
+        ))
+        .1,
         forecasts: forecasts_out,
         handling: handling.clone(),
-        notifications: crate::notify::told_nobody_but("oncall", &metrics.notify),
+        notifications: idle_receiver("oncall", &handling, &metrics.notify),
     });
     Scene {
         handling,
@@ -128,7 +136,7 @@ fn names_types_and_help_texts_are_an_api() {
 }
 
 /// Three names of two Certificates, and one that needs no port 80.
-fn foreseen() -> crate::forecast::RenewalForecastList {
+fn foreseen() -> parallax_api::forecasts::RenewalForecastList {
     serde_json::from_value(serde_json::json!({
         "note": "", "left_out": 0,
         "certificates": [
@@ -403,4 +411,28 @@ fn no_series_names_a_node_and_a_target_together() {
     for line in scene.text().lines() {
         assert!(!(line.contains("target=") && line.contains("vantage=")), "{line}");
     }
+}
+
+/// Notifications with one webhook to which nothing is pending.
+fn idle_receiver(name: &str, handling: &Arc<ActionManager>, metrics: &NotifyMetrics) -> Arc<NotificationState> {
+    let context = NotificationContext {
+        clock: Clock::starting_at(fixtures::NOW),
+        replica: ReplicaState::alone(1, "n"),
+        handling: handling.clone(),
+        views: watch::channel(Arc::new(fixtures::healthy())).1,
+        topology: watch::channel(TopologyState::new(Arc::default())).1,
+        links: Arc::default(),
+    };
+    let state = Arc::new(NotificationState::new(context, OutboxStore::Nowhere, metrics.clone()));
+    let options = NotifyOptions {
+        webhooks: vec![WebhookOptions {
+            name: name.to_owned(),
+            url: "https://receiver.example.test/".parse().unwrap(),
+            secret_file: "secret".into(),
+            ca_file: None,
+        }],
+        ..NotifyOptions::default()
+    };
+    Notifier::new(state.clone(), &options, None).unwrap();
+    state
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use parallax_api::severity::Severity;
 use parallax_diagnosis::{
     findings::{self, FindingKind},
     verdict::{Incident, IncidentState},
     view::View,
 };
+use parallax_notify::incident_actions::ActionState;
 use prometheus_client::encoding::EncodeLabelSet;
-
-use crate::{incident_actions::ActionState, severity::Severity};
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, EncodeLabelSet)]
 pub(super) struct TargetCause {

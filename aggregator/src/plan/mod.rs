@@ -24,9 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use epoch::PlanEpoch;
 
-use crate::{crd::ScopedTargets, runs::OrderedProbes};
 use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
+use parallax_runs::OrderedProbes;
 use parallax_runtime::Clock;
+
+use crate::crd::ScopedTargets;
 
 /// Longest time between two lines.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);

@@ -2,33 +2,18 @@
 
 use std::net::IpAddr;
 
-use axum::{
-    Json,
-    body::Bytes,
-    extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-};
-use parallax_diagnosis::{
-    topology::{PlacedTarget, Topology},
-    verdict::{Incident, Subject, Verdict},
-};
+use axum::{body::Bytes, extract::{Path, State}, http::{header, HeaderMap, StatusCode}, response::{IntoResponse, Response}, Json};
+use parallax_api::{incident_actions::{AcknowledgeRequest, IncidentActions, SilenceRequest, WindowRequest}, runs::{PreflightRun, RunRequest}};
+use parallax_diagnosis::{topology::{PlacedTarget, Topology}, verdict::{Incident, Subject, Verdict}};
+use parallax_history::store::QueryError;
 use parallax_model::HostName;
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use parallax_notify::incident_actions::ActionError;
+use parallax_runs::MESH;
+use serde::{de::DeserializeOwned, Deserialize};
+use serde_json::{json, Value};
 
-use super::{ServerState, history, runs::json_only};
-use crate::{
-    access::{AuthorizedUser, Permission},
-    api_error::ApiError,
-    incident_actions::{
-        ActionError,
-        api::{AcknowledgeRequest, IncidentActions, SilenceRequest, WindowRequest},
-    },
-    preflight::runs::{PreflightRun, RunRequest},
-    runs::MESH,
-    store::QueryError,
-};
+use super::{history, runs::json_only, ServerState};
+use crate::{access::{AuthorizedUser, Permission}, api_error::ApiError};
 
 /// Largest body.
 const LARGEST: usize = 16 * 1024;

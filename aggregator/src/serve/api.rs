@@ -5,19 +5,15 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
+use parallax_api::notifications::ReceiverStatusList;
 use parallax_diagnosis::view::View;
+use parallax_history::store::{Status, StoreState};
+use parallax_kubernetes::{replicas::ReplicaView, topology_state::SourceNote};
 use parallax_model::{EventTime, Micros, TargetId};
 use serde::Serialize;
 
 use super::{ServerState, summary::StatusSummary};
-use crate::{
-    api_error::ApiError,
-    engine_task,
-    ingest::ProberView,
-    notify::api::ReceiverStatusList,
-    store::{Status, StoreState},
-};
-use parallax_kubernetes::{replicas::ReplicaView, topology_state::SourceNote};
+use crate::{api_error::ApiError, engine_task, ingest::ProberView};
 
 #[derive(Serialize)]
 struct StateAnswer<'a> {

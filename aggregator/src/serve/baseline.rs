@@ -6,30 +6,12 @@ use axum::{
     extract::State,
     http::{HeaderMap, StatusCode},
 };
+pub use parallax_api::baselines::{BaselineResetAnswer, BaselineResetRequest};
 use parallax_model::TargetId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::{ServerState, actions::asked};
 use crate::{access::Permission, api_error::ApiError, engine_task::BaselineReset};
-
-/// Body of `POST /v1/baselines/reset`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BaselineResetRequest {
-    /// The target's id, as `GET /v1/state` lists it.
-    pub target: String,
-}
-
-/// Answer of `POST /v1/baselines/reset`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BaselineResetAnswer {
-    /// The target's id.
-    pub target: String,
-    /// Whether anything was known of what it answers while it works.
-    pub known: bool,
-}
 
 /// `POST /v1/baselines/reset`.
 pub(crate) async fn reset(

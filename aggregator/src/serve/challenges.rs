@@ -5,9 +5,9 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
+use parallax_api::challenges::ChallengeList;
 
 use super::ServerState;
-use crate::challenges::api::ChallengeList;
 
 /// `GET /v1/challenges`: those that wait, longest first.
 pub(crate) async fn list(State(shared): State<ServerState>) -> Response {

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use data_encoding::HEXLOWER;
+use parallax_api::incident_actions::WindowRequest;
 use ring::hmac;
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,7 +21,6 @@ use super::{
 use crate::{
     access::{AccessControl, Permission, UserAuthentication},
     api_error::ApiError,
-    incident_actions::api::WindowRequest,
 };
 
 /// The key of the page's forms, of this life of the aggregator.

@@ -15,11 +15,11 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use parallax_kubernetes::replicas::{LeaderAddress, ReplicaRole};
 use serde_json::json;
 
 use super::ServerState;
 use crate::{api_error::ApiError, hop_headers::HOP};
-use parallax_kubernetes::replicas::{LeaderAddress, ReplicaRole};
 
 /// Which replica answered.
 const REPLICA: HeaderName = HeaderName::from_static("parallax-replica");

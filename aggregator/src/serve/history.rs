@@ -8,20 +8,18 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
+use parallax_api::incident_actions::IncidentActions;
 use parallax_diagnosis::{
     verdict::{Incident, IncidentState},
     view::View,
 };
+pub use parallax_history::store::{HistoryCursor, QueryError, RollupStep};
 use parallax_model::{EventTime, Micros};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::ServerState;
-use crate::{
-    api_error::ApiError,
-    incident_actions::api::IncidentActions,
-    store::{HistoryCursor, QueryError, RollupStep},
-};
+use crate::api_error::ApiError;
 
 /// Entries of one answer where none is asked for, and the most that may be.
 const LIMIT: (usize, usize) = (100, 500);

@@ -44,29 +44,26 @@ pub(crate) use connections::serve;
 pub(crate) use forms::FormKey;
 pub(crate) use forward::LeaderProxy;
 pub(crate) use gate::ProberGate;
+use parallax_acme::cert_manager::CertManagerState;
+use parallax_api::{challenges::WaitingChallenge, forecasts::RenewalForecastList, links::ExternalLinks};
+use parallax_history::store::StoreHandle;
+use parallax_kubernetes::{
+    replicas::{ReplicaState, ReplicaView},
+    topology_state::TopologyState,
+};
+use parallax_notify::{self, incident_actions};
+use parallax_runs::RunManager;
+use parallax_runtime::Clock;
 use summary::StatusSummary;
 
 use crate::{
     access::{AccessControl, Permission},
     api_error::{self, ApiError},
     catch_up::is_catching_up,
-    cert_manager::CertManagerState,
-    challenges::api::WaitingChallenge,
     engine_task::{BaselineReset, EngineSnapshot},
-    forecast::RenewalForecastList,
-    incident_actions,
     ingest::{self, IngestMetrics, Report},
-    links::ExternalLinks,
-    notify,
     plan::Planner,
-    runs::RunManager,
-    store::StoreHandle,
 };
-use parallax_kubernetes::{
-    replicas::{ReplicaState, ReplicaView},
-    topology_state::TopologyState,
-};
-use parallax_runtime::Clock;
 
 /// A request must be answered by then (the head of the answer, for the plan stream).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -84,7 +81,7 @@ pub(crate) struct ServerState {
     pub(crate) handling: Arc<incident_actions::ActionManager>,
     pub(crate) form_key: FormKey,
     pub(crate) links: Arc<ExternalLinks>,
-    pub(crate) notifications: Arc<notify::NotificationState>,
+    pub(crate) notifications: Arc<parallax_notify::NotificationState>,
     pub(crate) replica: ReplicaState,
     pub(crate) forwarder: LeaderProxy,
     pub(crate) outlook: EngineSnapshot,

@@ -5,20 +5,20 @@ use axum::{
     Json,
     response::{IntoResponse, Response},
 };
+use parallax_api::{
+    challenges::ChallengeList,
+    forecasts::RenewalForecastList,
+    incident_actions::{
+        AcknowledgeRequest, IncidentActions, MaintenanceWindow, SilenceRequest, WindowRequest,
+    },
+    notifications::ReceiverStatusList,
+    runs::{PreflightRun, RunEvent, RunRequest},
+};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
-use crate::{
-    access::Permission,
-    challenges::api::ChallengeList,
-    forecast::RenewalForecastList,
-    incident_actions::api::{
-        AcknowledgeRequest, IncidentActions, MaintenanceWindow, SilenceRequest, WindowRequest,
-    },
-    notify::api::ReceiverStatusList,
-    preflight::runs::{PreflightRun, RunEvent, RunRequest},
-};
+pub use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
+use crate::access::Permission;
 
 /// One path with one method.
 struct OpenApiOperation {

@@ -6,6 +6,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use parallax_kubernetes::replicas::ReplicaRole;
 use parallax_model::{Incarnation, Vantage};
 use serde::Deserialize;
 
@@ -14,7 +15,6 @@ use crate::{
     api_error::ApiError,
     plan::{PlanEpoch, PlanStream},
 };
-use parallax_kubernetes::replicas::ReplicaRole;
 
 /// Who asks.
 #[derive(Debug, Deserialize)]

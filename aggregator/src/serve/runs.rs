@@ -10,15 +10,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
+use parallax_api::runs::RunRequest;
+pub use parallax_runs::{LogReader, RunRefusedError};
 use serde_json::json;
 
 use super::ServerState;
-use crate::{
-    access::Permission,
-    api_error::ApiError,
-    preflight::runs::RunRequest,
-    runs::{LogReader, RunRefusedError},
-};
+use crate::{access::Permission, api_error::ApiError};
 
 /// Largest request for a run.
 pub(super) const LARGEST: usize = 16 * 1024;

@@ -4,16 +4,15 @@
 
 use std::fmt::Write as _;
 
+use parallax_api::severity::Severity as IncidentSeverity;
 use parallax_diagnosis::{
     findings::{Finding, Severity},
     verdict::{Incident, IncidentState, Subject},
     view::{CellState, MatrixRow, VantageState, View},
 };
-
 use serde::Serialize;
 
 use super::page::wording::count;
-use crate::severity::Severity as IncidentSeverity;
 
 /// The answer to "is all well?": what a script acts on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

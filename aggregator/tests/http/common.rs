@@ -1,15 +1,11 @@
 //! An aggregator on a free port, and a client that talks to it as a prober or a browser would.
 
-use std::{
-    fs,
-    io::Write,
-    path::PathBuf,
-    sync::{Arc, Once},
-};
+use std::{fs, io::Write, path::PathBuf, sync::{Arc, Once}};
 
-use flate2::{Compression, write::GzEncoder};
-use parallax_aggregator::{Aggregator, Config, RecordOptions, RunError};
+use flate2::{write::GzEncoder, Compression};
+use parallax_aggregator::{Aggregator, Config, RunError};
 use parallax_diagnosis::view::View;
+use parallax_history::recording::RecordOptions;
 use reqwest::{Client, RequestBuilder, Response};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;

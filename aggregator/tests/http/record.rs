@@ -3,11 +3,11 @@
 use std::{fs::File, io::Read, path::Path};
 
 use flate2::read::MultiGzDecoder;
-use parallax_aggregator::RecordOptions;
 use parallax_diagnosis::{replay::Replay, view::View};
+use parallax_history::recording::RecordOptions;
 use parallax_model::EventTime;
 
-use crate::common::{HEADER, Running, observation};
+use crate::common::{observation, Running, HEADER};
 
 fn replayed(folder: &Path, now: EventTime) -> View {
     let mut files: Vec<_> = std::fs::read_dir(folder)

@@ -110,7 +110,7 @@ async fn what_failed_is_there_after_a_restart() {
 async fn incidents_of_former_lives_are_listed_paged_and_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
-    let dump = include_str!("../store/v1.sql");
+    let dump = include_str!("../../../history/tests/store/v1.sql");
     rusqlite::Connection::open(&path)
         .unwrap()
         .execute_batch(dump)

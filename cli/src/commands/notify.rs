@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .build()
         .map_err(Failure::could_not)?;
     let tried = runtime.block_on(config.try_receivers()).map_err(|error| {
-        if matches!(error, parallax_aggregator::notify::TestDeliveryError::Nobody) {
+        if matches!(error, parallax_notify::TestDeliveryError::Nobody) {
             Failure::usage(error)
         } else {
             Failure::could_not(error)

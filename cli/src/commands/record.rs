@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use parallax_aggregator::{RecordOptions, scaled};
+use parallax_aggregator::scaled;
+use parallax_history::recording::RecordOptions;
 
 /// Recording what is seen.
 #[derive(Debug, clap::Args)]

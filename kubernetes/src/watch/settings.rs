@@ -24,6 +24,19 @@ pub struct KubernetesSettings {
 }
 
 impl KubernetesSettings {
+    /// The defaults, for a cluster reached in this way.
+    #[must_use]
+    pub fn new(access: ApiServerAccess) -> Self {
+        Self {
+            access,
+            prober_namespaces: Vec::new(),
+            prober_selector: PROBERS.to_owned(),
+            defaults: TargetDefaults::default(),
+            cert_manager: CertManagerMode::default(),
+            pace: WatchTiming::default(),
+        }
+    }
+
     /// Reads the Pods of these namespaces too.
     pub fn know_pods_of<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
         self.prober_namespaces.extend(namespaces.map(str::to_owned));

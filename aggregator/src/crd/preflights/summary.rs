@@ -1,9 +1,10 @@
 //! Verdicts as conditions and as a status of bounded size. Pure.
 
+use parallax_api::{names::NameProblem, preflight::CheckState};
 use parallax_model::Vantage;
+use parallax_preflight::{FailureGroup, HostVerdict, Verdict, exit_code};
 
 use super::{CauseStatus, GroupStatus, HostStatus, VerdictStatus};
-use crate::preflight::{CheckState, FailureGroup, HostVerdict, NameProblem, Verdict, exit_code};
 
 /// Names in a status; the failing ones are among them.
 pub const MOST_HOSTS: usize = 10;

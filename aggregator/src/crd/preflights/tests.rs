@@ -1,12 +1,12 @@
+use parallax_api::{
+    names::{NameCause, NameProblem},
+    preflight::CheckState::{self, AtRisk, Failed, Passed, Unknown},
+};
 use parallax_diagnosis::verdict::Remedy;
 use parallax_model::{ChallengeClient, FailureKind, Phase, Vantage};
+use parallax_preflight::{Cause, CheckKind, FailureGroup, HostVerdict, Verdict};
 
 use super::{PreflightBody, PreflightStatus, host, ready, verdicts};
-use crate::preflight::{
-    Cause, CheckKind,
-    CheckState::{self, AtRisk, Failed, Passed, Unknown},
-    FailureGroup, HostVerdict, NameCause, NameProblem, Verdict,
-};
 
 fn verdict(check: CheckKind, standing: CheckState) -> Verdict {
     Verdict {

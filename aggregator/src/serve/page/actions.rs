@@ -1,12 +1,12 @@
 //! What people did about an incident, and the buttons to do it.
 
+use parallax_api::{
+    incident_actions::{Acknowledgement, IncidentActions},
+    runs::RunOutcome,
+};
 use parallax_model::{EventTime, Micros};
 
 use super::wording;
-use crate::{
-    incident_actions::api::{Acknowledgement, IncidentActions},
-    preflight::runs::RunOutcome,
-};
 
 /// No run takes longer: one without an outcome after that was made by a former leader, or has been forgotten.
 const FORGOTTEN: Micros = Micros::from_secs(300);

@@ -1,12 +1,12 @@
 //! Challenges of cert-manager that wait, each with what does it and the way out.
 
+use parallax_api::challenges::WaitingChallenge;
 use parallax_model::EventTime;
 
 use super::{
     incident::{Remedy, capitalised},
     wording,
 };
-use crate::challenges::api::WaitingChallenge;
 
 #[derive(Debug)]
 pub(super) struct ChallengeRow {

@@ -1,5 +1,9 @@
 //! One incident as a card: the sentence, what proves it, what to do.
 
+use parallax_api::{
+    links::{DashboardLink, ExternalLinks},
+    severity::Severity,
+};
 use parallax_diagnosis::{
     requests::ProbeRequest,
     verdict::{self, EvidenceRow, Incident, IncidentState, RegionRef, Verdict},
@@ -8,11 +12,7 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Probability};
 
 use super::wording;
-use crate::{
-    links::{DashboardLink, ExternalLinks},
-    serve::summary::is_open,
-    severity::Severity,
-};
+use crate::serve::summary::is_open;
 
 /// Targets named before the rest folds away, where the rest is more than a few.
 const TARGETS_SHOWN: usize = 4;

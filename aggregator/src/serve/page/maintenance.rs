@@ -1,9 +1,9 @@
 //! What is announced: nobody is called for what fails within it.
 
+use parallax_api::incident_actions::MaintenanceWindow;
 use parallax_model::EventTime;
 
 use super::wording;
-use crate::incident_actions::api::MaintenanceWindow;
 
 /// What the proof of the forms is about.
 pub(in crate::serve) const FORMS: &str = "maintenance";

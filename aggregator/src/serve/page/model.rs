@@ -1,11 +1,19 @@
 //! What the templates show, as finished text.
 
 use askama::Template;
+use parallax_api::{
+    challenges::WaitingChallenge,
+    forecasts::RenewalForecastList,
+    links::ExternalLinks,
+    notifications::{ReceiverState, ReceiverStatusList},
+};
 use parallax_diagnosis::{
     findings::NameView,
     verdict::Incident,
     view::{VantageState, VantageView, View},
 };
+use parallax_history::store::{Status, StoreState};
+use parallax_kubernetes::{replicas::ReplicaView, topology_state::TopologyState};
 use parallax_model::{EventTime, Micros, TargetId};
 
 use super::{
@@ -21,15 +29,9 @@ use super::{
     wording,
 };
 use crate::{
-    challenges::api::WaitingChallenge,
-    forecast::RenewalForecastList,
     ingest::ProberView,
-    links::ExternalLinks,
-    notify::api::{ReceiverState, ReceiverStatusList},
     serve::summary::{StatusSummary, is_open},
-    store::{Status, StoreState},
 };
-use parallax_kubernetes::{replicas::ReplicaView, topology_state::TopologyState};
 
 /// An engine that has not moved for this many intervals is said to stand still.
 const STALE_INTERVALS: u64 = 3;

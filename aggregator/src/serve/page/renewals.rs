@@ -1,9 +1,9 @@
 //! Renewals that would fail, and those of which it cannot be told. The others are counted.
 
+use parallax_api::forecasts::{RenewalForecast, RenewalForecastList, RenewalOutlook};
 use parallax_model::EventTime;
 
 use super::{truncated_list::TruncatedList, wording};
-use crate::forecast::{RenewalForecast, RenewalForecastList, RenewalOutlook};
 
 /// What is foreseen, as the page shows it.
 #[derive(Debug)]

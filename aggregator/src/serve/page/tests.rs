@@ -6,12 +6,12 @@ use parallax_diagnosis::{
     verdict::IncidentState,
     view::{CellState, VantageState, View},
 };
+use parallax_fixtures::*;
+use parallax_history::store::{IncidentEnd, IncidentEnding, IncidentSummary, Status, StoreState};
+use parallax_kubernetes::topology_state::{SourceError, SourceNote, TopologyState};
 use parallax_model::{Channel, Probability};
 
 use super::*;
-use crate::store::{IncidentEnd, IncidentEnding, IncidentSummary, Status, StoreState};
-use parallax_fixtures::*;
-use parallax_kubernetes::topology_state::{SourceError, SourceNote, TopologyState};
 
 fn sound() -> TopologyState {
     TopologyState::new(Arc::new(Topology::default()))
@@ -61,7 +61,7 @@ fn each_open_incident_leads_to_its_dashboards_where_there_is_a_grafana() {
         let link = "<a href=\"https://grafana.example.test/d/parallax-target?from=";
         assert_eq!(html.matches(link).count(), 1, "{html}");
     }
-    for html in shown(&crate::links::ExternalLinks::default()) {
+    for html in shown(&parallax_api::links::ExternalLinks::default()) {
         assert!(!html.contains("parallax-target"), "{html}");
     }
 }
@@ -413,7 +413,7 @@ fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
 #[test]
 fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_escaped() {
     let check = serde_json::json!({"standing": "failed", "sentence": "it fails on n2", "passes": [], "fails": [], "silent": [], "caveats": []});
-    let waiting: Vec<crate::challenges::api::WaitingChallenge> = serde_json::from_value(serde_json::json!([
+    let waiting: Vec<parallax_api::challenges::WaitingChallenge> = serde_json::from_value(serde_json::json!([
         {"namespace": "shop", "name": "web-1", "host": "a.example.test", "since": NOW, "reason": "<script>", "meaning": "refused",
          "causes": [{"id": "F1", "title": "no local endpoint", "diagnosed": true}],
          "explanation": {"at": NOW, "runs": [], "self_check": check, "ca": check, "seat": [],
@@ -446,7 +446,7 @@ fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_e
 
 #[test]
 fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
-    use crate::notify::api::{ReceiverState, ReceiverStatusList, ReceiverView};
+    use parallax_api::notifications::{ReceiverState, ReceiverStatusList, ReceiverView};
 
     let failing = ReceiverView {
         name: "oncall".to_owned(),
@@ -492,7 +492,7 @@ fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
 
 #[test]
 fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
-    let forecasts: crate::forecast::RenewalForecastList = serde_json::from_value(serde_json::json!({
+    let forecasts: parallax_api::forecasts::RenewalForecastList = serde_json::from_value(serde_json::json!({
         "note": "A forecast.", "certificates": [], "forecasts": [
             {"namespace": "shop", "certificate": "web", "host": "shop.example.test", "issuer": "", "solver": "", "renewal": NOW.0 + 3_600_000_000_i64,
              "outlook": "would_fail", "cause": "caa", "sentence": "the records allow <b>pki.goog</b> only",

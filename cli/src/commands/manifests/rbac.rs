@@ -213,7 +213,7 @@ fn seat_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
         return Vec::new();
     };
     let lease = PolicyRule {
-        resource_names: Some(vec![parallax_aggregator::preflight::LEASE.to_owned()]),
+        resource_names: Some(vec![parallax_preflight::LEASE.to_owned()]),
         ..rule("coordination.k8s.io", &["leases"], &["get"])
     };
     let own = vec![

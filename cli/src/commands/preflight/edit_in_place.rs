@@ -2,7 +2,7 @@
 //! happens: on success, failure and Ctrl-C by the same process, of a killed one by the next preflight in the namespace.
 
 use jiff::Timestamp;
-use parallax_aggregator::preflight::{DEADLINE, preflights_in, with_path, without_path};
+use parallax_preflight::{DEADLINE, preflights_in, with_path, without_path};
 use serde_json::{Value, json};
 
 use super::{

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use parallax_aggregator::preflight::{
+use parallax_model::ChallengeClient;
+use parallax_preflight::{
     CertManagerPlacement, Challenge, FetchRequest, NameQuery, SelfCheckFailure, caa_identities, meaning,
     read, reason, wait_instead,
 };
-use parallax_model::ChallengeClient;
 use serde_json::json;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use parallax_aggregator::preflight::{DEADLINE, OWNER, PREFLIGHT_UID};
+use parallax_preflight::{DEADLINE, OWNER, PREFLIGHT_UID};
 
 use super::{
     cluster::{ClusterClient, MissingReason, ObjectKind},

@@ -18,9 +18,10 @@ mod solver_run;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
-use parallax_aggregator::preflight::{
-    CertManagerPlacement, CheckState, FetchRequest, FetchResult, HostVerdict, NameAnswer, PreflightOwner,
-    VantageAnswer, exit_code, key_authorization, token,
+use parallax_api::preflight::CheckState;
+use parallax_preflight::{
+    CertManagerPlacement, FetchRequest, FetchResult, HostVerdict, NameAnswer, PreflightOwner, VantageAnswer,
+    exit_code, key_authorization, token,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use parallax_aggregator::preflight::{CaaState, NameAnswer, NameFacts, ObservedAnswer, ResolverSide};
+use parallax_api::names::{CaaState, NameFacts, ObservedAnswer, ResolverSide};
 use parallax_model::dns::{CaaAnswer, RecordAnswer, ServerOwner};
+use parallax_preflight::NameAnswer;
 
 use crate::commands::query::TextTable;
 

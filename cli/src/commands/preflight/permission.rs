@@ -1,6 +1,6 @@
 //! What may be made at all: nothing that serves others, nothing that costs money unless somebody allows it.
 
-use parallax_aggregator::preflight::{SolverRoute, billable};
+use parallax_preflight::{SolverRoute, billable};
 use serde_json::Value;
 
 use super::{

@@ -1,6 +1,6 @@
 //! Where cert-manager's pod sits, as the caller may see it.
 
-use parallax_aggregator::preflight::{PlacementReader, PlacementResource};
+use parallax_preflight::{PlacementReader, PlacementResource};
 use serde_json::Value;
 
 use super::cluster::{ClusterClient, MissingReason, ObjectKind};

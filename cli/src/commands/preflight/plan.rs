@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use parallax_aggregator::preflight::{
+use parallax_model::HostName;
+use parallax_preflight::{
     Certificate, GatewaySolver, IngressSolver, Issuer, NameQuery, Solver, SolverOverrides, SolverRoute,
     caa_identities, pick, preflight_host, read,
 };
-use parallax_model::HostName;
 use serde_json::{Value, json};
 
 use super::{

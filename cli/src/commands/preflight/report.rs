@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use parallax_aggregator::preflight::{CertManagerPlacement, CheckState, VantageAnswer, Verdict};
+use parallax_api::preflight::CheckState;
 use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Outcome, Vantage};
+use parallax_preflight::{CertManagerPlacement, VantageAnswer, Verdict};
 
 use super::{JudgedHost, names};
 use crate::commands::query::TextTable;

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parallax_aggregator::preflight::{
-    CertManagerPlacement, FetchCollector, FetchPart, FetchRequest, FetchResult, NameAnswer,
-    runs::{PreflightRun, RunEvent, RunRequest},
-};
+use parallax_api::runs::{PreflightRun, RunEvent, RunRequest};
 use parallax_model::ChallengeClient;
+use parallax_preflight::{
+    CertManagerPlacement, FetchCollector, FetchPart, FetchRequest, FetchResult, NameAnswer,
+};
 
 use super::{args::Request, plan::PlannedName};
 use crate::{commands::query::ApiClient, exit::Failure};

@@ -10,13 +10,12 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-
 use jiff::{SignedDuration, Timestamp};
-use parallax_aggregator::preflight::{
+use parallax_model::FailureKind;
+use parallax_preflight::{
     CertManagerPlacement, FetchRequest, FetchResult, OWNER, PREFIX, PreflightOwner, SolverInputs,
     SolverRouting, SyntheticSolver, ready_pod, route_accepted,
 };
-use parallax_model::FailureKind;
 use ring::digest;
 use serde_json::Value;
 

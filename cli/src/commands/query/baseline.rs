@@ -1,6 +1,6 @@
 //! `parallax baseline`: what targets answer while they work.
 
-use parallax_aggregator::baseline::{BaselineResetAnswer, BaselineResetRequest};
+use parallax_api::baselines::{BaselineResetAnswer, BaselineResetRequest};
 
 use super::{ApiClient, ServerArgs, wait};
 use crate::{commands::print, exit::Failure};

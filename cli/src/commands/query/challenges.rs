@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use parallax_aggregator::challenges::api::{ChallengeList, WaitingChallenge};
+use parallax_api::challenges::{ChallengeList, WaitingChallenge};
 use parallax_diagnosis::text::ColorMode;
 
 use super::ApiClient;

@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 
+use parallax_api::challenges::ChallengeList;
 use parallax_diagnosis::{
     text,
     verdict::{Incident, IncidentState},
     view::View,
 };
 use serde_json::Value;
-
-use parallax_aggregator::challenges::api::ChallengeList;
 
 use super::{ApiClient, Output, ServerArgs, challenges, wait};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use parallax_aggregator::forecast::{RenewalForecast, RenewalForecastList, RenewalOutlook};
+use parallax_api::forecasts::{RenewalForecast, RenewalForecastList, RenewalOutlook};
 
 use super::{ApiClient, Output, ServerArgs, TextTable, wait};
 use crate::{

@@ -1,12 +1,12 @@
 //! `parallax ack`, `silence`, `verify`, `maintenance`: what people do about incidents.
 
 use jiff::Timestamp;
-use parallax_aggregator::{
-    incident_actions::api::{
+use parallax_aggregator::scaled;
+use parallax_api::{
+    incident_actions::{
         AcknowledgeRequest, IncidentActions, MaintenanceWindow, SilenceRequest, WindowRequest,
     },
-    preflight::runs::PreflightRun,
-    scaled,
+    runs::PreflightRun,
 };
 use parallax_model::{EventTime, Micros};
 use serde::Deserialize;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use parallax_aggregator::preflight::runs::{PreflightRun, RunEvent, RunOutcome, RunRequest, RunVantages};
+use parallax_api::runs::{PreflightRun, RunEvent, RunOutcome, RunRequest, RunVantages};
 use parallax_diagnosis::text::{self, ColorMode};
 use parallax_model::{Micros, Outcome};
 

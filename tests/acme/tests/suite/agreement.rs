@@ -1,6 +1,6 @@
 //! When two agree.
 
-use parallax_acme::{
+use parallax_acme_conformance::{
     verdict::{ExplainedVerdict, Verdict},
     world::ScenarioVerdicts,
 };

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use anyhow::{Context, ensure};
-use parallax_acme::{
+use parallax_acme_conformance::{
     namespace::inside,
     order::PendingOrder,
     pebble::{Pebble, listening},

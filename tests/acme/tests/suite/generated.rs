@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use anyhow::{Context, ensure};
-use parallax_acme::{
+use parallax_acme_conformance::{
     namespace::inside,
     scenario::{
         ConnectionAction, FamilyAnswers, Framing, HttpAnswer, LookupFailure, Scenario, ScriptedAnswer, Tls,

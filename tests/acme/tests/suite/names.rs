@@ -13,7 +13,7 @@ use hickory_proto::{
         rdata::{A, CAA, CNAME, NS},
     },
 };
-use parallax_acme::namespace::inside;
+use parallax_acme_conformance::namespace::inside;
 use parallax_model::dns::{
     CaaAnswer, CaaAsk, CaaVerdict, ComparedRecord as Compared, NameSight, RecordAnswer, ServerOwner as Who,
     judge_caa, name_differences,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context, ensure};
-use parallax_acme::{
+use parallax_acme_conformance::{
     namespace::inside,
     scenario::{Scenario, deltas},
     world::TestEnvironment,

@@ -6,11 +6,12 @@ mod raw;
 
 use std::{collections::BTreeMap, path::Path};
 
-use parallax_aggregator::{ConfigError, YamlDocument, link_address};
+use check::ValueProblems;
+use parallax_aggregator::{ConfigError, YamlDocument};
+use parallax_api::links::link_address;
 use parallax_dashboards::alerts::rules::NEVER_WORKED_MINUTES;
 use url::Url;
 
-use check::ValueProblems;
 pub(super) use notify::NotifyValues;
 pub(super) use raw::CertManager;
 use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};

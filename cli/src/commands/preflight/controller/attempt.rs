@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use kube::api::DynamicObject;
-use parallax_aggregator::{
-    crd::{
-        objects::{Key, ObjectClient},
-        preflights::PreflightStatus,
-    },
-    preflight::{CertManagerPlacement, PreflightOwner},
+use parallax_aggregator::crd::{
+    objects::{Key, ObjectClient},
+    preflights::PreflightStatus,
 };
+use parallax_preflight::{CertManagerPlacement, PreflightOwner};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 

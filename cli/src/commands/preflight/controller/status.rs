@@ -1,14 +1,12 @@
 //! What a Preflight says of itself.
 
 use kube::api::DynamicObject;
-use parallax_aggregator::{
-    crd::{
-        Condition,
-        objects::{condition, now},
-        preflights::{self, ConditionSummary, MOST_HOSTS, PreflightStatus},
-    },
-    preflight::{CertManagerPlacement, HostVerdict},
+use parallax_aggregator::crd::{
+    Condition,
+    objects::{condition, now},
+    preflights::{self, ConditionSummary, MOST_HOSTS, PreflightStatus},
 };
+use parallax_preflight::{CertManagerPlacement, HostVerdict};
 
 use super::super::{JudgedHost, error::NoVerdict};
 

@@ -1,0 +1,117 @@
+//! What is read, and where the API server keeps it.
+
+use std::{fmt, sync::Arc};
+
+use parallax_kubernetes::watch::{Key, WatchedResource};
+use parallax_preflight::{Certificate, Challenge, Issuer, Meta, read};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A kind of cert-manager's objects, in the whole cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CertManagerKind {
+    Certificates,
+    Issuers,
+    ClusterIssuers,
+    Challenges,
+}
+
+/// One object of any of them.
+#[derive(Debug)]
+pub enum CertManagerObject {
+    Certificate(Arc<Certificate>),
+    Issuer(Arc<Issuer>),
+    ClusterIssuer(Arc<Issuer>),
+    Challenge(Arc<Challenge>),
+}
+
+/// Annotations that are of use; what `kubectl apply` keeps among them would double every object.
+const ANNOTATIONS: [&str; 3] = ["acme.cert-manager.io/", "cert-manager.io/", "parallax.dev/"];
+
+impl CertManagerKind {
+    pub const ALL: [Self; 4] = [
+        Self::Certificates,
+        Self::Issuers,
+        Self::ClusterIssuers,
+        Self::Challenges,
+    ];
+
+    /// The rule of a `ClusterRole` without which they are not to be read.
+    pub(crate) fn rule(self) -> String {
+        format!(
+            "{{apiGroups: [{}], resources: [{}], verbs: [list, watch]}}",
+            self.group(),
+            self.plural()
+        )
+    }
+}
+
+impl WatchedResource for CertManagerKind {
+    type Object = CertManagerObject;
+
+    fn plural(&self) -> &'static str {
+        match self {
+            Self::Certificates => "certificates",
+            Self::Issuers => "issuers",
+            Self::ClusterIssuers => "clusterissuers",
+            Self::Challenges => "challenges",
+        }
+    }
+
+    fn group(&self) -> &'static str {
+        match self {
+            Self::Certificates | Self::Issuers | Self::ClusterIssuers => "cert-manager.io",
+            Self::Challenges => "acme.cert-manager.io",
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("/apis/{}/v1/{}", self.group(), self.plural())
+    }
+
+    fn is_optional(&self) -> bool {
+        true
+    }
+
+    fn read(&self, value: Value) -> Result<CertManagerObject, String> {
+        Ok(match self {
+            Self::Certificates => {
+                CertManagerObject::Certificate(named(value, |object: &mut Certificate| &mut object.metadata)?)
+            }
+            Self::Issuers => {
+                CertManagerObject::Issuer(named(value, |object: &mut Issuer| &mut object.metadata)?)
+            }
+            Self::ClusterIssuers => {
+                CertManagerObject::ClusterIssuer(named(value, |object: &mut Issuer| &mut object.metadata)?)
+            }
+            Self::Challenges => {
+                CertManagerObject::Challenge(named(value, |object: &mut Challenge| &mut object.metadata)?)
+            }
+        })
+    }
+}
+
+impl fmt::Display for CertManagerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.plural())
+    }
+}
+
+/// Where an object is.
+pub(super) fn key(meta: &Meta) -> Key {
+    Key {
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+    }
+}
+
+fn named<T: DeserializeOwned>(value: Value, meta: impl Fn(&mut T) -> &mut Meta) -> Result<Arc<T>, String> {
+    let mut object = read(value)?;
+    let meta = meta(&mut object);
+    if meta.name.is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    meta.annotations
+        .retain(|name, _| ANNOTATIONS.iter().any(|kept| name.starts_with(kept)));
+    Ok(Arc::new(object))
+}

@@ -1,0 +1,327 @@
+//! From an API server to the picture, over real connections.
+
+use std::time::Duration;
+
+use parallax_api_server::{ApiServer, Manner};
+use parallax_kubernetes::watch::{ApiServerAccess, Key, WatchFailureReason, WatchHealth, WatchTiming};
+use parallax_preflight::Certificate;
+use parallax_runtime::Clock;
+use serde_json::{json, Value};
+use tempfile::TempDir;
+use tokio::{sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+const KINDS: &[&str] = &["certificates", "issuers", "clusterissuers", "challenges"];
+
+/// Only a failing test waits so long.
+const DEADLINE: Duration = Duration::from_mins(1);
+
+const PACE: WatchTiming = WatchTiming {
+    quiet: Duration::from_millis(5),
+    longest_burst: Duration::from_millis(50),
+    first_retry: Duration::from_millis(10),
+    longest_retry: Duration::from_millis(50),
+    recheck: Duration::from_millis(20),
+    patience: Duration::from_secs(20),
+    silence: Duration::from_secs(20),
+};
+
+struct Scene {
+    server: ApiServer,
+    picture: watch::Receiver<CertManagerState>,
+    watches: watch::Receiver<WatchHealth<CertManagerKind>>,
+    cancelled: CancellationToken,
+    task: JoinHandle<()>,
+    _folder: TempDir,
+}
+
+/// A cluster whose kubeconfig is in this folder.
+fn settings(folder: &TempDir) -> KubernetesSettings {
+    KubernetesSettings::new(ApiServerAccess::File {
+        path: folder.path().join("kubeconfig"),
+        context: None,
+    })
+}
+
+fn followed(server: ApiServer) -> Scene {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
+    let mut kubernetes = wanted(Some(&settings(&folder))).expect("followed by default");
+    kubernetes.pace = PACE;
+    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotFollowed));
+    let (watches, watches_out) = watch::channel(WatchHealth::default());
+    let cancelled = CancellationToken::new();
+    let task = tokio::spawn(follow(
+        kubernetes,
+        picture,
+        watches,
+        Clock::system(),
+        cancelled.clone(),
+    ));
+    Scene {
+        server,
+        picture: picture_out,
+        watches: watches_out,
+        cancelled,
+        task,
+        _folder: folder,
+    }
+}
+
+impl Scene {
+    async fn until(&mut self, holds: impl FnMut(&CertManagerState) -> bool) -> CertManagerState {
+        let found = tokio::time::timeout(DEADLINE, self.picture.wait_for(holds))
+            .await
+            .map(|picture| picture.unwrap().clone());
+        found.unwrap_or_else(|_| panic!("in vain; the picture is {:?}", self.picture.borrow()))
+    }
+
+    async fn stop(self) {
+        self.cancelled.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+fn key(namespace: &str, name: &str) -> Key {
+    Key {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn certificate(name: &str, not_after: Option<&str>) -> Value {
+    json!({
+        "metadata": {"namespace": "shop", "name": name, "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "acme.cert-manager.io/http01-override-ingress-class": "public",
+        }},
+        "spec": {"secretName": "tls", "dnsNames": ["shop.example.test"], "renewBefore": "720h",
+                 "issuerRef": {"name": "le", "kind": "ClusterIssuer"}},
+        "status": {"notAfter": not_after, "renewalTime": "2026-12-01T00:00:00Z", "conditions": [
+            {"type": "Ready", "status": "True", "reason": "Ready", "message": "up to date",
+             "lastTransitionTime": "2026-10-01T00:00:00Z"}]},
+    })
+}
+
+fn challenge() -> Value {
+    json!({
+        "metadata": {"namespace": "shop", "name": "web-1-2-3", "creationTimestamp": "2026-11-22T07:00:00Z"},
+        "spec": {"dnsName": "shop.example.test", "token": "tok", "key": "tok.thumbprint", "type": "HTTP-01",
+                 "solver": {"http01": {"ingress": {"ingressClassName": "public"}}},
+                 "issuerRef": {"name": "le", "kind": "ClusterIssuer"}},
+        "status": {"state": "pending", "presented": true, "processing": true, "reason": "wrong status code '404', expected '200'"},
+    })
+}
+
+fn nothing(picture: &CertManagerState, why: &UnavailableReason) -> bool {
+    *picture == CertManagerState::missing(why)
+}
+
+fn certificates(picture: &CertManagerState) -> Vec<&Certificate> {
+    let objects = picture.certificates.objects();
+    objects
+        .into_iter()
+        .flat_map(|all| all.values().map(AsRef::as_ref))
+        .collect()
+}
+
+#[tokio::test]
+async fn objects_are_known_by_namespace_and_name_with_what_is_of_use_and_follow_every_change() {
+    let server = ApiServer::start(&[]).await;
+    server.put("certificates", certificate("web", None));
+    server.put(
+        "clusterissuers",
+        json!({"metadata": {"name": "le"}, "spec": {"acme": {"server": "https://acme.example.test/dir"}}}),
+    );
+    server.put("challenges", challenge());
+    let mut scene = followed(server);
+    let full = |picture: &CertManagerState| {
+        picture.issuers.objects().is_some()
+            && picture.challenges.objects().is_some_and(|all| !all.is_empty())
+            && picture.certificates.objects().is_some_and(|all| !all.is_empty())
+            && picture
+                .cluster_issuers
+                .objects()
+                .is_some_and(|all| !all.is_empty())
+    };
+    let picture = scene.until(full).await;
+    assert!(
+        picture.issuers.objects().unwrap().is_empty(),
+        "that there are none is known"
+    );
+    assert!(
+        picture
+            .cluster_issuers
+            .objects()
+            .unwrap()
+            .contains_key(&key("", "le"))
+    );
+    let web = &picture.certificates.objects().unwrap()[&key("shop", "web")];
+    assert_eq!(web.spec.renew_before.as_deref(), Some("720h"));
+    assert_eq!(web.status.renewal_time.as_deref(), Some("2026-12-01T00:00:00Z"));
+    assert_eq!(
+        (
+            web.status.conditions[0].sort.as_str(),
+            web.status.conditions[0].status.as_str()
+        ),
+        ("Ready", "True")
+    );
+    assert_eq!(
+        web.metadata.annotations.len(),
+        1,
+        "only annotations of use are kept"
+    );
+    let waiting = &picture.challenges.objects().unwrap()[&key("shop", "web-1-2-3")];
+    assert_eq!(waiting.metadata.creation_timestamp, "2026-11-22T07:00:00Z");
+    assert_eq!(waiting.spec.key.as_str(), "tok.thumbprint");
+
+    scene
+        .server
+        .put("certificates", certificate("web", Some("2026-12-31T00:00:00Z")));
+    let changed = scene
+        .until(|picture| {
+            certificates(picture)
+                .iter()
+                .any(|web| web.status.not_after.is_some())
+        })
+        .await;
+    assert_eq!(certificates(&changed).len(), 1);
+    scene.server.delete("challenges", "shop", "web-1-2-3");
+    scene
+        .until(|picture| {
+            picture
+                .challenges
+                .objects()
+                .is_some_and(std::collections::BTreeMap::is_empty)
+        })
+        .await;
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn the_key_of_a_challenge_is_in_no_words_about_the_picture() {
+    let server = ApiServer::start(&[]).await;
+    server.put("challenges", challenge());
+    let mut scene = followed(server);
+    let picture = scene
+        .until(|picture| picture.challenges.objects().is_some_and(|all| !all.is_empty()))
+        .await;
+    let words = format!("{picture:?}");
+    assert!(
+        words.contains("shop.example.test") && !words.contains("thumbprint"),
+        "{words}"
+    );
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn without_cert_manager_nothing_is_known_until_its_definitions_come_and_again_when_they_go() {
+    let mut scene = followed(ApiServer::start(KINDS).await);
+    scene
+        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
+        .await;
+    for kind in KINDS {
+        scene.server.define(kind);
+    }
+    scene.server.put("certificates", certificate("web", None));
+    scene.until(|picture| certificates(picture).len() == 1).await;
+    for kind in KINDS {
+        scene.server.undefine(kind);
+    }
+    scene
+        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
+        .await;
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_taken_away() {
+    let server = ApiServer::start(&[]).await;
+    server.put("certificates", certificate("web", None));
+    server.behave("certificates", Manner::Answers(403));
+    let mut scene = followed(server);
+    let forbidden = |picture: &CertManagerState| {
+        matches!(
+            picture.certificates.why_missing(),
+            Some(UnavailableReason::Forbidden { .. })
+        )
+    };
+    let picture = scene
+        .until(|picture| forbidden(picture) && picture.issuers.objects().is_some())
+        .await;
+    let said = picture.certificates.why_missing().unwrap().to_string();
+    assert!(
+        said.contains("{apiGroups: [cert-manager.io], resources: [certificates], verbs: [list, watch]}"),
+        "{said}"
+    );
+    assert!(
+        scene
+            .watches
+            .borrow()
+            .get(&CertManagerKind::Certificates)
+            .unwrap()
+            .errors
+            .contains_key(&WatchFailureReason::Forbidden)
+    );
+    scene.server.behave("certificates", Manner::Sound);
+    scene.until(|picture| certificates(picture).len() == 1).await;
+    scene.server.behave("certificates", Manner::Answers(403));
+    scene.server.cut();
+    scene.until(forbidden).await;
+    scene.stop().await;
+}
+
+/// An API server looks at rights before it looks for the kind, so both look alike to a list.
+#[tokio::test]
+async fn where_neither_definitions_nor_rights_are_there_no_right_is_asked_for() {
+    let server = ApiServer::start(KINDS).await;
+    for kind in KINDS {
+        server.behave(kind, Manner::Answers(403));
+    }
+    let mut scene = followed(server);
+    scene
+        .until(|picture| nothing(picture, &UnavailableReason::NotInstalled))
+        .await;
+    for kind in KINDS {
+        scene.server.define(kind);
+    }
+    let all = |picture: &CertManagerState| {
+        matches!(
+            picture.challenges.why_missing(),
+            Some(UnavailableReason::Forbidden { .. })
+        )
+    };
+    scene.until(all).await;
+    scene.stop().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_away_leaves_the_picture_with_its_age() {
+    let server = ApiServer::start(&[]).await;
+    server.put("certificates", certificate("web", None));
+    let mut scene = followed(server);
+    scene.until(|picture| certificates(picture).len() == 1).await;
+    scene.server.go_away().await;
+    let stale = |picture: &CertManagerState| {
+        matches!(&picture.certificates, ObjectStore::Known { stale: Some(_), .. })
+    };
+    let picture = scene.until(stale).await;
+    assert_eq!(certificates(&picture).len(), 1);
+    scene.server.come_back().await;
+    scene
+        .until(|picture| !stale(picture) && certificates(picture).len() == 1)
+        .await;
+    scene.stop().await;
+}
+
+#[test]
+fn off_asks_for_nothing_and_a_topology_of_files_neither() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(&folder);
+    assert!(wanted(Some(&settings)).is_some());
+    settings.cert_manager = CertManagerMode::Off;
+    assert!(wanted(Some(&settings)).is_none());
+    assert!(wanted(None).is_none());
+}

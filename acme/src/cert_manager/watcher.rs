@@ -1,0 +1,259 @@
+//! Follows cert-manager's objects and publishes the picture of them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parallax_kubernetes::{
+    topology_state::SourceError,
+    watch::{
+        Key, KubernetesSettings, QUEUE, Reflector, WatchCondition, WatchFailureReason, WatchHealth,
+        WatchState, WatchUpdate, connect,
+    },
+};
+use parallax_model::EventTime;
+use parallax_preflight::{Certificate, Challenge, Issuer, Meta};
+use parallax_runtime::Clock;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    kind::{self, CertManagerKind, CertManagerObject},
+    state::{CertManagerState, ObjectStore, UnavailableReason},
+};
+
+/// Changes that one new picture takes in: a first list of thousands makes one, not thousands.
+const AT_ONCE: usize = 256;
+
+type ObjectMap<T> = Arc<BTreeMap<Key, Arc<T>>>;
+
+/// Follows them until cancelled.
+pub async fn follow(
+    kubernetes: KubernetesSettings,
+    picture: watch::Sender<CertManagerState>,
+    watches: watch::Sender<WatchHealth<CertManagerKind>>,
+    clock: Clock,
+    cancelled: CancellationToken,
+) {
+    let follower = CertManagerWatcher {
+        start: clock.now(),
+        kubernetes,
+        picture,
+        watches,
+        clock,
+        known: WatchedObjects::default(),
+    };
+    cancelled.run_until_cancelled(follower.run()).await;
+}
+
+struct CertManagerWatcher {
+    start: EventTime,
+    kubernetes: KubernetesSettings,
+    picture: watch::Sender<CertManagerState>,
+    watches: watch::Sender<WatchHealth<CertManagerKind>>,
+    clock: Clock,
+    known: WatchedObjects,
+}
+
+/// Objects as last read, whether or not they are to be shown.
+#[derive(Default)]
+struct WatchedObjects {
+    certificates: ObjectMap<Certificate>,
+    issuers: ObjectMap<Issuer>,
+    cluster_issuers: ObjectMap<Issuer>,
+    challenges: ObjectMap<Challenge>,
+}
+
+impl CertManagerWatcher {
+    async fn run(mut self) {
+        self.watches
+            .send_replace(WatchHealth::starting(CertManagerKind::ALL));
+        self.picture
+            .send_replace(CertManagerState::missing(&UnavailableReason::NotReadYet));
+        let (access, pace) = (&self.kubernetes.access, self.kubernetes.pace);
+        let client = connect(access, pace, |message| {
+            self.picture
+                .send_replace(CertManagerState::missing(&UnavailableReason::Unreadable {
+                    message,
+                }));
+        })
+        .await;
+        let (out, mut told) = mpsc::channel(QUEUE);
+        let mut reflectors = JoinSet::new();
+        for source in CertManagerKind::ALL {
+            let reflector = Reflector {
+                client: client.clone(),
+                source,
+                labels: None,
+                pace,
+                out: out.clone(),
+            };
+            reflectors.spawn(reflector.run());
+        }
+        drop(out);
+        let mut news = Vec::with_capacity(AT_ONCE);
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = reflectors.join_next() => match ended {
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                    // It ends only when nobody listens, and here we are.
+                    _ => unreachable!("a reflector ended by itself"),
+                },
+                _ = told.recv_many(&mut news, AT_ONCE) => {
+                    for (kind, told) in news.drain(..) {
+                        self.take(kind, told);
+                    }
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, kind: CertManagerKind, told: WatchUpdate<CertManagerObject>) {
+        let (now, start) = (self.clock.now(), self.start);
+        let known = &mut self.known;
+        self.watches.send_modify(|watches| {
+            let watch = watches.of(&kind);
+            match told {
+                WatchUpdate::All(things, unreadable) => {
+                    known.forget(kind);
+                    for thing in things {
+                        known.put(thing);
+                    }
+                    watch.lists += 1;
+                    watch.unreadable += unreadable;
+                    watch.settled = true;
+                }
+                WatchUpdate::Put(thing) => {
+                    known.put(*thing);
+                    watch.events += 1;
+                }
+                WatchUpdate::Gone(key) => {
+                    known.remove(kind, &key);
+                    watch.events += 1;
+                }
+                WatchUpdate::Unreadable => {
+                    watch.events += 1;
+                    watch.unreadable += 1;
+                }
+                WatchUpdate::Live => watch.live(),
+                WatchUpdate::Absent => {
+                    known.forget(kind);
+                    watch.absent();
+                }
+                WatchUpdate::Failed(failure) => watch.failed(failure, now, start),
+            }
+            watch.objects = known.count(kind);
+        });
+    }
+
+    /// Shows what is known now, if that is something else.
+    fn publish(&self) {
+        let watches = self.watches.borrow();
+        let known = &self.known;
+        let now = CertManagerState {
+            certificates: shelf(&watches, CertManagerKind::Certificates, &known.certificates),
+            issuers: shelf(&watches, CertManagerKind::Issuers, &known.issuers),
+            cluster_issuers: shelf(&watches, CertManagerKind::ClusterIssuers, &known.cluster_issuers),
+            challenges: shelf(&watches, CertManagerKind::Challenges, &known.challenges),
+        };
+        drop(watches);
+        self.picture.send_if_modified(|picture| {
+            let changed = *picture != now;
+            *picture = now;
+            changed
+        });
+    }
+}
+
+impl WatchedObjects {
+    fn put(&mut self, thing: CertManagerObject) {
+        match thing {
+            CertManagerObject::Certificate(object) => {
+                put(&mut self.certificates, object, |object| &object.metadata);
+            }
+            CertManagerObject::Issuer(object) => put(&mut self.issuers, object, |object| &object.metadata),
+            CertManagerObject::ClusterIssuer(object) => {
+                put(&mut self.cluster_issuers, object, |object| &object.metadata);
+            }
+            CertManagerObject::Challenge(object) => {
+                put(&mut self.challenges, object, |object| &object.metadata);
+            }
+        }
+    }
+
+    fn remove(&mut self, kind: CertManagerKind, key: &Key) {
+        match kind {
+            CertManagerKind::Certificates => drop(Arc::make_mut(&mut self.certificates).remove(key)),
+            CertManagerKind::Issuers => drop(Arc::make_mut(&mut self.issuers).remove(key)),
+            CertManagerKind::ClusterIssuers => drop(Arc::make_mut(&mut self.cluster_issuers).remove(key)),
+            CertManagerKind::Challenges => drop(Arc::make_mut(&mut self.challenges).remove(key)),
+        }
+    }
+
+    fn forget(&mut self, kind: CertManagerKind) {
+        match kind {
+            CertManagerKind::Certificates => self.certificates = ObjectMap::default(),
+            CertManagerKind::Issuers => self.issuers = ObjectMap::default(),
+            CertManagerKind::ClusterIssuers => self.cluster_issuers = ObjectMap::default(),
+            CertManagerKind::Challenges => self.challenges = ObjectMap::default(),
+        }
+    }
+
+    fn count(&self, kind: CertManagerKind) -> usize {
+        match kind {
+            CertManagerKind::Certificates => self.certificates.len(),
+            CertManagerKind::Issuers => self.issuers.len(),
+            CertManagerKind::ClusterIssuers => self.cluster_issuers.len(),
+            CertManagerKind::Challenges => self.challenges.len(),
+        }
+    }
+}
+
+fn put<T>(objects: &mut ObjectMap<T>, object: Arc<T>, meta: impl Fn(&T) -> &Meta) {
+    let key = kind::key(meta(&object));
+    Arc::make_mut(objects).insert(key, object);
+}
+
+/// The objects as far as the watch of them vouches for it.
+fn shelf<T>(
+    watches: &WatchHealth<CertManagerKind>,
+    kind: CertManagerKind,
+    objects: &ObjectMap<T>,
+) -> ObjectStore<T> {
+    let Some(watch) = watches.get(&kind) else {
+        return ObjectStore::Missing(UnavailableReason::NotReadYet);
+    };
+    let known = |stale| ObjectStore::Known {
+        objects: Arc::clone(objects),
+        stale,
+    };
+    match &watch.condition {
+        WatchCondition::Live => known(None),
+        WatchCondition::Absent => ObjectStore::Missing(UnavailableReason::NotInstalled),
+        WatchCondition::Starting => ObjectStore::Missing(UnavailableReason::NotReadYet),
+        WatchCondition::Failing {
+            reason: WatchFailureReason::Forbidden,
+            message,
+            ..
+        } => ObjectStore::Missing(UnavailableReason::Forbidden {
+            rule: kind.rule(),
+            message: message.clone(),
+        }),
+        WatchCondition::Failing { message, .. } if never_read(watch) => {
+            ObjectStore::Missing(UnavailableReason::Unreadable {
+                message: message.clone(),
+            })
+        }
+        WatchCondition::Failing { message, since, .. } => known(Some(SourceError {
+            message: message.clone(),
+            since: *since,
+        })),
+    }
+}
+
+const fn never_read(watch: &WatchState) -> bool {
+    watch.lists == 0
+}

@@ -1,0 +1,88 @@
+//! cert-manager's own namespace, as the aggregator may read it.
+
+use std::time::Duration;
+
+use kube::{
+    Api, Client,
+    api::{DynamicObject, ListParams},
+};
+use parallax_kubernetes::api_client::{ResourceParts, api_resource};
+use parallax_preflight::{PlacementReader, PlacementResource};
+use serde_json::Value;
+use tokio::time::timeout;
+
+/// How long the API server may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A client that says which rule it lacks.
+pub(super) struct ClusterReader(pub(super) Client);
+
+const fn parts(what: PlacementResource) -> ResourceParts {
+    match what {
+        PlacementResource::Deployments => ("apps", "v1", "Deployment", "deployments"),
+        PlacementResource::Pods => ("", "v1", "Pod", "pods"),
+        PlacementResource::NetworkPolicies => ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+    }
+}
+
+impl ClusterReader {
+    fn api(&self, parts: ResourceParts, namespace: Option<&str>) -> Api<DynamicObject> {
+        let resource = api_resource(parts);
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.0.clone(), namespace, &resource),
+            None => Api::all_with(self.0.clone(), &resource),
+        }
+    }
+}
+
+impl PlacementReader for ClusterReader {
+    async fn list(
+        &self,
+        what: PlacementResource,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<Value>, String> {
+        let parts = parts(what);
+        let params = ListParams::default().labels(labels);
+        let api = self.api(parts, namespace);
+        let page = called(parts, namespace, "list", api.list(&params)).await?;
+        Ok(page.into_iter().flat_map(|page| page.items).map(value).collect())
+    }
+
+    async fn lease(&self, namespace: &str, name: &str) -> Result<Option<Value>, String> {
+        let parts = ("coordination.k8s.io", "v1", "Lease", "leases");
+        let api = self.api(parts, Some(namespace));
+        let lease = called(parts, Some(namespace), "get", api.get(name)).await?;
+        Ok(lease.map(value))
+    }
+}
+
+/// Nothing where it does not exist.
+async fn called<T>(
+    (group, _, _, plural): ResourceParts,
+    namespace: Option<&str>,
+    verb: &str,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<Option<T>, String> {
+    let place = namespace.map_or_else(
+        || "all namespaces".to_owned(),
+        |namespace| format!("namespace {namespace}"),
+    );
+    match timeout(PATIENCE, call).await {
+        Ok(Ok(done)) => Ok(Some(done)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 401 | 403) => Err(format!(
+            "the aggregator's account may not {verb} {plural} in {place}; missing rule: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}}"
+        )),
+        Ok(Err(error)) => Err(format!("cannot {verb} {plural} in {place}: {error}")),
+        Err(_) => Err(format!(
+            "cannot {verb} {plural} in {place}: no answer within {} s",
+            PATIENCE.as_secs()
+        )),
+    }
+}
+
+fn value(object: DynamicObject) -> Value {
+    // What was JSON a moment ago is JSON again.
+    serde_json::to_value(object).unwrap_or_default()
+}

@@ -1,0 +1,312 @@
+//! One Challenge, explained: its self check replayed from every node, by the aggregator's own runs.
+
+use std::{sync::Arc, time::Duration};
+
+use parallax_api::{
+    challenges::{ChallengeCause, ChallengeExplanation, FailingVantages, SelfCheckReplay},
+    runs::RunRequest,
+};
+use parallax_diagnosis::{topology::Topology, verdict::Incident, view::View};
+use parallax_kubernetes::{api_client::ApiClient, topology_state::TopologyState};
+use parallax_model::{ChallengeClient, RunId};
+use parallax_preflight::{
+    Cause, CertManagerPlacement, Challenge, FailureGroup, FetchCollector, FetchPart, FetchRequest,
+    FetchResult, HostVerdict, NameAnswer, NameQuery, Verdict, caa_identities, wait_instead,
+};
+use parallax_runs::{RunManager, RunRefusedError};
+use parallax_runtime::Clock;
+use tokio::{sync::watch, time::Instant};
+
+use super::{Options, cluster::ClusterReader, linked_incident, registry::ExplanationState};
+
+/// Who asks for these runs: one budget for all of them.
+const BY: &str = "parallax (Challenges that wait)";
+
+/// How long a run is asked for again that there is no room for.
+const ROOM: Duration = Duration::from_mins(1);
+
+/// Between two tries, where nothing says how long to wait.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Everything that it takes.
+#[derive(Clone)]
+pub(super) struct ChallengeExplainer {
+    pub(super) options: Options,
+    pub(super) client: Option<ApiClient>,
+    pub(super) desk: Arc<RunManager>,
+    pub(super) topology: watch::Receiver<TopologyState>,
+    pub(super) views: watch::Receiver<Arc<View>>,
+    pub(super) clock: Clock,
+}
+
+/// A run that was not made, or did not come to its end.
+struct ReplayError(String);
+
+impl From<RunRefusedError> for ReplayError {
+    fn from(refused: RunRefusedError) -> Self {
+        Self(refused.to_string())
+    }
+}
+
+impl ChallengeExplainer {
+    /// Replays it, and says what that shows.
+    pub(super) async fn explain(&self, challenge: &Challenge) -> ExplanationState {
+        let seat = self.seat().await;
+        let spec = &challenge.spec;
+        let host = match spec.dns_name.parse() {
+            Ok(host) => host,
+            Err(error) => return ExplanationState::Not(format!("spec.dnsName: {error}")),
+        };
+        let wanted = FetchRequest {
+            host,
+            port: self.options.port,
+            token: spec.token.clone(),
+            key: Some(spec.key.as_str().to_owned()).filter(|key| !key.is_empty()),
+            passes: None,
+            authority: ChallengeClient::Boulder,
+            nameservers: seat.nameservers(),
+            // The challenge's own URL is at the authority.
+            issues: NameQuery {
+                identities: caa_identities(&spec.url),
+                account_uri: None,
+            },
+        };
+        let mut runs = Vec::new();
+        match self.fetch(&wanted, &mut runs).await {
+            Ok(fetched) => self.told(challenge, &wanted, &fetched, &seat, runs),
+            Err(ReplayError(why)) => {
+                ExplanationState::Not(format!("its self check could not be replayed: {why}"))
+            }
+        }
+    }
+
+    async fn seat(&self) -> CertManagerPlacement {
+        match (&self.client, &self.options.cert_manager) {
+            (Some(client), Some(namespace)) => {
+                CertManagerPlacement::find(&ClusterReader(client.0.clone()), Some(namespace)).await
+            }
+            _ => CertManagerPlacement::nowhere(
+                "the configuration does not name its namespace (challenges.certManagerNamespace), without which no right is granted to look",
+            ),
+        }
+    }
+
+    async fn fetch(&self, wanted: &FetchRequest, runs: &mut Vec<RunId>) -> Result<FetchResult, ReplayError> {
+        let mut own = wanted.request(ChallengeClient::CertManager);
+        let mut as_it_resolves = !wanted.nameservers.is_empty();
+        let id = match self.begin(&own).await {
+            // Only resolvers that the configuration names are asked.
+            Err(RunRefusedError::Forbidden(_)) if as_it_resolves => {
+                as_it_resolves = false;
+                if let Some(ask) = &mut own.challenge {
+                    ask.nameservers.clear();
+                }
+                self.begin(&own).await?
+            }
+            begun => begun?,
+        };
+        runs.push(id.clone());
+        let ca = self.begin(&wanted.request(wanted.authority)).await?;
+        runs.push(ca.clone());
+        let mut fetched = FetchResult {
+            self_check: self.followed(&id).await?,
+            ca: self.followed(&ca).await?,
+            as_it_resolves,
+            runs: Vec::new(),
+            names: self.of_the_name(wanted, runs).await?,
+        };
+        if let Some(request) = wanted.deeper(&fetched) {
+            let id = self.begin(&request).await?;
+            runs.push(id.clone());
+            fetched.self_check.diagnosed = self.followed(&id).await?.diagnosed;
+        }
+        Ok(fetched)
+    }
+
+    /// What everybody says of the name, as far as the rules allow to ask.
+    async fn of_the_name(
+        &self,
+        wanted: &FetchRequest,
+        runs: &mut Vec<RunId>,
+    ) -> Result<NameAnswer, ReplayError> {
+        let id = match self.begin(&wanted.issues.request(&wanted.host)).await {
+            Ok(id) => id,
+            Err(RunRefusedError::Forbidden(why)) => return Ok(NameAnswer::NotAsked(why.to_string())),
+            Err(refused) => return Err(refused.into()),
+        };
+        runs.push(id.clone());
+        Ok(NameAnswer::of(self.followed(&id).await?.names))
+    }
+
+    /// Hands a run to the desk, and waits where it has too many.
+    async fn begin(&self, request: &RunRequest) -> Result<RunId, RunRefusedError> {
+        let since = Instant::now();
+        loop {
+            let topology = self.topology.borrow().topology.clone();
+            let view = self.views.borrow().clone();
+            match self.desk.begin(request, BY, &topology, &view) {
+                Err(RunRefusedError::TooMany(wait)) if since.elapsed() < ROOM => {
+                    tokio::time::sleep(Duration::from(wait).max(LOOK)).await;
+                }
+                Err(refused) => return Err(refused),
+                Ok(run) => return Ok(run.id),
+            }
+        }
+    }
+
+    /// Everything a run says, to its end.
+    async fn followed(&self, id: &RunId) -> Result<FetchPart, ReplayError> {
+        let lost = || ReplayError(format!("run {id} was given up before its end"));
+        let mut follow = self.desk.follow(id.as_str()).ok_or_else(lost)?;
+        let mut gathering = FetchCollector::default();
+        while let Some(events) = follow.next().await {
+            for event in events {
+                if let (_, Some(part)) = gathering.take(&event) {
+                    return Ok(part);
+                }
+            }
+        }
+        Err(lost())
+    }
+
+    fn told(
+        &self,
+        challenge: &Challenge,
+        wanted: &FetchRequest,
+        fetched: &FetchResult,
+        seat: &CertManagerPlacement,
+        runs: Vec<RunId>,
+    ) -> ExplanationState {
+        let judged = wanted.judged(fetched, seat);
+        let topology = self.topology.borrow().topology.clone();
+        let view = self.views.borrow().clone();
+        let (causes, remedies, incident) = behind(&judged, seat, wanted, &topology, &view);
+        let mut known: Vec<String> = seat.words().into_iter().collect();
+        known.extend(seat.notes.iter().cloned());
+        let explanation = ChallengeExplanation {
+            at: self.clock.now(),
+            runs,
+            self_check: replayed(&judged.self_check),
+            ca: replayed(&judged.ca),
+            seat: known,
+            remedies,
+            wait_instead_of_self_check: wait_instead(&judged, challenge).map(|way| way.words().to_owned()),
+            incident: incident.map(|incident| incident.id.clone()),
+        };
+        ExplanationState::Replayed(Box::new(explanation), causes)
+    }
+}
+
+/// What does it: what an open incident names for the same front, else what this check shows where cert-manager's pod sits,
+/// else where most fail.
+fn behind<'a>(
+    judged: &HostVerdict,
+    seat: &CertManagerPlacement,
+    wanted: &FetchRequest,
+    topology: &Topology,
+    view: &'a View,
+) -> (
+    Vec<ChallengeCause>,
+    Vec<parallax_diagnosis::verdict::Remedy>,
+    Option<&'a Incident>,
+) {
+    let checks = [&judged.self_check, &judged.ca];
+    let failing = checks.into_iter().find(|verdict| !verdict.failing.is_empty());
+    let Some(failing) = failing else {
+        return (Vec::new(), Vec::new(), None);
+    };
+    if let Some(incident) = linked_incident::incident(wanted.host.as_str(), topology, view) {
+        let named = incident.verdict.causes.iter().map(|cause| ChallengeCause {
+            id: cause.id.clone(),
+            title: cause.title.clone(),
+            diagnosed: true,
+        });
+        return (named.collect(), Vec::new(), Some(incident));
+    }
+    let node = seat.node();
+    let at_seat = |group: &&FailureGroup| {
+        node.is_some_and(|node| group.vantages.iter().any(|vantage| vantage.node() == Some(node)))
+    };
+    let group = failing
+        .failing
+        .iter()
+        .find(at_seat)
+        .or_else(|| failing.failing.first());
+    let causes = group
+        .into_iter()
+        .flat_map(|group| &group.causes)
+        .map(cause)
+        .collect();
+    let remedies = group.map(|group| group.remedies.clone()).unwrap_or_default();
+    (causes, remedies, None)
+}
+
+fn cause(cause: &Cause) -> ChallengeCause {
+    ChallengeCause {
+        id: cause.id.clone(),
+        title: cause.title.clone(),
+        diagnosed: cause.diagnosed,
+    }
+}
+
+fn replayed(verdict: &Verdict) -> SelfCheckReplay {
+    // The sentence says the first in our words.
+    let problems = verdict
+        .problems
+        .iter()
+        .map(|problem| format!("{}: {}", problem.theirs, problem.remedy));
+    let mut caveats = verdict.caveats.clone();
+    caveats.extend(problems);
+    SelfCheckReplay {
+        standing: verdict.standing,
+        sentence: verdict.sentence.clone(),
+        passes: verdict.passed.clone(),
+        fails: verdict
+            .failing
+            .iter()
+            .map(|group| FailingVantages {
+                vantages: group.vantages.clone(),
+                words: group.words.clone(),
+                theirs: group.theirs.clone(),
+            })
+            .collect(),
+        silent: verdict.silent.clone(),
+        caveats,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_api::names::NameCause;
+    use parallax_api::names::NameProblem;
+    use parallax_api::preflight::CheckState;
+    use parallax_preflight::CheckKind;
+
+    #[test]
+    fn what_about_the_name_fails_the_ca_is_told_in_its_words_with_a_way_out() {
+        let verdict = Verdict {
+            check: CheckKind::Ca(ChallengeClient::Boulder),
+            standing: CheckState::Failed,
+            sentence: "its CAA records allow others only".to_owned(),
+            passed: Vec::new(),
+            failing: Vec::new(),
+            problems: vec![NameProblem {
+                cause: NameCause::Caa,
+                words: "its CAA records allow others only".to_owned(),
+                theirs: "caa: CAA record for example.test prevents issuance".to_owned(),
+                remedy: "add a record".to_owned(),
+            }],
+            silent: Vec::new(),
+            caveats: vec!["seen from inside only".to_owned()],
+            findings: Vec::new(),
+        };
+        assert_eq!(
+            replayed(&verdict).caveats,
+            [
+                "seen from inside only",
+                "caa: CAA record for example.test prevents issuance: add a record"
+            ]
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Looks after the Challenges that wait, as long as this aggregator leads.
+
+use std::{collections::HashMap, sync::Arc};
+
+use parallax_api::challenges::WaitingChallenge;
+use parallax_diagnosis::view::View;
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    replicas::ReplicaState,
+    topology_state::TopologyState,
+    watch::{Key, KubernetesSettings, connect},
+};
+use parallax_runs::RunManager;
+use parallax_runtime::Clock;
+use tokio::{
+    sync::watch,
+    task::{Id, JoinSet},
+    time::{MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Options,
+    explain::ChallengeExplainer,
+    registry::{ChallengeRegistry, ExplanationState},
+};
+use crate::cert_manager::CertManagerState;
+
+/// What it takes to look after them.
+#[derive(Debug)]
+pub struct ChallengeTask {
+    pub options: Options,
+    /// The cluster in which cert-manager's pod is looked for.
+    pub kubernetes: KubernetesSettings,
+    pub picture: watch::Receiver<CertManagerState>,
+    pub waiting: watch::Sender<Arc<[WaitingChallenge]>>,
+    pub desk: Arc<RunManager>,
+    pub replica: ReplicaState,
+    pub topology: watch::Receiver<TopologyState>,
+    pub views: watch::Receiver<Arc<View>>,
+    pub clock: Clock,
+}
+
+/// Looks after them until cancelled.
+pub async fn follow(following: ChallengeTask, cancelled: CancellationToken) {
+    cancelled.run_until_cancelled(following.run()).await;
+}
+
+impl ChallengeTask {
+    async fn run(mut self) {
+        let client = if self.options.cert_manager.is_some() {
+            // Whoever follows cert-manager's objects shows what stands in the way.
+            let connecting = connect(&self.kubernetes.access, self.kubernetes.pace, |_| {});
+            Some(ApiClient(connecting.await))
+        } else {
+            None
+        };
+        let explainer = ChallengeExplainer {
+            options: self.options.clone(),
+            client,
+            desk: self.desk.clone(),
+            topology: self.topology.clone(),
+            views: self.views.clone(),
+            clock: self.clock,
+        };
+        let mut book = ChallengeRegistry::default();
+        let mut under_way: JoinSet<ExplanationState> = JoinSet::new();
+        let mut whose: HashMap<Id, (Key, String)> = HashMap::new();
+        let mut tick = interval(self.options.tick);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                Some(ended) = under_way.join_next_with_id() => match ended {
+                    Ok((id, told)) => if let Some((key, uid)) = whose.remove(&id) {
+                        say(&key, &told);
+                        book.tell(&key, &uid, told);
+                    },
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                    // Given up with the lead.
+                    Err(error) => drop(whose.remove(&error.id())),
+                },
+                Ok(()) = self.picture.changed() => {}
+                _ = tick.tick() => {}
+            }
+            if !self.replica.leads() {
+                // Who leads explains them, from the beginning.
+                under_way.abort_all();
+                whose.clear();
+                book.clear();
+                self.publish(Vec::new());
+                continue;
+            }
+            let now = self.clock.now();
+            let picture = self.picture.borrow_and_update().clone();
+            match picture.challenges.objects() {
+                Some(challenges) => book.take(challenges, now),
+                // Nothing is known of them, so nothing is to be said.
+                None => book.clear(),
+            }
+            for (key, challenge) in book.next(&self.options, now) {
+                let (explainer, uid) = (explainer.clone(), challenge.metadata.uid.clone());
+                let task = under_way.spawn(async move { explainer.explain(&challenge).await });
+                whose.insert(task.id(), (key, uid));
+            }
+            self.publish(book.list(&self.options, now));
+        }
+    }
+
+    fn publish(&self, list: Vec<WaitingChallenge>) {
+        self.waiting.send_if_modified(|known| {
+            let changed = **known != *list;
+            if changed {
+                *known = list.into();
+            }
+            changed
+        });
+    }
+}
+
+fn say(key: &Key, told: &ExplanationState) {
+    match told {
+        ExplanationState::Replayed(explanation, causes) => {
+            let cause = causes.first().map_or("unknown", |cause| cause.id.as_str());
+            tracing::info!(challenge = %key, cause, self_check = %explanation.self_check.sentence, "a Challenge waits");
+        }
+        ExplanationState::Not(why) => {
+            tracing::info!(challenge = %key, %why, "a Challenge waits, and was not looked at");
+        }
+    }
+}

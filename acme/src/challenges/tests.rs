@@ -1,0 +1,403 @@
+//! From Challenges to the list of those that wait: which, in what order, and what is said of each.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parallax_api::{challenges::{ChallengeCause, ChallengeExplanation, SelfCheckReplay, WaitingChallenge}, preflight::CheckState};
+use parallax_diagnosis::{plan::PlanConfig, topology::{Topology, TopologySpec}};
+use parallax_fixtures as fixtures;
+use parallax_history::store::StoreHandle;
+use parallax_kubernetes::{replicas::{ReplicaRole, ReplicaState}, topology_state::TopologyState, watch::{ApiServerAccess, Key, KubernetesSettings}};
+use parallax_model::{EventTime, Micros};
+use parallax_preflight::{read, Challenge};
+use parallax_runs::{RunManager, RunMetrics};
+use parallax_runtime::Clock;
+use serde_json::{json, Value};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{registry::{ChallengeRegistry, ExplanationState}, *};
+use crate::cert_manager::{CertManagerState, ObjectStore, UnavailableReason};
+
+const SAID: &str = "Waiting for HTTP-01 challenge propagation: failed to perform self check GET request 'http://shop.example.test/.well-known/acme-challenge/tok': Get \"http://shop.example.test/.well-known/acme-challenge/tok\": ";
+
+fn key(name: &str) -> Key {
+    Key {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "reads as an object")]
+fn challenge(name: &str, status: Value) -> Arc<Challenge> {
+    let object = json!({
+        "metadata": {"namespace": "shop", "name": name, "uid": format!("uid-{name}"), "creationTimestamp": "1970-01-01T00:00:10Z"},
+        "spec": {"dnsName": "shop.example.test", "token": "tok", "key": "tok.secretive", "type": "HTTP-01", "solver": {}},
+        "status": status,
+    });
+    Arc::new(read(object).unwrap())
+}
+
+fn failing(tail: &str) -> Value {
+    json!({"processing": true, "presented": true, "state": "pending", "reason": format!("{SAID}{tail}")})
+}
+
+fn all(challenges: &[(&str, Value)]) -> BTreeMap<Key, Arc<Challenge>> {
+    let made = challenges
+        .iter()
+        .map(|(name, status)| (key(name), challenge(name, status.clone())));
+    made.collect()
+}
+
+const fn at(seconds: i64) -> EventTime {
+    EventTime(seconds * 1_000_000)
+}
+
+fn names(next: &[(Key, Arc<Challenge>)]) -> Vec<&str> {
+    next.iter().map(|(key, _)| key.name.as_str()).collect()
+}
+
+fn check(standing: CheckState) -> SelfCheckReplay {
+    SelfCheckReplay {
+        standing,
+        sentence: "it fails".to_owned(),
+        passes: Vec::new(),
+        fails: Vec::new(),
+        silent: Vec::new(),
+        caveats: Vec::new(),
+    }
+}
+
+fn told(cause: &str) -> ExplanationState {
+    let explanation = ChallengeExplanation {
+        at: at(0),
+        runs: Vec::new(),
+        self_check: check(CheckState::Failed),
+        ca: check(CheckState::Unknown),
+        seat: Vec::new(),
+        remedies: Vec::new(),
+        wait_instead_of_self_check: None,
+        incident: None,
+    };
+    let cause = ChallengeCause {
+        id: cause.to_owned(),
+        title: "as seen".to_owned(),
+        diagnosed: true,
+    };
+    ExplanationState::Replayed(Box::new(explanation), vec![cause])
+}
+
+/// One Challenge that has waited for long, as it is shown.
+fn shown(status: Value) -> Option<WaitingChallenge> {
+    let mut book = ChallengeRegistry::default();
+    book.take(&all(&[("web", status)]), at(1_000));
+    book.list(&Options::default(), at(1_000)).pop()
+}
+
+#[test]
+fn each_reason_that_cert_manager_gives_has_its_meaning_and_its_usual_cause() {
+    for (tail, meaning, cause) in [
+        (
+            "dial tcp 203.0.113.10:80: connect: connection refused",
+            "connection refused at 203.0.113.10:80",
+            "F1",
+        ),
+        (
+            "dial tcp 203.0.113.10:80: i/o timeout",
+            "at 203.0.113.10:80",
+            "F2",
+        ),
+        (
+            "dial tcp 203.0.113.10:80: connect: no route to host",
+            "at 203.0.113.10:80",
+            "F24",
+        ),
+        (
+            "dial tcp [2001:db8::1]:80: connect: network is unreachable",
+            "at [2001:db8::1]:80",
+            "F17",
+        ),
+        (
+            "dial tcp: lookup shop.example.test on 10.96.0.10:53: no such host",
+            "as 10.96.0.10:53 says",
+            "F15",
+        ),
+        (
+            "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:4711->10.96.0.10:53: i/o timeout",
+            "as 10.96.0.10:53 says",
+            "P10",
+        ),
+        (
+            "context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+            "self check",
+            "F5",
+        ),
+        ("EOF", "self check", "F9"),
+        (
+            "http: server gave HTTP response to HTTPS client",
+            "self check",
+            "F10",
+        ),
+    ] {
+        let found = shown(failing(tail)).unwrap_or_else(|| panic!("{tail} is not shown"));
+        assert!(found.meaning.contains(meaning), "{tail}: {}", found.meaning);
+        assert_eq!(found.cause(), cause, "{tail}");
+        assert!(!found.causes[0].diagnosed, "a reason alone proves nothing");
+    }
+    for (code, cause) in [("404", "F19"), ("502", "F20"), ("504", "F13"), ("401", "F18")] {
+        let reason =
+            format!("Waiting for HTTP-01 challenge propagation: wrong status code '{code}', expected '200'");
+        let found = shown(json!({"presented": true, "state": "pending", "reason": reason})).unwrap();
+        assert_eq!(found.cause(), cause, "{code}");
+        assert!(found.meaning.contains(&format!("({code})")), "{}", found.meaning);
+    }
+}
+
+#[test]
+fn what_no_fetch_would_tell_more_about_is_shown_with_its_reason_and_never_asked_for() {
+    for (status, meaning, why) in [
+        (
+            json!({"state": "pending", "presented": true, "reason": "Waiting 60s before accepting HTTP-01 challenge without self-check"}),
+            "it waits 60s",
+            "its self check is skipped",
+        ),
+        (
+            json!({"state": "pending", "reason": "Error presenting challenge: admission webhook \"validate.example.test\" denied the request"}),
+            "its solver could not be made",
+            "its solver is not there",
+        ),
+        (
+            json!({"state": "pending", "presented": true, "reason": "Error accepting authorization: acme: authorization error for shop.example.test: 403"}),
+            "the CA has refused it",
+            "the CA has decided",
+        ),
+    ] {
+        let mut book = ChallengeRegistry::default();
+        book.take(&all(&[("web", status)]), at(1_000));
+        assert!(book.next(&Options::default(), at(1_000)).is_empty(), "{meaning}");
+        let found = book.list(&Options::default(), at(1_000)).pop().unwrap();
+        assert!(found.meaning.contains(meaning), "{}", found.meaning);
+        assert_eq!(found.not_replayed.as_deref(), Some(why));
+    }
+}
+
+#[test]
+fn what_is_queued_or_over_does_not_wait() {
+    for status in [
+        json!({}),
+        json!({"state": "pending"}),
+        json!({"state": "valid", "presented": true}),
+        json!({"state": "invalid", "presented": true, "reason": "Error accepting authorization: no"}),
+        json!({"state": "expired", "presented": true, "reason": "too late"}),
+    ] {
+        assert_eq!(shown(status.clone()), None, "{status}");
+    }
+}
+
+#[test]
+fn one_that_begins_to_wait_has_its_time_and_one_that_waited_before_is_looked_at_at_once() {
+    let options = Options::default();
+    let mut book = ChallengeRegistry::default();
+    let refused = failing("dial tcp 203.0.113.10:80: connect: connection refused");
+    book.take(&all(&[("old", refused.clone())]), at(1_000));
+    assert_eq!(names(&book.next(&options, at(1_000))), ["old"]);
+    book.take(&all(&[("old", refused.clone()), ("new", refused)]), at(1_001));
+    assert!(book.next(&options, at(1_030)).is_empty());
+    assert_eq!(
+        book.list(&options, at(1_030)).len(),
+        1,
+        "one that waits for a moment is not shown"
+    );
+    assert_eq!(names(&book.next(&options, at(1_031))), ["new"]);
+    assert_eq!(book.list(&options, at(1_031)).len(), 2);
+}
+
+#[test]
+fn so_many_at_a_time_those_that_wait_longest_first_and_again_only_after_a_while() {
+    let options = Options::default();
+    let refused = || failing("dial tcp 203.0.113.10:80: connect: connection refused");
+    let mut book = ChallengeRegistry::default();
+    book.take(&all(&[]), at(0));
+    let mut there = Vec::new();
+    for (n, name) in ["c", "a", "b"].into_iter().enumerate() {
+        there.push((name, refused()));
+        book.take(&all(&there), at(i64::try_from(n).unwrap()));
+    }
+    assert_eq!(
+        names(&book.next(&options, at(100))),
+        ["c", "a"],
+        "two at a time, oldest first"
+    );
+    assert!(book.next(&options, at(101)).is_empty());
+    book.tell(&key("c"), "uid-c", told("F1"));
+    assert_eq!(names(&book.next(&options, at(102))), ["b"]);
+    book.tell(&key("a"), "uid-a", told("F1"));
+    book.tell(&key("b"), "uid-b", told("F1"));
+    assert!(
+        book.next(&options, at(699)).is_empty(),
+        "what is explained stands"
+    );
+    assert_eq!(names(&book.next(&options, at(702))), ["c", "a"]);
+}
+
+#[test]
+fn a_reason_that_says_something_else_is_looked_at_again_and_one_of_other_ports_is_not() {
+    let options = Options::default();
+    let lookup = |port: u32| {
+        failing(&format!(
+            "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:{port}->10.96.0.10:53: i/o timeout"
+        ))
+    };
+    let mut book = ChallengeRegistry::default();
+    book.take(&all(&[("web", lookup(4_711))]), at(1_000));
+    assert_eq!(book.next(&options, at(1_000)).len(), 1);
+    book.tell(&key("web"), "uid-web", told("F16"));
+    book.take(&all(&[("web", lookup(4_712))]), at(1_100));
+    assert!(
+        book.next(&options, at(1_100)).is_empty(),
+        "only the client's port is another"
+    );
+    book.take(&all(&[("web", failing("EOF"))]), at(1_010));
+    assert!(book.next(&options, at(1_010)).is_empty(), "not in a hurry");
+    assert_eq!(book.next(&options, at(1_031)).len(), 1);
+}
+
+#[test]
+fn an_explanation_ends_with_its_challenge_also_where_another_of_its_name_comes() {
+    let options = Options::default();
+    let mut book = ChallengeRegistry::default();
+    book.take(&all(&[("web", failing("EOF"))]), at(1_000));
+    assert_eq!(book.next(&options, at(1_000)).len(), 1);
+    book.tell(&key("web"), "uid-web", told("F9"));
+    let found = book.list(&options, at(1_000)).pop().unwrap();
+    assert_eq!((found.cause(), found.explanation.is_some()), ("F9", true));
+    book.take(
+        &all(&[("web", json!({"state": "valid", "presented": true}))]),
+        at(1_001),
+    );
+    assert!(book.list(&options, at(2_000)).is_empty());
+    book.tell(&key("web"), "uid-web", told("F9"));
+    assert!(
+        book.list(&options, at(2_000)).is_empty(),
+        "what comes late is of nobody"
+    );
+    book.take(&all(&[("web", failing("EOF"))]), at(2_000));
+    assert_eq!(book.list(&options, at(2_030)).pop().unwrap().explanation, None);
+}
+
+#[test]
+fn neither_token_nor_key_is_in_what_is_said_but_where_cert_manager_says_it() {
+    let found = shown(json!({"presented": true, "state": "pending"})).unwrap();
+    let words = serde_json::to_string(&found).unwrap();
+    assert!(!words.contains("secretive") && !words.contains("tok"), "{words}");
+}
+
+const TOPOLOGY: &str = r#"
+nodes: [{name: n1, prober: {pod: prober-n1, address: "10.244.1.5:9095"}}]
+targets: [{url: "http://shop.example.test/"}]
+"#;
+
+/// The follower alone, with a part that the test decides.
+struct Scene {
+    waiting: watch::Receiver<Arc<[WaitingChallenge]>>,
+    picture: watch::Sender<CertManagerState>,
+    part: watch::Sender<ReplicaRole>,
+    desk: Arc<RunManager>,
+    cancelled: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn scene(part: ReplicaRole) -> Scene {
+    let spec: TopologySpec = serde_saphyr::from_str(TOPOLOGY).unwrap();
+    let topology = Arc::new(Topology::try_from(spec).unwrap());
+    let (part, part_out) = watch::channel(part);
+    let replica = ReplicaState::following(part_out);
+    let clock = Clock::starting_at(at(1_000));
+    let plan = PlanConfig {
+        interval: Micros::from_secs(5),
+        timeout: Micros::from_secs(3),
+        echo_nonce: String::new(),
+    };
+    let desk = Arc::new(RunManager::new(
+        clock,
+        parallax_runs::RunOptions::default(),
+        plan,
+        replica.clone(),
+        (StoreHandle::off(), RunMetrics::new()),
+    ));
+    let (picture, picture_out) = watch::channel(CertManagerState::missing(&UnavailableReason::NotReadYet));
+    let (waiting, waiting_out) = watch::channel(Arc::from([]));
+    let cancelled = CancellationToken::new();
+    let following = ChallengeTask {
+        options: Options::default(),
+        kubernetes: KubernetesSettings::new(ApiServerAccess::Inferred { context: None }),
+        picture: picture_out,
+        waiting,
+        desk: desk.clone(),
+        replica,
+        topology: watch::channel(TopologyState::new(topology)).1,
+        views: watch::channel(Arc::new(fixtures::waiting())).1,
+        clock,
+    };
+    let task = tokio::spawn(follow(following, cancelled.clone()));
+    Scene {
+        waiting: waiting_out,
+        picture,
+        part,
+        desk,
+        cancelled,
+        task,
+    }
+}
+
+fn picture(challenges: &[(&str, Value)]) -> CertManagerState {
+    CertManagerState {
+        challenges: ObjectStore::Known {
+            objects: Arc::new(all(challenges)),
+            stale: None,
+        },
+        ..CertManagerState::missing(&UnavailableReason::NotInstalled)
+    }
+}
+
+fn leads() -> ReplicaRole {
+    ReplicaRole::Leads {
+        epoch: 1,
+        nonce: Arc::from("nonce"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_who_leads_explains_and_forgets_it_all_with_the_lead() {
+    let mut scene = scene(ReplicaRole::StandsBy { leader: None });
+    scene.picture.send_replace(picture(&[("web", failing("EOF"))]));
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(scene.waiting.borrow().is_empty() && scene.desk.list().is_empty());
+    scene.part.send_replace(leads());
+    let found = scene
+        .waiting
+        .wait_for(|list| list.first().is_some_and(|one| one.not_replayed.is_some()))
+        .await
+        .unwrap()
+        .clone();
+    // Nobody reports in this mesh, so the run cannot be made: that is said, with what the reason alone tells.
+    let why = found[0].not_replayed.as_deref().unwrap();
+    assert!(why.contains("no vantage of nodes reports"), "{why}");
+    assert_eq!(found[0].cause(), "F9");
+    scene.part.send_replace(ReplicaRole::StandsBy { leader: None });
+    scene.waiting.wait_for(|list| list.is_empty()).await.unwrap();
+    scene.cancelled.cancel();
+    scene.task.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_challenges_are_not_known_any_more_nothing_is_said_of_them() {
+    let mut scene = scene(leads());
+    scene.picture.send_replace(picture(&[("web", failing("EOF"))]));
+    scene.waiting.wait_for(|list| !list.is_empty()).await.unwrap();
+    scene
+        .picture
+        .send_replace(CertManagerState::missing(&UnavailableReason::NotInstalled));
+    scene.waiting.wait_for(|list| list.is_empty()).await.unwrap();
+    scene.cancelled.cancel();
+    scene.task.await.unwrap();
+}

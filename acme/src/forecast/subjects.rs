@@ -1,0 +1,168 @@
+//! Which names of which Certificates would be validated over HTTP, and how. Pure.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use parallax_api::forecasts::{CertificateValidity, RenewalForecastList};
+use parallax_kubernetes::watch::Key;
+use parallax_model::{EventTime, HostName};
+use parallax_preflight::{
+    Certificate, Issuer, IssuerRef, SolverOverrides, SolverRoute, UnsolvableReason, caa_identities, pick,
+    preflight_host,
+};
+
+use crate::cert_manager::CertManagerState;
+
+/// Names that are looked at; more would keep the mesh busy with nothing else.
+pub(super) const MOST: usize = 1_000;
+
+/// One name of one Certificate.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RenewalSubject {
+    pub(super) term: CertificateValidity,
+    pub(super) host: HostName,
+    /// `ClusterIssuer letsencrypt`.
+    pub(super) issuer: String,
+    /// How the challenge would be answered, or why cert-manager would refuse its own solver.
+    pub(super) approach: Result<SolverRoute, String>,
+    /// The self check is skipped, and this long is waited instead.
+    pub(super) waits: Option<String>,
+    /// By which names the authority goes in CAA records.
+    pub(super) identities: Vec<String>,
+    pub(super) account: Option<String>,
+}
+
+/// All of them, with every Certificate's times.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct RenewalSubjects {
+    pub(super) all: Vec<RenewalSubject>,
+    pub(super) terms: Vec<CertificateValidity>,
+    /// Why nothing is known of some kind of object.
+    pub(super) missing: Option<String>,
+    pub(super) left_out: usize,
+}
+
+impl RenewalSubjects {
+    pub(super) fn of(picture: &CertManagerState) -> Self {
+        let missing = [
+            picture.certificates.why_missing(),
+            picture.issuers.why_missing(),
+            picture.cluster_issuers.why_missing(),
+        ];
+        let mut subjects = Self {
+            missing: missing.into_iter().flatten().next().map(ToString::to_string),
+            ..Self::default()
+        };
+        let nobody = BTreeMap::new();
+        let certificates = picture.certificates.objects();
+        let issuers = picture.issuers.objects().unwrap_or(&nobody);
+        let cluster = picture.cluster_issuers.objects().unwrap_or(&nobody);
+        for certificate in certificates.into_iter().flat_map(BTreeMap::values) {
+            let term = term(certificate);
+            subjects.terms.push(term.clone());
+            let reference = &certificate.spec.issuer_ref;
+            let namespace = &certificate.metadata.namespace;
+            let Some((issuer, words)) = issuer(reference, namespace, issuers, cluster) else {
+                continue;
+            };
+            for host in names(certificate) {
+                let Some(subject) = subject(certificate, &term, host, issuer, &words) else {
+                    continue;
+                };
+                if subjects.all.len() < MOST {
+                    subjects.all.push(subject);
+                } else {
+                    subjects.left_out += 1;
+                }
+            }
+        }
+        subjects
+    }
+}
+
+/// Who issues; nothing of another group, or of an issuer that is not there: cert-manager says that itself.
+fn issuer<'a>(
+    reference: &IssuerRef,
+    namespace: &str,
+    issuers: &'a BTreeMap<Key, Arc<Issuer>>,
+    cluster: &'a BTreeMap<Key, Arc<Issuer>>,
+) -> Option<(&'a Issuer, String)> {
+    let key = |namespace: &str| Key {
+        namespace: namespace.to_owned(),
+        name: reference.name.clone(),
+    };
+    if !matches!(reference.group.as_str(), "" | "cert-manager.io") {
+        return None;
+    }
+    match reference.kind.as_str() {
+        "" | "Issuer" => {
+            let found = issuers.get(&key(namespace))?;
+            Some((found, format!("Issuer {namespace}/{}", reference.name)))
+        }
+        "ClusterIssuer" => {
+            let found = cluster.get(&key(""))?;
+            Some((found, format!("ClusterIssuer {}", reference.name)))
+        }
+        _ => None,
+    }
+}
+
+fn names(certificate: &Certificate) -> Vec<&str> {
+    let spec = &certificate.spec;
+    let mut names: Vec<&str> = spec.dns_names.iter().map(String::as_str).collect();
+    if !spec.common_name.is_empty() {
+        names.push(&spec.common_name);
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// A name whose challenge would be answered over HTTP; nothing for all others.
+fn subject(
+    certificate: &Certificate,
+    term: &CertificateValidity,
+    host: &str,
+    issuer: &Issuer,
+    words: &str,
+) -> Option<RenewalSubject> {
+    let acme = issuer.spec.acme.as_ref()?;
+    let picked = pick(&acme.solvers, host, &certificate.metadata.labels)?;
+    let overrides = SolverOverrides::of_certificate(&certificate.metadata.annotations);
+    let approach = match SolverRoute::of(picked.solver, &overrides) {
+        Err(UnsolvableReason::ByDns) => return None,
+        Ok(approach) => Ok(approach),
+        Err(refused) => Err(refused.to_string()),
+    };
+    let account = issuer.status.acme.as_ref().map(|acme| acme.uri.clone());
+    Some(RenewalSubject {
+        term: term.clone(),
+        host: preflight_host(host).ok()?,
+        issuer: words.to_owned(),
+        approach,
+        waits: picked.solver.wait_instead_of_self_check.clone(),
+        identities: caa_identities(&acme.server),
+        account: account.filter(|uri| !uri.is_empty()),
+    })
+}
+
+fn term(certificate: &Certificate) -> CertificateValidity {
+    let time = |text: &Option<String>| {
+        let stamp: Timestamp = text.as_deref()?.parse().ok()?;
+        Some(EventTime(stamp.as_microsecond()))
+    };
+    CertificateValidity {
+        namespace: certificate.metadata.namespace.clone(),
+        certificate: certificate.metadata.name.clone(),
+        renewal: time(&certificate.status.renewal_time),
+        not_after: time(&certificate.status.not_after),
+    }
+}
+
+/// The forecasts of an aggregator that has not checked any name: it is starting, or another replica leads.
+#[must_use]
+pub fn not_checked(objects: &CertManagerState) -> RenewalForecastList {
+    let subjects = RenewalSubjects::of(objects);
+    let waiting = "this aggregator has not looked: it is starting, or another replica leads";
+    RenewalForecastList::missing(subjects.missing.as_deref().unwrap_or(waiting))
+}

@@ -1,0 +1,15 @@
+//! Types of the HTTP API: what the aggregator serves and its clients read.
+//!
+//! Requests refuse unknown fields. Responses may gain fields, so clients ignore those they do not know.
+#![forbid(unsafe_code)]
+
+pub mod baselines;
+pub mod challenges;
+pub mod forecasts;
+pub mod incident_actions;
+pub mod links;
+pub mod names;
+pub mod notifications;
+pub mod preflight;
+pub mod runs;
+pub mod severity;

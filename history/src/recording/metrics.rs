@@ -1,0 +1,59 @@
+//! What is recorded, counted.
+
+use parallax_runtime::metrics::ResultLabel;
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+
+/// What became of a line of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordResult {
+    Written,
+    Lost,
+}
+
+impl RecordResult {
+    const ALL: [Self; 2] = [Self::Written, Self::Lost];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// What was recorded so far. Clones share the counts.
+#[derive(Debug, Clone)]
+pub struct RecordMetrics {
+    pub recorded: Family<ResultLabel, Counter>,
+    pub failing: Gauge,
+}
+
+impl RecordMetrics {
+    pub fn new() -> Self {
+        let metrics = Self {
+            recorded: Family::default(),
+            failing: Gauge::default(),
+        };
+        for result in RecordResult::ALL.map(RecordResult::label) {
+            drop(metrics.recorded.get_or_create(&ResultLabel { result }));
+        }
+        metrics
+    }
+
+    /// Counts lines of the recording.
+    pub(crate) fn recorded(&self, result: RecordResult, lines: u64) {
+        let result = result.label();
+        self.recorded.get_or_create(&ResultLabel { result }).inc_by(lines);
+    }
+
+    /// What the gauge says.
+    #[cfg(test)]
+    pub(crate) fn is_failing(&self) -> i64 {
+        self.failing.get()
+    }
+
+    /// Whether the recording can be written at present.
+    pub(crate) fn fails(&self, fails: bool) {
+        self.failing.set(i64::from(fails));
+    }
+}

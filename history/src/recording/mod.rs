@@ -1,0 +1,258 @@
+//! `--record`: everything the engine is told, on disk, so that `parallax replay` reaches the same verdicts.
+//!
+//! ```text
+//! hub ─▶ Recorder (never waits) ─▶ queue ─▶ Writer (own thread) ─▶ [Veil: pseudonyms] ─▶ Segments (gzip, rotated)
+//! ```
+//!
+//! Each line is one call of the engine, in the order of the calls. What cannot be written in time is left out, counted
+//! and marked by a `gap` line: probing and judging never wait for a disk.
+
+mod metrics;
+mod pseudonyms;
+mod segments;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{SyncSender, TrySendError, sync_channel},
+    },
+};
+
+use metrics::RecordResult;
+use parallax_diagnosis::{
+    Checkpoint, Settings,
+    replay::{RecordClock, RecordProgress, RecordSettings},
+    topology::Topology,
+};
+use parallax_model::{EventTime, Recorded, TargetId};
+
+pub use metrics::RecordMetrics;
+pub use writer::RecordWriter;
+
+/// Entries that may wait for the disk; each is one report of a prober, or less.
+const QUEUE: usize = 512;
+
+/// Where and how to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// The folder; made if its parent exists.
+    pub dir: PathBuf,
+    /// Most bytes that recordings in the folder take together; the oldest segments go first.
+    pub max_bytes: u64,
+    /// Replace names and addresses by pseudonyms, and leave free text out.
+    pub pseudonyms: bool,
+}
+
+impl RecordOptions {
+    /// Bytes that are enough for hours of a small mesh.
+    pub const DEFAULT_BYTES: u64 = 256 << 20;
+    /// Fewer bytes than these hold nothing worth reading.
+    pub const LEAST_BYTES: u64 = 1 << 20;
+}
+
+/// The recording cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The folder cannot be used.
+    #[error("cannot record in {}: {source}; name a folder that can be written to", dir.display())]
+    Folder {
+        /// The folder.
+        dir: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Pseudonyms need a random key.
+    #[error("cannot record with pseudonyms: the system gives no random numbers")]
+    NoRandom,
+}
+
+/// What the engine was told.
+#[derive(Debug)]
+enum Event {
+    /// Nothing more than the closing of rounds.
+    Advance,
+    /// `replace_settings`.
+    Settings,
+    /// `replace_topology`.
+    Topology,
+    /// `topology_unread`.
+    Unread,
+    /// `restore`.
+    Restored(Box<Checkpoint>),
+    /// `reset_baseline`.
+    BaselineReset(TargetId),
+    /// `observe` for each, then `progress`.
+    Report {
+        observations: Vec<Recorded>,
+        progress: Option<RecordProgress>,
+    },
+}
+
+/// One thing for the writer, with all it needs to make sense of it.
+#[derive(Debug)]
+struct RecordEntry {
+    at: EventTime,
+    /// How rounds are made.
+    settings: Settings,
+    /// The topology that holds.
+    topology: Arc<Topology>,
+    /// Since when its source could not be read, while that is so.
+    unread: Option<EventTime>,
+    /// Lines left out before this entry.
+    lost: u64,
+    /// Rounds were closed at this time before the event.
+    advanced: Option<EventTime>,
+    event: Event,
+}
+
+impl RecordEntry {
+    fn lines(&self) -> u64 {
+        let event = match &self.event {
+            Event::Advance => 0,
+            Event::Settings
+            | Event::Topology
+            | Event::Unread
+            | Event::Restored(_)
+            | Event::BaselineReset(_) => 1,
+            Event::Report {
+                observations,
+                progress,
+            } => observations.len() as u64 + u64::from(progress.is_some()),
+        };
+        event + u64::from(self.advanced.is_some())
+    }
+}
+
+/// The hub's end of a recording.
+#[derive(Debug)]
+pub struct Recorder {
+    queue: SyncSender<RecordEntry>,
+    metrics: RecordMetrics,
+    settings: Settings,
+    unread: Option<EventTime>,
+    /// The engine's time since the last entry, where it moved without closing a round.
+    advanced: Option<EventTime>,
+    lost: u64,
+}
+
+impl Recorder {
+    /// Takes the folder and writes the first lines, so that a folder that cannot be used is known at once.
+    pub fn open(
+        options: &RecordOptions,
+        settings: Settings,
+        topology: &Arc<Topology>,
+        start: EventTime,
+        metrics: &RecordMetrics,
+    ) -> Result<(Self, RecordWriter), RecordError> {
+        let (queue, entries) = sync_channel(QUEUE);
+        let header = RecordSettings {
+            interval: settings.interval,
+            timeout: settings.timeout,
+            clock: RecordClock::Advance,
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            recording: Some(segments::name(start)),
+            segment: 0,
+            pseudonyms: options.pseudonyms,
+        };
+        let writer = RecordWriter::open(
+            options,
+            header,
+            Arc::clone(topology),
+            start,
+            metrics.clone(),
+            entries,
+        )?;
+        let recorder = Self {
+            queue,
+            metrics: metrics.clone(),
+            settings,
+            unread: None,
+            advanced: None,
+            lost: 0,
+        };
+        Ok((recorder, writer))
+    }
+
+    /// After `engine.advance(now)`. A time at which nothing was judged is kept for the next entry: it decides how far
+    /// ahead an observation may be.
+    pub fn advanced(&mut self, now: EventTime, judged: bool, topology: &Arc<Topology>) {
+        self.advanced = Some(now);
+        if judged {
+            self.send(now, topology, Event::Advance);
+        }
+    }
+
+    /// After `engine.replace_settings(settings, at)`.
+    pub fn settings(&mut self, at: EventTime, settings: Settings, topology: &Arc<Topology>) {
+        self.settings = settings;
+        self.send(at, topology, Event::Settings);
+    }
+
+    /// After `engine.replace_topology(topology, at)`.
+    pub fn topology(&mut self, at: EventTime, topology: &Arc<Topology>) {
+        self.send(at, topology, Event::Topology);
+    }
+
+    /// After `engine.topology_unread(since)`.
+    pub fn unread(&mut self, at: EventTime, since: Option<EventTime>, topology: &Arc<Topology>) {
+        self.unread = since;
+        self.send(at, topology, Event::Unread);
+    }
+
+    /// After `engine.restore(checkpoint, at)`.
+    pub fn restored(&mut self, at: EventTime, checkpoint: Checkpoint, topology: &Arc<Topology>) {
+        self.send(at, topology, Event::Restored(Box::new(checkpoint)));
+    }
+
+    /// After `engine.reset_baseline(target)`.
+    pub fn baseline_reset(&mut self, at: EventTime, target: TargetId, topology: &Arc<Topology>) {
+        self.send(at, topology, Event::BaselineReset(target));
+    }
+
+    /// After a report was booked.
+    pub fn report(
+        &mut self,
+        at: EventTime,
+        topology: &Arc<Topology>,
+        observations: Vec<Recorded>,
+        progress: Option<RecordProgress>,
+    ) {
+        if !observations.is_empty() || progress.is_some() {
+            self.send(
+                at,
+                topology,
+                Event::Report {
+                    observations,
+                    progress,
+                },
+            );
+        }
+    }
+
+    fn send(&mut self, at: EventTime, topology: &Arc<Topology>, event: Event) {
+        let entry = RecordEntry {
+            at,
+            settings: self.settings,
+            topology: Arc::clone(topology),
+            unread: self.unread,
+            lost: self.lost,
+            advanced: self.advanced.take(),
+            event,
+        };
+        match self.queue.try_send(entry) {
+            Ok(()) => self.lost = 0,
+            Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) => {
+                if self.lost == 0 {
+                    tracing::warn!("the recording falls behind; what does not fit is left out and marked");
+                }
+                self.lost += entry.lines();
+                self.metrics.recorded(RecordResult::Lost, entry.lines());
+            }
+        }
+    }
+}

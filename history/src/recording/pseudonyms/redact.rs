@@ -1,0 +1,581 @@
+//! Each recorded type behind its veil. Every field is named here: a new one does not compile until it is decided
+//! whether it may be told.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use parallax_diagnosis::topology::{
+    BalancerSpec, EndpointSpec, IngressSpec, LoadBalancerSpec, NodeFacts, NodeSpec, PortSpec, ProberSpec,
+    PublishedSpec, ResolversSpec, ServiceProbe, ServiceSpec, TopologyHints, TopologySpec,
+};
+use parallax_model::{
+    DnsAnswer, EchoIdentity, FailureKind, Front, HostName, InvalidName, ObjectName, Observation, Outcome,
+    Recorded, RedirectPolicy, ServerProduct, ServiceKey, TargetId, TargetSpec, TlsExpectation, TtlEvidence,
+    Vantage,
+};
+
+use super::Pseudonymizer;
+
+impl Pseudonymizer {
+    /// Any name behind the veil.
+    fn veiled<T>(&mut self, name: T) -> T
+    where
+        T: Into<String> + TryFrom<String, Error = InvalidName> + Clone,
+    {
+        let text: String = name.clone().into();
+        let pseudonym = self.name(&text);
+        // A pseudonym is made of letters, digits and dots and is shorter than a name may be.
+        T::try_from(pseudonym).unwrap_or_else(|_| {
+            let word = self.word(&text);
+            T::try_from(word).unwrap_or(name)
+        })
+    }
+
+    pub(in crate::recording) fn target(&mut self, target: &TargetId) -> TargetId {
+        let id = self.id(target.as_str());
+        TargetId::new(id).unwrap_or_else(|_| {
+            let word = self.word(target.as_str());
+            TargetId::new(word).unwrap_or_else(|_| target.clone())
+        })
+    }
+
+    fn front(&mut self, front: Front) -> Front {
+        let Front { address, transport } = front;
+        Front {
+            address: self.socket(address),
+            transport,
+        }
+    }
+
+    fn service_key(&mut self, key: ServiceKey) -> ServiceKey {
+        let ServiceKey { namespace, name } = key;
+        ServiceKey {
+            namespace: self.veiled(namespace),
+            name: self.veiled(name),
+        }
+    }
+
+    /// A vantage.
+    pub(in crate::recording) fn vantage(&mut self, vantage: &Vantage) -> Vantage {
+        match vantage.clone() {
+            Vantage::Cluster { node, network } => Vantage::Cluster {
+                node: self.veiled(node),
+                network,
+            },
+            Vantage::Outside { reach, name } => Vantage::Outside {
+                reach,
+                name: self.veiled(name),
+            },
+        }
+    }
+
+    /// An observation.
+    pub(in crate::recording) fn recorded(&mut self, recorded: &Recorded) -> Recorded {
+        let Recorded {
+            vantage,
+            incarnation,
+            observation,
+        } = recorded;
+        Recorded {
+            vantage: self.vantage(vantage),
+            incarnation: self.veiled(incarnation.clone()),
+            observation: self.observation(observation.clone()),
+        }
+    }
+
+    fn observation(&mut self, observation: Observation) -> Observation {
+        let Observation {
+            seq,
+            at,
+            assignment: _,
+            target,
+            channel,
+            front,
+            entry,
+            dst_node,
+            outcome,
+            times,
+            dns,
+            echo,
+            ttl,
+            server,
+            // What a page or a certificate looks like tells whose it is.
+            print: _,
+            // Only runs have these, and no run is recorded.
+            challenge: _,
+            names: _,
+        } = observation;
+        Observation {
+            seq,
+            at,
+            assignment: None,
+            target: self.target(&target),
+            channel,
+            front: front.map(|front| self.front(front)),
+            entry: entry.map(|pod| self.veiled(pod)),
+            dst_node: dst_node.map(|node| self.veiled(node)),
+            outcome: self.outcome(outcome),
+            times,
+            dns: dns.map(|answer| self.dns(answer)),
+            echo: echo.map(|echo| self.echo(echo)),
+            ttl: ttl.map(|ttl| self.ttl(ttl)),
+            server: server.map(|server| ServerProduct::from(self.word(server.as_str()))),
+            print: None,
+            challenge: None,
+            names: None,
+        }
+    }
+
+    fn outcome(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            // Words of a newer prober: nobody here knows what they say.
+            Outcome::Failed {
+                phase,
+                kind: FailureKind::Other(word),
+                status,
+            } => Outcome::Failed {
+                phase,
+                kind: FailureKind::from(Cow::Owned(self.word(&word))),
+                status,
+            },
+            known => known,
+        }
+    }
+
+    fn dns(&mut self, answer: DnsAnswer) -> DnsAnswer {
+        let DnsAnswer {
+            resolver,
+            name,
+            addresses,
+            ttl_s,
+            tcp,
+            unanswered,
+        } = answer;
+        let mut addresses: Vec<_> = addresses.into_iter().map(|address| self.ip(address)).collect();
+        addresses.sort();
+        DnsAnswer {
+            resolver: self.socket(resolver),
+            name: self.name(&name),
+            addresses,
+            ttl_s,
+            tcp,
+            unanswered,
+        }
+    }
+
+    fn echo(&mut self, echo: EchoIdentity) -> EchoIdentity {
+        let EchoIdentity {
+            pod,
+            node,
+            instance,
+            peer,
+        } = echo;
+        EchoIdentity {
+            pod: self.veiled(pod),
+            node: self.veiled(node),
+            instance: self.part(&instance),
+            peer: self.socket(peer),
+        }
+    }
+
+    fn ttl(&mut self, evidence: TtlEvidence) -> TtlEvidence {
+        let TtlEvidence {
+            address,
+            from,
+            ttl,
+            rtt,
+        } = evidence;
+        TtlEvidence {
+            address: self.ip(address),
+            from: from.map(|from| self.ip(from)),
+            ttl,
+            rtt,
+        }
+    }
+
+    /// A topology as written.
+    pub(in crate::recording) fn spec(&mut self, spec: &TopologySpec) -> TopologySpec {
+        let TopologySpec {
+            platform,
+            proxy_mode,
+            nodes,
+            services,
+            ingresses,
+            targets,
+            published,
+            vantages,
+            resolvers: ResolversSpec {
+                public,
+                authoritative,
+            },
+            balancers,
+        } = spec.clone();
+        TopologySpec {
+            platform,
+            proxy_mode,
+            nodes: nodes.into_iter().map(|node| self.node(node)).collect(),
+            services: services
+                .into_iter()
+                .map(|service| self.service(service))
+                .collect(),
+            ingresses: ingresses
+                .into_iter()
+                .map(|ingress| self.ingress(ingress))
+                .collect(),
+            targets: targets
+                .into_iter()
+                .map(|target| self.target_spec(target))
+                .collect(),
+            published: published
+                .into_iter()
+                .map(|published| self.published(published))
+                .collect(),
+            vantages: vantages.iter().map(|vantage| self.vantage(vantage)).collect(),
+            resolvers: ResolversSpec {
+                public: public.into_iter().map(|address| self.ip(address)).collect(),
+                authoritative,
+            },
+            balancers: balancers
+                .into_iter()
+                .map(|balancer| self.balancer(balancer))
+                .collect(),
+        }
+    }
+
+    fn balancer(&mut self, balancer: BalancerSpec) -> BalancerSpec {
+        let BalancerSpec {
+            name,
+            services,
+            quota,
+            preserves_client_address,
+        } = balancer;
+        BalancerSpec {
+            name: self.veiled(name),
+            services: services
+                .into_iter()
+                .map(|service| self.service_key(service))
+                .collect(),
+            quota,
+            preserves_client_address,
+        }
+    }
+
+    fn node(&mut self, node: NodeSpec) -> NodeSpec {
+        let NodeSpec {
+            name,
+            zone,
+            addresses,
+            prober,
+            readiness,
+            cordoned,
+            facts,
+        } = node;
+        NodeSpec {
+            name: self.veiled(name),
+            zone: zone.map(|zone| self.veiled(zone)),
+            addresses: addresses.into_iter().map(|address| self.ip(address)).collect(),
+            prober: prober.map(|ProberSpec { pod, address }| ProberSpec {
+                pod: self.veiled(pod),
+                address: self.socket(address),
+            }),
+            readiness,
+            cordoned,
+            facts: self.facts(facts),
+        }
+    }
+
+    fn facts(&mut self, facts: NodeFacts) -> NodeFacts {
+        let NodeFacts {
+            hairpin,
+            bridge_nf_call_iptables,
+            kube_proxy_version,
+            proxy_mode,
+            ipvs_addresses,
+            strict_rp_filter,
+            conntrack_percent,
+            drops_own_sources,
+            proxy_healthy,
+            local_endpoints,
+        } = facts;
+        NodeFacts {
+            hairpin,
+            bridge_nf_call_iptables,
+            kube_proxy_version,
+            proxy_mode,
+            ipvs_addresses: ipvs_addresses
+                .map(|addresses| addresses.into_iter().map(|address| self.ip(address)).collect()),
+            strict_rp_filter,
+            conntrack_percent,
+            drops_own_sources,
+            proxy_healthy,
+            local_endpoints: local_endpoints
+                .into_iter()
+                .map(|(key, n)| (self.service_key(key), n))
+                .collect(),
+        }
+    }
+
+    fn service(&mut self, service: ServiceSpec) -> ServiceSpec {
+        let ServiceSpec {
+            namespace,
+            name,
+            service_type,
+            cluster_ips,
+            load_balancer,
+            external_traffic_policy,
+            internal_traffic_policy,
+            ports,
+            endpoints,
+            health_check_node_port,
+            mut annotations,
+            ingress_class,
+            guarded_by,
+            echo,
+            probe,
+        } = service;
+        // Of the others nobody knows what they say.
+        annotations.retain(|key, value| key.contains("proxy-protocol") && value.len() <= 5);
+        ServiceSpec {
+            namespace: self.veiled(namespace),
+            name: self.veiled(name),
+            service_type,
+            cluster_ips: cluster_ips.into_iter().map(|address| self.ip(address)).collect(),
+            load_balancer: load_balancer
+                .into_iter()
+                .map(|LoadBalancerSpec { ip, ip_mode }| LoadBalancerSpec {
+                    ip: self.ip(ip),
+                    ip_mode,
+                })
+                .collect(),
+            external_traffic_policy,
+            internal_traffic_policy,
+            ports: ports.into_iter().map(|port| self.port_spec(port)).collect(),
+            endpoints: endpoints.into_iter().map(|e| self.endpoint(e)).collect(),
+            health_check_node_port,
+            annotations,
+            ingress_class: ingress_class.map(|class| self.veiled(class)),
+            guarded_by: guarded_by.map(|names| names.into_iter().map(|name| self.veiled(name)).collect()),
+            echo,
+            probe: self.service_probe(probe),
+        }
+    }
+
+    /// The path becomes the one that the target's veiled id has.
+    fn service_probe(&mut self, probe: ServiceProbe) -> ServiceProbe {
+        let ServiceProbe {
+            wanted,
+            path,
+            expect_status,
+            interval_ms,
+            pending,
+        } = probe;
+        ServiceProbe {
+            wanted,
+            path: path.map(|path| {
+                let id = self.id(&format!("http://x{path}"));
+                id.splitn(4, '/')
+                    .last()
+                    .map_or_else(|| path.clone(), |veiled| format!("/{veiled}"))
+            }),
+            expect_status,
+            interval_ms,
+            pending,
+        }
+    }
+
+    fn published(&mut self, published: PublishedSpec) -> PublishedSpec {
+        let PublishedSpec {
+            target,
+            service,
+            port,
+            class,
+            origin,
+        } = published;
+        PublishedSpec {
+            target: self.target_spec(target),
+            service: self.service_key(service),
+            port,
+            class: class.map(|class| self.veiled(class)),
+            origin: origin.map(|origin| self.service_key(origin)),
+        }
+    }
+
+    fn port_spec(&mut self, port: PortSpec) -> PortSpec {
+        let PortSpec {
+            name,
+            app_protocol,
+            port,
+            target_port,
+            node_port,
+        } = port;
+        PortSpec {
+            name: name.map(|name| self.protocol(name)),
+            app_protocol: app_protocol.map(|name| self.protocol(name)),
+            port,
+            target_port,
+            node_port,
+        }
+    }
+
+    /// What a port's name says of its protocol decides what is probed.
+    fn protocol(&mut self, name: ObjectName) -> ObjectName {
+        for known in ["http", "https"] {
+            if name.as_str() == known {
+                return name;
+            }
+            if let Some(rest) = name
+                .as_str()
+                .strip_prefix(known)
+                .and_then(|r| r.strip_prefix('-'))
+            {
+                let word = format!("{known}-{}", self.word(rest));
+                return ObjectName::new(word).unwrap_or(name);
+            }
+        }
+        self.veiled(name)
+    }
+
+    fn endpoint(&mut self, endpoint: EndpointSpec) -> EndpointSpec {
+        let EndpointSpec {
+            pod,
+            address,
+            node,
+            ready,
+            serving,
+            terminating,
+            hints: TopologyHints { for_zones, for_nodes },
+        } = endpoint;
+        EndpointSpec {
+            pod: self.veiled(pod),
+            address: self.ip(address),
+            node: node.map(|node| self.veiled(node)),
+            ready,
+            serving,
+            terminating,
+            hints: TopologyHints {
+                for_zones: for_zones.into_iter().map(|zone| self.veiled(zone)).collect(),
+                for_nodes: for_nodes.into_iter().map(|node| self.veiled(node)).collect(),
+            },
+        }
+    }
+
+    fn ingress(&mut self, ingress: IngressSpec) -> IngressSpec {
+        let IngressSpec {
+            namespace,
+            name,
+            service,
+            hosts,
+            tls,
+            class,
+        } = ingress;
+        IngressSpec {
+            namespace: self.veiled(namespace),
+            name: self.veiled(name),
+            service: self.service_key(service),
+            hosts: hosts
+                .into_iter()
+                .map(|host| HostName::new(self.host(host.as_str())).unwrap_or(host))
+                .collect(),
+            tls,
+            class: class.map(|class| self.veiled(class)),
+        }
+    }
+
+    /// Expectations of content are free text, certificates name people; both are left out, as replay never probes.
+    fn target_spec(&mut self, target: TargetSpec) -> TargetSpec {
+        let TargetSpec {
+            url,
+            expect_status,
+            expect_body_contains: _,
+            expect_body_equals: _,
+            expect_body_matches: _,
+            expect_headers: _,
+            expect_tls,
+            must_not_answer,
+            must_not_answer_at,
+            must_not_answer_from,
+            max_body_bytes,
+            method,
+            body: _,
+            content_type: _,
+            http_version,
+            redirects,
+            tls_verify,
+            extra_roots: _,
+            keep_alive,
+            proxy_header,
+            send: _,
+            expect: _,
+            record,
+            resolver,
+            transport,
+            search,
+            interval_ms,
+            timeout_ms,
+            pending,
+        } = target;
+        TargetSpec {
+            url: self.url(&url),
+            expect_status,
+            expect_body_contains: None,
+            expect_body_equals: None,
+            expect_body_matches: None,
+            expect_headers: BTreeMap::new(),
+            expect_tls: expect_tls.map(|expected| self.tls(expected)),
+            must_not_answer,
+            must_not_answer_at: must_not_answer_at
+                .into_iter()
+                .map(|address| self.ip(address))
+                .collect(),
+            must_not_answer_from,
+            max_body_bytes,
+            method,
+            body: None,
+            content_type: None,
+            http_version,
+            redirects: redirects.map(|policy| self.redirects(policy)),
+            tls_verify,
+            extra_roots: None,
+            keep_alive,
+            proxy_header,
+            send: None,
+            expect: None,
+            record,
+            resolver: resolver.map(|resolver| self.socket(resolver)),
+            transport,
+            search,
+            interval_ms,
+            timeout_ms,
+            pending,
+        }
+    }
+
+    fn tls(&mut self, expected: TlsExpectation) -> TlsExpectation {
+        let TlsExpectation {
+            min_version,
+            name,
+            days_left,
+            issuer: _,
+        } = expected;
+        TlsExpectation {
+            min_version,
+            name: name.map(|name| self.veiled(name)),
+            days_left,
+            issuer: None,
+        }
+    }
+
+    fn redirects(&mut self, policy: RedirectPolicy) -> RedirectPolicy {
+        let RedirectPolicy {
+            max,
+            schemes,
+            hosts,
+            ports,
+        } = policy;
+        RedirectPolicy {
+            max,
+            schemes,
+            hosts: hosts.into_iter().map(|host| self.veiled(host)).collect(),
+            ports,
+        }
+    }
+}

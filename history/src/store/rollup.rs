@@ -1,0 +1,88 @@
+//! Counts by target, channel and placement over five minutes or an hour.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use parallax_model::{EventTime, Micros, TargetId};
+
+use super::latency::LatencyHistogram;
+
+/// Length of a roll-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RollupStep {
+    /// Five minutes.
+    Fine,
+    /// An hour.
+    Coarse,
+}
+
+impl RollupStep {
+    pub(crate) const ALL: [Self; 2] = [Self::Fine, Self::Coarse];
+
+    /// As the API and the store name it.
+    pub const fn seconds(self) -> i64 {
+        match self {
+            Self::Fine => 300,
+            Self::Coarse => 3_600,
+        }
+    }
+
+    /// Where the roll-up that holds a time begins.
+    pub(crate) const fn start(self, at: EventTime) -> EventTime {
+        let length = self.seconds() * 1_000_000;
+        EventTime(at.0.div_euclid(length).saturating_mul(length))
+    }
+}
+
+/// What a roll-up is about. In order of age first, so that the oldest is found at once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RollupKey {
+    pub start: EventTime,
+    pub(crate) step: RollupStep,
+    pub(crate) target: TargetId,
+    /// Labels of the wire: a store may hold those of a newer version.
+    pub channel: Cow<'static, str>,
+    pub placement: Cow<'static, str>,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProbeRollup {
+    /// By result: `ok`, a failure kind, `not_asked`.
+    pub results: BTreeMap<Cow<'static, str>, u64>,
+    /// Total time of the probes that succeeded.
+    pub latency: LatencyHistogram,
+}
+
+impl ProbeRollup {
+    pub(crate) fn count(&mut self, result: &'static str, total: Option<Micros>) {
+        *self.results.entry(Cow::Borrowed(result)).or_default() += 1;
+        if let (OK, Some(total)) = (result, total) {
+            self.latency.add(total);
+        }
+    }
+
+    /// Adds what was counted elsewhere; in whatever order, the sum is the same.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (result, n) in &other.results {
+            let sum = self.results.entry(result.clone()).or_default();
+            *sum = sum.saturating_add(*n);
+        }
+        self.latency.merge(&other.latency);
+    }
+
+    /// Probes that asked, and failures among them.
+    pub fn totals(&self) -> (u64, u64) {
+        let asked: u64 = self
+            .results
+            .iter()
+            .filter(|(result, _)| *result != NOT_ASKED)
+            .map(|(_, n)| n)
+            .sum();
+        let ok = self.results.get(OK).copied().unwrap_or(0);
+        (asked, asked.saturating_sub(ok))
+    }
+}
+
+/// The result of a probe that succeeded, and of one that the prober did not make.
+pub(crate) const OK: &str = "ok";
+pub(crate) const NOT_ASKED: &str = "not_asked";

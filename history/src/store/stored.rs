@@ -1,0 +1,181 @@
+//! Incidents as they are kept: what a list shows in columns of its own, the whole as it was said.
+
+use std::{fmt, str::FromStr};
+
+use parallax_diagnosis::verdict::{Incident, IncidentState, Verdict};
+use parallax_model::{EventTime, Probability};
+use serde::Serialize;
+use serde_json::Value;
+
+/// How an incident ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum IncidentEnding {
+    /// Its streams proved healthy, or its subject is gone.
+    Judged,
+    /// The aggregator stopped while it was open, and afterwards nothing of the kind was seen: its end was missed.
+    Restart,
+    /// The aggregator stopped while it was open and then found the same again, under another id.
+    Continued {
+        /// That id.
+        by: String,
+    },
+}
+
+/// An incident's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncidentEnd {
+    /// When it was over, or last known to be open.
+    pub at: EventTime,
+    pub how: IncidentEnding,
+}
+
+/// What a list shows of an incident.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncidentSummary {
+    pub id: String,
+    pub subject: String,
+    /// Region and members, as one word each.
+    pub region: String,
+    pub sentence: String,
+    pub probability: Probability,
+    pub since: EventTime,
+    pub opened: EventTime,
+    /// When it was last known to be as kept.
+    pub seen: EventTime,
+    /// None while no end is known.
+    pub end: Option<IncidentEnd>,
+}
+
+impl IncidentSummary {
+    pub fn of(incident: &Incident, seen: EventTime) -> Self {
+        let end = match incident.state {
+            IncidentState::Closed { closed } => Some(IncidentEnd {
+                at: closed,
+                how: IncidentEnding::Judged,
+            }),
+            IncidentState::Open | IncidentState::Recovering => None,
+        };
+        Self {
+            id: incident.id.clone(),
+            subject: incident.verdict.subject.to_string(),
+            region: incident.verdict.region.to_string(),
+            sentence: incident.verdict.sentence.clone(),
+            probability: incident.verdict.probability,
+            since: incident.since,
+            opened: incident.opened,
+            seen,
+            end,
+        }
+    }
+
+    /// About the same: what a restart took the id from. The id itself is derived from the opening round too.
+    pub fn resembles(&self, other: &Self) -> bool {
+        self.subject == other.subject && self.region == other.region
+    }
+
+    /// Its place in the history, if it is over.
+    pub fn cursor(&self) -> Option<HistoryCursor> {
+        let end = self.end.as_ref()?;
+        Some(HistoryCursor {
+            at: end.at,
+            id: Some(self.id.clone()),
+        })
+    }
+}
+
+/// An incident read back. The whole is not parsed: a former version's verdict is still worth showing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredIncident {
+    pub summary: IncidentSummary,
+    pub incident: Value,
+}
+
+impl StoredIncident {
+    /// As the API says it: the incident, with the end that it got here. One without an end is no open incident either:
+    /// an aggregator that is gone left it, and this one has not found it again.
+    pub fn into_json(self) -> Value {
+        let mut value = self.incident;
+        let (at, how) = match &self.summary.end {
+            Some(end) => (end.at, serde_json::to_value(&end.how).ok()),
+            None => (self.summary.seen, Some(serde_json::json!({"how": "interrupted"}))),
+        };
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("state".to_owned(), "closed".into());
+            fields.insert("closed".to_owned(), at.0.into());
+            fields.insert("ended".to_owned(), how.unwrap_or_default());
+        }
+        value
+    }
+}
+
+/// A verdict as it was from some time on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VerdictChange {
+    pub at: EventTime,
+    pub verdict: Value,
+}
+
+/// An incident on its way to the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IncidentRow {
+    pub incident: Incident,
+    /// When it was so.
+    pub seen: EventTime,
+}
+
+/// A changed verdict on its way to the store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangeRow {
+    pub incident: String,
+    pub at: EventTime,
+    pub verdict: Verdict,
+}
+
+/// A place in the list of incidents that are over: everything that comes after it in the order "latest first, then by
+/// id". Written `MICROSECONDS` or `MICROSECONDS-ID`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryCursor {
+    pub at: EventTime,
+    pub id: Option<String>,
+}
+
+impl HistoryCursor {
+    /// Whether something that ended then comes after this place.
+    pub fn precedes(&self, at: EventTime, id: &str) -> bool {
+        at < self.at || at == self.at && self.id.as_deref().is_some_and(|own| own < id)
+    }
+}
+
+impl fmt::Display for HistoryCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.at.0)?;
+        match &self.id {
+            Some(id) => write!(f, "-{id}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Not a place in the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected before=MICROSECONDS since 1970, or the \"next\" of an earlier answer; leave it out for the latest"
+)]
+pub struct InvalidCursor;
+
+impl FromStr for HistoryCursor {
+    type Err = InvalidCursor;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
+        let (at, id) = match text.split_once('-') {
+            Some((at, id)) if !at.is_empty() => (at, Some(id.to_owned())),
+            _ => (text, None),
+        };
+        let at = at.parse().map_err(|_| InvalidCursor)?;
+        Ok(Self {
+            at: EventTime(at),
+            id,
+        })
+    }
+}

@@ -1,0 +1,477 @@
+//! The thread's decisions, with a store that does as it is told and a clock that the test moves.
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use parallax_diagnosis::verdict::IncidentState;
+use parallax_model::Micros;
+use parallax_runtime::Clock;
+
+use super::{
+    super::{
+        error::{StoreError, StoreErrorKind},
+        stored::{IncidentEnd, IncidentEnding, VerdictChange},
+        write_queue::StoreWork,
+    },
+    *,
+};
+use crate::store::StoreMetrics;
+
+/// What the store does, and what reached it.
+#[derive(Default)]
+struct Script {
+    refuse_open: Option<StoreErrorKind>,
+    refuse_write: Option<StoreErrorKind>,
+    opened: usize,
+    incidents: BTreeMap<String, IncidentSummary>,
+    ends: Vec<(String, IncidentEnd)>,
+    failures: Vec<u64>,
+}
+
+#[derive(Clone, Default)]
+struct Scripted(Arc<Mutex<Script>>);
+
+impl Scripted {
+    fn script<T>(&self, change: impl FnOnce(&mut Script) -> T) -> T {
+        change(&mut self.0.lock().unwrap())
+    }
+}
+
+fn refusal(sort: Option<StoreErrorKind>) -> Result<(), StoreError> {
+    sort.map_or(Ok(()), |sort| {
+        Err(StoreError::new(sort, format!("{sort:?} as told")))
+    })
+}
+
+impl StoreOpener for Scripted {
+    fn open(&mut self, _: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError> {
+        self.script(|script| {
+            script.opened += 1;
+            refusal(script.refuse_open)
+        })?;
+        Ok((Box::new(self.clone()), Vec::new()))
+    }
+
+    fn place(&self) -> String {
+        "a script".to_owned()
+    }
+}
+
+impl HistoryStore for Scripted {
+    fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError> {
+        self.script(|script| {
+            refusal(script.refuse_write)?;
+            for (id, row) in &batch.incidents {
+                script
+                    .incidents
+                    .insert(id.clone(), IncidentSummary::of(&row.incident, row.seen));
+            }
+            script.ends.extend(batch.ends.iter().cloned());
+            script
+                .failures
+                .extend(batch.failures.iter().map(|one| one.observation.seq.0));
+            Ok(())
+        })
+    }
+
+    fn ended(&mut self, _: Option<&HistoryCursor>, _: usize) -> Result<Vec<StoredIncident>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn summaries(&mut self, _: usize) -> Result<Vec<IncidentSummary>, StoreError> {
+        let over = |script: &mut Script| {
+            script
+                .incidents
+                .values()
+                .filter(|one| one.end.is_some())
+                .cloned()
+                .collect()
+        };
+        Ok(self.script(over))
+    }
+
+    fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError> {
+        let open = |script: &mut Script| {
+            script
+                .incidents
+                .values()
+                .filter(|one| one.end.is_none())
+                .cloned()
+                .collect()
+        };
+        Ok(self.script(open))
+    }
+
+    fn incident(&mut self, _: &str) -> Result<Option<StoredIncident>, StoreError> {
+        Ok(None)
+    }
+
+    fn changes(&mut self, _: &str) -> Result<Vec<VerdictChange>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn rollups(
+        &mut self,
+        _: RollupStep,
+        _: &str,
+        _: Range<EventTime>,
+        _: usize,
+    ) -> Result<Vec<(RollupKey, ProbeRollup)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn failures(&mut self, _: &str, _: EventTime, _: usize) -> Result<Vec<serde_json::Value>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn put(&mut self, _: &StoredDocument) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn documents(&mut self, _: DocumentKind, _: usize) -> Result<Vec<StoredDocument>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn document(&mut self, _: DocumentKind, _: &str) -> Result<Option<StoredDocument>, StoreError> {
+        Ok(None)
+    }
+
+    fn tidy(&mut self, _: EventTime) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn bytes(&mut self) -> Result<u64, StoreError> {
+        Ok(7)
+    }
+}
+
+/// A worker, its ends, and a monotonic clock of the test's own.
+struct Scene {
+    store: Scripted,
+    keeper: HistoryWriter,
+    worker: StoreWorker,
+    handle: StoreHandle,
+    metrics: StoreMetrics,
+    now: Instant,
+}
+
+impl Scene {
+    fn new(store: Scripted, room: usize, clock: Clock) -> Self {
+        let metrics = StoreMetrics::new();
+        let (keeper, worker, handle) = StoreWorker::with_room(Box::new(store.clone()), clock, &metrics, room);
+        Self {
+            store,
+            keeper,
+            worker,
+            handle,
+            metrics,
+            now: Instant::now(),
+        }
+    }
+
+    /// One turn, so many seconds later.
+    fn turn(&mut self, later: u64) {
+        self.now += Duration::from_secs(later);
+        let waiting = self.handle.waiting.clone().unwrap();
+        self.worker.turn(self.now, waiting.take(Duration::ZERO, true));
+    }
+
+    fn status(&self) -> Status {
+        self.handle.now().status.clone()
+    }
+
+    fn view(&mut self, incidents: Vec<Incident>, round: i64) {
+        let mut view = fixtures::healthy();
+        view.incidents = incidents;
+        view.judged = Some(parallax_model::Round(round));
+        view.at = NOW.plus(Micros::from_secs(round.unsigned_abs() * 5));
+        self.keeper.published(&view);
+    }
+}
+
+fn scene(room: usize) -> Scene {
+    Scene::new(Scripted::default(), room, Clock::starting_at(NOW))
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_is_tried_again_less_and_less_often_and_nothing_of_value_is_lost_meanwhile() {
+    let mut scene = scene(1_000);
+    scene
+        .store
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Missing));
+    scene.view(vec![incident("i-1", IncidentState::Open)], 1);
+    scene.turn(0);
+    assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Missing as told"));
+    for _ in 0..120 {
+        scene.turn(1);
+    }
+    let opened = scene.store.script(|script| script.opened);
+    assert!(
+        (5..=8).contains(&opened),
+        "{opened} times in two minutes: after 1, 2, 4, 8, 16, 32 and 60 s"
+    );
+    scene.store.script(|script| script.refuse_open = None);
+    scene.turn(60);
+    assert_eq!(scene.status(), Status::Up);
+    assert!(scene.store.script(|script| script.incidents.contains_key("i-1")));
+}
+
+#[test]
+fn a_full_disk_is_down_until_something_was_written_again() {
+    let mut scene = scene(1_000);
+    scene.turn(0);
+    assert_eq!(scene.status(), Status::Up);
+    scene
+        .store
+        .script(|script| script.refuse_write = Some(StoreErrorKind::Full));
+    scene.view(vec![closed("i-1", NOW)], 1);
+    scene.turn(1);
+    let Status::Down { since, .. } = scene.status() else {
+        panic!("it is down")
+    };
+    // It opens again and still takes nothing.
+    scene.turn(1);
+    assert!(matches!(scene.status(), Status::Down { since: still, .. } if still == since));
+    scene.store.script(|script| script.refuse_write = None);
+    scene.turn(60);
+    assert_eq!(scene.status(), Status::Up);
+    assert_eq!(scene.handle.now().history.len(), 1);
+}
+
+#[test]
+fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
+    let mut scene = scene(200);
+    scene
+        .store
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Missing));
+    let topology = parallax_diagnosis::topology::Topology::default();
+    for seq in 0..50 {
+        let booked = parallax_diagnosis::ObservationResult::Late;
+        scene.keeper.observed(&failure(seq, NOW), booked, &topology);
+    }
+    scene.turn(0);
+    assert_eq!(
+        scene.metrics.dropped_by_store(PendingKind::Failure),
+        0,
+        "100 of 200 units"
+    );
+    // Two incidents and the first words of each take 128 units, two roll-ups one each.
+    scene.view(
+        vec![
+            incident("i-1", IncidentState::Open),
+            incident("i-2", IncidentState::Open),
+        ],
+        1,
+    );
+    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Failure), 15);
+    for i in 3..20 {
+        scene.view(vec![incident(&format!("i-{i}"), IncidentState::Open)], i);
+    }
+    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Failure), 50);
+    assert_eq!(scene.metrics.dropped_by_store(PendingKind::Rollup), 2);
+    assert!(scene.metrics.dropped_by_store(PendingKind::Verdict) > 0);
+    scene.store.script(|script| script.refuse_open = None);
+    scene.turn(60);
+    let kept: Vec<_> = scene
+        .store
+        .script(|script| script.incidents.keys().cloned().collect());
+    assert!(
+        kept.contains(&"i-19".to_owned()),
+        "the newest incident is kept: {kept:?}"
+    );
+}
+
+#[test]
+fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the_next_of_its_kind() {
+    let store = Scripted::default();
+    let old = |id: &str, subject: &str| {
+        let mut summary = IncidentSummary::of(&incident(id, IncidentState::Open), NOW);
+        if !subject.is_empty() {
+            subject.clone_into(&mut summary.subject);
+        }
+        (id.to_owned(), summary)
+    };
+    store.script(|script| {
+        script.incidents = [
+            old("same-id", "other"),
+            old("same-kind", ""),
+            old("unseen", "gone"),
+        ]
+        .into();
+    });
+    let clock = Clock::starting_at(NOW);
+    let mut scene = Scene::new(store, 1_000, clock);
+    scene.turn(0);
+    let listed = scene
+        .handle
+        .now()
+        .history
+        .iter()
+        .map(|one| one.id.clone())
+        .collect::<Vec<_>>();
+    assert_eq!(
+        listed,
+        ["same-id", "same-kind", "unseen"],
+        "shown though nobody knows their end"
+    );
+    let mut other = incident("same-id", IncidentState::Open);
+    other.verdict.subject = parallax_diagnosis::verdict::Subject::Network;
+    scene.view(vec![other, incident("new-id", IncidentState::Open)], 1);
+    scene.turn(1);
+    let continued = IncidentEnd {
+        at: NOW,
+        how: IncidentEnding::Continued {
+            by: "new-id".to_owned(),
+        },
+    };
+    assert_eq!(
+        scene.store.script(|script| script.ends.clone()),
+        [("same-kind".to_owned(), continued)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_found_again_within_ten_minutes_ended_unseen() {
+    let store = Scripted::default();
+    store.script(|script| {
+        let summary = IncidentSummary::of(
+            &incident("unseen", IncidentState::Open),
+            NOW.minus(Micros::from_secs(60)),
+        );
+        script.incidents = [("unseen".to_owned(), summary)].into();
+    });
+    let mut scene = Scene::new(store, 1_000, Clock::starting_at(NOW));
+    scene.turn(0);
+    tokio::time::advance(Duration::from_secs(599)).await;
+    scene.turn(1);
+    assert!(scene.store.script(|script| script.ends.is_empty()));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    scene.turn(1);
+    let end = IncidentEnd {
+        at: NOW.minus(Micros::from_secs(60)),
+        how: IncidentEnding::Restart,
+    };
+    assert_eq!(
+        scene.store.script(|script| script.ends.clone()),
+        [("unseen".to_owned(), end)]
+    );
+}
+
+#[test]
+fn counts_that_grow_are_no_news_and_another_name_is() {
+    let mut scene = scene(1_000);
+    let mut one = incident("i-1", IncidentState::Open);
+    scene.view(vec![one.clone()], 1);
+    one.verdict.evidence[0].probes += 5;
+    scene.view(vec![one.clone()], 2);
+    let waiting = scene.handle.waiting.clone().unwrap();
+    let first = waiting.take(Duration::ZERO, true).batch;
+    assert_eq!(
+        (first.changes.len(), first.incidents["i-1"].seen),
+        (1, NOW.plus(Micros::from_secs(5)))
+    );
+    one.verdict.region.region = "client".to_owned();
+    scene.view(vec![one.clone()], 3);
+    let second = waiting.take(Duration::ZERO, true).batch;
+    assert_eq!((second.changes.len(), second.incidents.len()), (1, 1));
+    // After a minute the counts are kept too, without a change in the history of verdicts.
+    scene.view(vec![one], 15);
+    let third = waiting.take(Duration::ZERO, true).batch;
+    assert_eq!((third.changes.len(), third.incidents.len()), (0, 1));
+}
+
+#[test]
+fn a_target_that_fails_all_the_time_keeps_a_hundred_raw_failures_an_hour() {
+    let mut scene = scene(1_000);
+    let topology = parallax_diagnosis::topology::Topology::default();
+    for seq in 0..150 {
+        scene.keeper.observed(
+            &failure(seq, NOW),
+            parallax_diagnosis::ObservationResult::Late,
+            &topology,
+        );
+    }
+    let hour = Micros::from_secs(3_600);
+    scene.keeper.observed(
+        &failure(999, NOW.plus(hour)),
+        parallax_diagnosis::ObservationResult::Late,
+        &topology,
+    );
+    scene.turn(0);
+    assert_eq!(scene.store.script(|script| script.failures.len()), 101);
+}
+
+#[test]
+fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_does_not_hold_up_the_end() {
+    let Scene {
+        store,
+        mut keeper,
+        worker,
+        ..
+    } = scene(1_000);
+    let topology = parallax_diagnosis::topology::Topology::default();
+    keeper.observed(
+        &failure(1, NOW),
+        parallax_diagnosis::ObservationResult::Late,
+        &topology,
+    );
+    drop(keeper);
+    worker.run();
+    assert_eq!(store.script(|script| script.failures.clone()), [1]);
+
+    let Scene {
+        store,
+        mut keeper,
+        worker,
+        metrics,
+        ..
+    } = scene(1_000);
+    store.script(|script| script.refuse_open = Some(StoreErrorKind::ReadOnly));
+    keeper.observed(
+        &failure(1, NOW),
+        parallax_diagnosis::ObservationResult::Late,
+        &topology,
+    );
+    drop(keeper);
+    worker.run();
+    assert_eq!(
+        metrics.dropped_by_store(PendingKind::Failure),
+        1,
+        "what is lost is counted"
+    );
+}
+
+#[tokio::test]
+async fn a_question_to_a_store_that_is_down_is_answered_with_the_reason() {
+    let mut scene = scene(1_000);
+    scene
+        .store
+        .script(|script| script.refuse_open = Some(StoreErrorKind::Held));
+    let handle = scene.handle.clone();
+    let asking = tokio::spawn(async move { handle.ask(|store| store.bytes()).await });
+    tokio::task::yield_now().await;
+    scene.turn(0);
+    let error = asking.await.unwrap().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the store does not answer at present: Held as told"
+    );
+    assert!(matches!(
+        StoreHandle::off().ask(|store| store.bytes()).await,
+        Err(QueryError::Off)
+    ));
+}
+
+#[test]
+fn work_without_anything_to_do_is_no_write() {
+    let mut scene = scene(1_000);
+    scene
+        .store
+        .script(|script| script.refuse_write = Some(StoreErrorKind::Full));
+    scene.worker.turn(scene.now, StoreWork::default());
+    assert_eq!(scene.status(), Status::Up);
+}

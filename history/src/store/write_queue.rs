@@ -1,0 +1,274 @@
+//! What waits for the store: bounded, so that a slow disk costs history and never memory.
+//!
+//! When it is full, the least valuable goes first and is counted: a raw failure before a roll-up, a roll-up before a
+//! change of a verdict, and an incident last. The lock is held for moving a few items, never while anything is written.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use parallax_model::Recorded;
+
+use super::{
+    HistoryStore, StoreMetrics,
+    error::StoreError,
+    rollup::{ProbeRollup, RollupKey},
+    stored::{ChangeRow, IncidentEnd, IncidentRow},
+};
+
+/// Room for what waits, in units of about a quarter of a kilobyte (16 MiB).
+pub(super) const ROOM: usize = 1 << 16;
+
+/// Questions that may wait.
+const QUESTIONS: usize = 32;
+
+/// Sorts of things that are kept, the least valuable first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PendingKind {
+    /// A raw failure.
+    Failure,
+    /// A roll-up.
+    Rollup,
+    /// A change of a verdict.
+    Verdict,
+    /// An incident.
+    Incident,
+}
+
+impl PendingKind {
+    pub(crate) const ALL: [Self; 4] = [Self::Failure, Self::Rollup, Self::Verdict, Self::Incident];
+
+    /// The value of the metric's label.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Failure => "failure",
+            Self::Rollup => "rollup",
+            Self::Verdict => "verdict",
+            Self::Incident => "incident",
+        }
+    }
+
+    const fn weight(self) -> usize {
+        match self {
+            Self::Failure => 2,
+            Self::Rollup => 1,
+            Self::Verdict | Self::Incident => 32,
+        }
+    }
+}
+
+/// What is written together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct WriteBatch {
+    /// By id: a later state replaces an earlier one.
+    pub(crate) incidents: BTreeMap<String, IncidentRow>,
+    pub(crate) changes: VecDeque<ChangeRow>,
+    /// The oldest first.
+    pub(crate) rollups: BTreeMap<RollupKey, ProbeRollup>,
+    pub(crate) failures: VecDeque<Recorded>,
+    /// Ends of incidents of a former life, by their ids. Made by the worker, never waiting.
+    pub(crate) ends: Vec<(String, IncidentEnd)>,
+}
+
+impl WriteBatch {
+    fn weight(&self) -> usize {
+        PendingKind::ALL
+            .iter()
+            .map(|what| self.count(*what) * what.weight())
+            .sum()
+    }
+
+    pub(crate) fn count(&self, what: PendingKind) -> usize {
+        match what {
+            PendingKind::Failure => self.failures.len(),
+            PendingKind::Rollup => self.rollups.len(),
+            PendingKind::Verdict => self.changes.len(),
+            PendingKind::Incident => self.incidents.len(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty() && PendingKind::ALL.iter().all(|what| self.count(*what) == 0)
+    }
+
+    fn drop_one(&mut self) -> Option<PendingKind> {
+        let what = *PendingKind::ALL.iter().find(|what| self.count(**what) > 0)?;
+        match what {
+            PendingKind::Failure => drop(self.failures.pop_front()),
+            PendingKind::Rollup => drop(self.rollups.pop_first()),
+            PendingKind::Verdict => drop(self.changes.pop_front()),
+            PendingKind::Incident => {
+                let oldest = self.incidents.iter().min_by_key(|(_, row)| row.seen);
+                let oldest = oldest.map(|(id, _)| id.clone())?;
+                self.incidents.remove(&oldest);
+            }
+        }
+        Some(what)
+    }
+
+    /// Takes at most so many of what there is much of, so that no transaction is long.
+    pub(super) fn portion(&mut self, most: usize) -> Self {
+        let mut portion = Self {
+            incidents: std::mem::take(&mut self.incidents),
+            changes: std::mem::take(&mut self.changes),
+            ends: std::mem::take(&mut self.ends),
+            ..Self::default()
+        };
+        while portion.rollups.len() < most
+            && let Some((key, rollup)) = self.rollups.pop_first()
+        {
+            portion.rollups.insert(key, rollup);
+        }
+        let left = most
+            .saturating_sub(portion.rollups.len())
+            .min(self.failures.len());
+        portion.failures = self.failures.drain(..left).collect();
+        portion
+    }
+
+    /// Puts what is older before this.
+    fn precede(&mut self, older: Self) {
+        for (id, row) in older.incidents {
+            self.incidents.entry(id).or_insert(row);
+        }
+        for (key, rollup) in older.rollups {
+            self.rollups.entry(key).or_default().merge(&rollup);
+        }
+        let newer = std::mem::replace(&mut self.changes, older.changes);
+        self.changes.extend(newer);
+        let newer = std::mem::replace(&mut self.failures, older.failures);
+        self.failures.extend(newer);
+    }
+}
+
+/// A question, which says what trouble it met.
+pub(super) type StoreQuery = Box<dyn FnOnce(&mut dyn HistoryStore) -> Option<StoreError> + Send>;
+
+/// What the worker is to do next.
+#[derive(Default)]
+pub(super) struct StoreWork {
+    pub(super) batch: WriteBatch,
+    pub(super) questions: Vec<StoreQuery>,
+    /// Nothing more will come.
+    pub(super) last: bool,
+}
+
+#[derive(Default)]
+struct WriteQueueState {
+    batch: WriteBatch,
+    questions: Vec<StoreQuery>,
+    closed: bool,
+}
+
+/// The queue between the hub and the worker.
+pub(crate) struct WriteQueue {
+    inner: Mutex<WriteQueueState>,
+    ready: Condvar,
+    room: usize,
+    metrics: StoreMetrics,
+}
+
+impl fmt::Debug for WriteQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting")
+            .field("room", &self.room)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WriteQueue {
+    pub(super) fn new(room: usize, metrics: StoreMetrics) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Mutex::default(),
+            ready: Condvar::new(),
+            room,
+            metrics,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WriteQueueState> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds to what waits, and leaves out the least valuable where that is too much.
+    fn add(&self, add: impl FnOnce(&mut WriteBatch)) {
+        let mut inner = self.lock();
+        add(&mut inner.batch);
+        self.fit(&mut inner.batch);
+    }
+
+    fn fit(&self, batch: &mut WriteBatch) {
+        let mut over = batch.weight().saturating_sub(self.room);
+        while over > 0
+            && let Some(what) = batch.drop_one()
+        {
+            over = over.saturating_sub(what.weight());
+            self.metrics.dropped(what, 1);
+        }
+    }
+
+    pub(super) fn incident(&self, row: IncidentRow) {
+        self.add(|batch| drop(batch.incidents.insert(row.incident.id.clone(), row)));
+        // An incident is worth a write of its own; the rest is written once a second.
+        self.ready.notify_one();
+    }
+
+    pub(super) fn change(&self, row: ChangeRow) {
+        self.add(|batch| batch.changes.push_back(row));
+    }
+
+    pub(super) fn rollups(&self, rollups: impl IntoIterator<Item = (RollupKey, ProbeRollup)>) {
+        self.add(|batch| {
+            for (key, rollup) in rollups {
+                batch.rollups.entry(key).or_default().merge(&rollup);
+            }
+        });
+    }
+
+    pub(super) fn failure(&self, recorded: Recorded) {
+        self.add(|batch| batch.failures.push_back(recorded));
+    }
+
+    /// Gives back what could not be written.
+    pub(super) fn give_back(&self, older: WriteBatch) {
+        self.add(|batch| batch.precede(older));
+    }
+
+    /// Puts a question; false where too many wait.
+    pub(super) fn ask(&self, question: StoreQuery) -> bool {
+        let mut inner = self.lock();
+        let fits = !inner.closed && inner.questions.len() < QUESTIONS;
+        if fits {
+            inner.questions.push(question);
+            self.ready.notify_one();
+        }
+        fits
+    }
+
+    /// No more will come.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.ready.notify_one();
+    }
+
+    /// Waits for something that should not wait, at most so long; then takes everything. While nothing can be written
+    /// anyway, only questions are such.
+    pub(super) fn take(&self, patience: Duration, writable: bool) -> StoreWork {
+        let idle = |inner: &mut WriteQueueState| {
+            let incident = writable && !inner.batch.incidents.is_empty();
+            !inner.closed && inner.questions.is_empty() && !incident
+        };
+        let (mut inner, _) = self
+            .ready
+            .wait_timeout_while(self.lock(), patience, idle)
+            .unwrap_or_else(PoisonError::into_inner);
+        StoreWork {
+            batch: std::mem::take(&mut inner.batch),
+            questions: std::mem::take(&mut inner.questions),
+            last: inner.closed,
+        }
+    }
+}

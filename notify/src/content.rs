@@ -1,0 +1,156 @@
+//! What is said of an incident, bounded: the same words for every receiver.
+
+use parallax_api::links::ExternalLinks;
+use parallax_diagnosis::{
+    topology::Topology,
+    verdict::{Incident, Verdict},
+};
+use parallax_kubernetes::topology_state::TargetPublishers;
+use parallax_model::EventTime;
+use serde::{Deserialize, Serialize};
+
+use super::objects::{self, NamedObject};
+
+/// Targets by name; the others are counted.
+pub(super) const TARGETS: usize = 10;
+/// Bytes of a name, of a command and of a sentence.
+const NAME: usize = 200;
+const COMMAND: usize = 400;
+const SENTENCE: usize = 700;
+
+/// What is said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct NotificationContent {
+    /// The incident's id, as page and API know it now.
+    pub(super) incident: String,
+    /// How often it came back.
+    pub(super) occurrence: u32,
+    /// The likeliest cause, as the metric's label has it.
+    pub(super) cause: String,
+    /// In a few words.
+    pub(super) title: String,
+    pub(super) subject: String,
+    /// Region and members, as one word each.
+    pub(super) region: String,
+    pub(super) sentence: String,
+    /// As printed.
+    pub(super) probability: String,
+    pub(super) since: EventTime,
+    pub(super) opened: EventTime,
+    /// How bad it is now.
+    pub(super) grade: super::notification::AlertSeverity,
+    pub(super) targets: Vec<String>,
+    pub(super) targets_total: usize,
+    /// The first way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) remedy: Option<NotificationRemedy>,
+    /// Objects of the cluster that it concerns.
+    #[serde(default)]
+    pub(super) objects: Vec<NamedObject>,
+    #[serde(default)]
+    pub(super) objects_total: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) page: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) dashboard: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NotificationRemedy {
+    pub(super) action: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) command: Option<String>,
+    pub(super) price: String,
+}
+
+impl NotificationContent {
+    pub(super) fn of(
+        incident: &Incident,
+        grade: super::notification::AlertSeverity,
+        (topology, publishers): (&Topology, &TargetPublishers),
+        links: &ExternalLinks,
+    ) -> Self {
+        let verdict = &incident.verdict;
+        let (objects, objects_total) = objects::concerned(verdict, topology, publishers);
+        Self {
+            incident: incident.id.clone(),
+            occurrence: incident.occurrences,
+            cause: cause(verdict),
+            title: clip(&title(verdict), NAME),
+            subject: subject(verdict),
+            region: region(verdict),
+            sentence: clip(&verdict.sentence, SENTENCE),
+            probability: verdict.probability.to_string(),
+            since: incident.since,
+            opened: incident.opened,
+            grade,
+            targets: verdict
+                .targets
+                .iter()
+                .take(TARGETS)
+                .map(|target| clip(target.as_str(), NAME))
+                .collect(),
+            targets_total: verdict.targets.len(),
+            remedy: verdict.remedies.first().map(|remedy| NotificationRemedy {
+                action: clip(&remedy.action, COMMAND),
+                command: remedy.command.as_deref().map(|command| clip(command, COMMAND)),
+                price: clip(&remedy.price, COMMAND),
+            }),
+            objects,
+            objects_total,
+            page: links.incident(&incident.id),
+            dashboard: links.dashboards(incident).into_iter().next().map(|link| link.url),
+        }
+    }
+}
+
+/// What it is about, in words.
+pub(super) fn subject(verdict: &Verdict) -> String {
+    clip(&verdict.subject.to_string(), NAME)
+}
+
+/// Region and members, as one word each.
+pub(super) fn region(verdict: &Verdict) -> String {
+    clip(&verdict.region.to_string(), NAME)
+}
+
+/// As the metrics name it: the likeliest of the catalogue, or the region where the catalogue names none.
+fn cause(verdict: &Verdict) -> String {
+    verdict
+        .causes
+        .first()
+        .map_or_else(|| verdict.region.region.clone(), |cause| cause.id.clone())
+}
+
+fn title(verdict: &Verdict) -> String {
+    verdict
+        .causes
+        .first()
+        .map_or_else(|| verdict.region.to_string(), |cause| cause.title.clone())
+}
+
+/// The beginning of a text that fits into so many bytes, without control characters.
+pub(super) fn clip(text: &str, bytes: usize) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if clean.len() <= bytes {
+        return clean;
+    }
+    let end = clean.floor_char_boundary(bytes.saturating_sub('…'.len_utf8()));
+    format!("{}…", &clean[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_its_letters_and_says_so() {
+        assert_eq!(clip("short\nand plain", 20), "short and plain");
+        let cut = clip(&"ä".repeat(50), 20);
+        assert!(cut.len() <= 20 && cut.ends_with('…'), "{cut}");
+    }
+}

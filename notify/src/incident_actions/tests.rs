@@ -1,0 +1,139 @@
+use std::sync::Arc;
+
+use parallax_api::incident_actions::WindowRequest;
+use parallax_history::store::{SqliteFile, StoreMetrics, StoreOptions, StoreWorker};
+use parallax_model::{EventTime, Micros, TargetId};
+
+use super::*;
+
+fn desk() -> ActionManager {
+    ActionManager::new(Clock::system(), StoreHandle::off(), None)
+}
+
+fn target(host: &str) -> TargetId {
+    format!("http://{host}.example.test/").parse().unwrap()
+}
+
+#[tokio::test]
+async fn who_did_it_and_when_is_part_of_it_and_without_a_store_it_says_that_it_will_be_forgotten() {
+    let desk = desk();
+    let before = desk.clock.now();
+    let handling = desk
+        .acknowledge("i-1", "ann", Some(" rolling\nback ".to_owned()))
+        .await
+        .unwrap();
+    let mark = handling.acknowledged.unwrap();
+    assert_eq!(
+        (mark.by.as_str(), mark.note.as_deref()),
+        ("ann", Some("rolling back"))
+    );
+    assert!(mark.at >= before && !handling.persisted);
+    assert_eq!(desk.quiet("i-1", &[]), Some("acknowledged by ann".to_owned()));
+    assert_eq!(desk.quiet("i-2", &[]), None);
+}
+
+#[tokio::test]
+async fn a_silence_has_an_end_and_can_be_ended_before() {
+    let desk = desk();
+    let handling = desk.silence("i-1", "ann", 3_600, None).await.unwrap();
+    let silence = handling.silenced.unwrap();
+    assert_eq!(silence.until - silence.mark.at, Micros::from_secs(3_600));
+    assert_eq!(desk.quiet("i-1", &[]), Some("silenced by ann".to_owned()));
+    desk.unsilence("i-1", "ben").await.unwrap();
+    assert_eq!(desk.quiet("i-1", &[]), None);
+    for seconds in [0, 59, 31 * 86_400, u64::MAX] {
+        let said = desk
+            .silence("i-1", "ann", seconds, None)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("for_s: expected 60 to 2592000 seconds"), "{said}");
+    }
+    let long = Some("x".repeat(501));
+    assert!(matches!(
+        desk.silence("i-1", "ann", 60, long).await,
+        Err(ActionError::Note(501))
+    ));
+}
+
+#[tokio::test]
+async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside_it() {
+    let desk = desk();
+    let request = |from, targets: Option<&str>| WindowRequest {
+        from,
+        for_s: 60,
+        targets: targets.map(ToOwned::to_owned),
+        note: None,
+    };
+    let window = desk.open("ann", request(None, Some("shop."))).await.unwrap();
+    let (shop, blog) = (target("shop"), target("blog"));
+    let said = desk.quiet("i-1", std::slice::from_ref(&shop));
+    assert_eq!(said, Some("maintenance by ann".to_owned()));
+    assert_eq!(
+        desk.quiet("i-1", &[shop.clone(), blog]),
+        None,
+        "another target fails too"
+    );
+    assert_eq!(desk.quiet("i-1", &[]), None);
+    desk.end(&window.id, "ben").await.unwrap();
+    assert_eq!(desk.quiet("i-1", std::slice::from_ref(&shop)), None);
+    assert!(desk.windows().is_empty());
+    let all = desk.open("ann", request(None, None)).await.unwrap();
+    assert!(
+        desk.quiet("i-1", &[]).is_some(),
+        "a node's failure too, where everything is announced"
+    );
+    desk.end(&all.id, "ann").await.unwrap();
+    let later = desk.clock.now().plus(Micros::from_secs(600));
+    desk.open("ann", request(Some(later), None)).await.unwrap();
+    assert_eq!(desk.quiet("i-1", &[shop]), None, "not yet");
+    assert_eq!(desk.windows().len(), 1);
+    assert!(matches!(
+        desk.end("m-none", "ann").await,
+        Err(ActionError::NoWindow(_))
+    ));
+    assert!(matches!(
+        desk.open("ann", request(None, Some(" "))).await,
+        Err(ActionError::NoTargets)
+    ));
+}
+
+/// A life of an aggregator on a store.
+async fn life<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<ActionManager>) -> T) -> T {
+    let file = Box::new(SqliteFile::new(StoreOptions::at(path.to_owned())));
+    let (keeper, worker, handle) =
+        StoreWorker::new(file, Clock::starting_at(EventTime(5)), &StoreMetrics::new());
+    let keeping = std::thread::spawn(move || worker.run());
+    let desk = Arc::new(ActionManager::new(Clock::system(), handle, None));
+    desk.clone().run(CancellationToken::new()).await;
+    let done = doing(&desk).await;
+    drop(keeper);
+    tokio::task::spawn_blocking(move || keeping.join().unwrap())
+        .await
+        .unwrap();
+    done
+}
+
+#[tokio::test]
+async fn what_was_done_outlives_a_restart_where_there_is_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    life(&path, async |desk| {
+        assert!(desk.silence("i-1", "ann", 3_600, None).await.unwrap().persisted);
+        let request = WindowRequest {
+            from: None,
+            for_s: 600,
+            targets: None,
+            note: Some("upgrade".to_owned()),
+        };
+        assert!(desk.open("ann", request).await.unwrap().persisted);
+    })
+    .await;
+    life(&path, async |desk| {
+        assert_eq!(desk.of("i-1").unwrap().silenced.unwrap().mark.by, "ann");
+        assert_eq!(desk.windows()[0].mark.note.as_deref(), Some("upgrade"));
+    })
+    .await;
+}
+
+mod shared;

@@ -1,0 +1,257 @@
+//! Which objects of the cluster an incident is about: those that `kubectl describe` is asked for.
+
+use std::collections::BTreeSet;
+
+use parallax_diagnosis::{
+    topology::{Service, Topology},
+    verdict::{Subject, Verdict},
+};
+use parallax_kubernetes::topology_state::{PublisherKind, TargetPublisher, TargetPublishers};
+use parallax_model::TargetId;
+use serde::{Deserialize, Serialize};
+
+/// Objects that are written about; the others are counted. An incident of five hundred hosts must not be five hundred Events.
+pub(super) const MOST: usize = 5;
+
+/// An object by its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct NamedObject {
+    pub(super) kind: EventObjectKind,
+    /// Empty for what is in no namespace.
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+/// Kinds of objects that are written about, in the order in which they are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum EventObjectKind {
+    Node,
+    Pod,
+    Service,
+    Ingress,
+    #[serde(rename = "HTTPRoute")]
+    HttpRoute,
+    ConfigMap,
+}
+
+impl EventObjectKind {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::Pod => "Pod",
+            Self::Service => "Service",
+            Self::Ingress => "Ingress",
+            Self::HttpRoute => "HTTPRoute",
+            Self::ConfigMap => "ConfigMap",
+        }
+    }
+
+    pub(super) const fn group(self) -> &'static str {
+        match self {
+            Self::Node | Self::Pod | Self::Service | Self::ConfigMap => "",
+            Self::Ingress => "networking.k8s.io",
+            Self::HttpRoute => "gateway.networking.k8s.io",
+        }
+    }
+
+    pub(super) const fn plural(self) -> &'static str {
+        match self {
+            Self::Node => "nodes",
+            Self::Pod => "pods",
+            Self::Service => "services",
+            Self::Ingress => "ingresses",
+            Self::HttpRoute => "httproutes",
+            Self::ConfigMap => "configmaps",
+        }
+    }
+}
+
+impl NamedObject {
+    fn of_service(service: &parallax_model::ServiceKey) -> Self {
+        Self {
+            kind: EventObjectKind::Service,
+            namespace: service.namespace.to_string(),
+            name: service.name.to_string(),
+        }
+    }
+
+    fn publisher(publisher: &TargetPublisher) -> Self {
+        Self {
+            kind: match publisher.sort {
+                PublisherKind::Ingress => EventObjectKind::Ingress,
+                PublisherKind::HttpRoute => EventObjectKind::HttpRoute,
+            },
+            namespace: publisher.namespace.clone(),
+            name: publisher.name.clone(),
+        }
+    }
+
+    fn node(name: &str) -> Self {
+        Self {
+            kind: EventObjectKind::Node,
+            namespace: String::new(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+/// The objects, what the verdict is about first, and how many there are in all.
+pub(super) fn concerned(
+    verdict: &Verdict,
+    topology: &Topology,
+    publishers: &TargetPublishers,
+) -> (Vec<NamedObject>, usize) {
+    let mut first = Vec::new();
+    let service = match &verdict.subject {
+        Subject::Node(node) => {
+            first.push(NamedObject::node(node.as_str()));
+            None
+        }
+        Subject::Front(front) => topology.service_of(front),
+        Subject::Service(key) => topology.service(key),
+        Subject::Target(target) => entry(target, topology),
+        Subject::Name(_) | Subject::Network => None,
+    };
+    // A region names nodes or backend pods; what is of neither name is something else's.
+    for member in &verdict.region.members {
+        if topology.nodes().keys().any(|node| node.as_str() == member) {
+            first.push(NamedObject::node(member));
+        } else if let Some(namespace) = namespace_of_pod(member, service, topology) {
+            first.push(NamedObject {
+                kind: EventObjectKind::Pod,
+                namespace,
+                name: member.clone(),
+            });
+        }
+    }
+    first.extend(service.map(|service| NamedObject::of_service(&service.key)));
+    let mut rest = BTreeSet::new();
+    for target in &verdict.targets {
+        rest.extend(publishers.get(target).map(NamedObject::publisher));
+        let Some(placed) = topology.targets().get(target) else {
+            continue;
+        };
+        let ends = [
+            placed.entry.as_ref().map(|(service, _)| service),
+            placed.origin.as_ref(),
+        ];
+        rest.extend(ends.into_iter().flatten().map(NamedObject::of_service));
+    }
+    let mut seen = BTreeSet::new();
+    let mut all: Vec<NamedObject> = first
+        .into_iter()
+        .chain(rest)
+        .filter(|named| seen.insert(named.clone()))
+        .collect();
+    let total = all.len();
+    all.truncate(MOST);
+    (all, total)
+}
+
+fn entry<'a>(target: &TargetId, topology: &'a Topology) -> Option<&'a Service> {
+    let (service, _) = topology.targets().get(target)?.entry.as_ref()?;
+    topology.service(service)
+}
+
+/// The namespace of an endpoint's pod: that of its Service.
+fn namespace_of_pod(pod: &str, likeliest: Option<&Service>, topology: &Topology) -> Option<String> {
+    let has = |service: &&Service| {
+        service
+            .endpoints
+            .iter()
+            .any(|endpoint| endpoint.pod.as_str() == pod)
+    };
+    let found = likeliest
+        .filter(has)
+        .or_else(|| topology.services().values().find(has))?;
+    Some(found.key.namespace.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_diagnosis::topology::TopologySpec;
+    use serde_json::json;
+
+    use super::*;
+    use parallax_fixtures as fixtures;
+
+    fn topology() -> Topology {
+        let services: Vec<_> = (0..9)
+            .map(|i| {
+                json!({"namespace": "shop", "name": format!("shop-{i}"), "type": "ClusterIP", "clusterIPs": [format!("10.96.1.{i}")],
+                    "ports": [{"port": 80, "targetPort": 8080}], "endpoints": [{"pod": format!("pod-{i}"), "address": format!("10.244.1.{i}"), "node": "n1"}]})
+            })
+            .collect();
+        let targets: Vec<_> = (0..9)
+            .map(|i| json!({"url": format!("http://10.96.1.{i}/")}))
+            .collect();
+        let spec: TopologySpec = serde_json::from_value(
+            json!({"nodes": [{"name": "n1"}], "services": services, "targets": targets}),
+        )
+        .unwrap();
+        Topology::try_from(spec).unwrap()
+    }
+
+    fn published() -> TargetPublishers {
+        let publisher = TargetPublisher {
+            sort: PublisherKind::Ingress,
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+        };
+        let targets = ["http://shop.example.test/", "http://late.example.test/"];
+        targets
+            .map(|target| (target.parse().unwrap(), publisher.clone()))
+            .into()
+    }
+
+    #[test]
+    fn hosts_are_said_of_the_ingress_that_publishes_them_once() {
+        let mut verdict = fixtures::outage().incidents[0].verdict.clone();
+        verdict.subject = Subject::Front("10.96.1.3:80".parse().unwrap());
+        verdict.region = fixtures::region("nolocal", &[]);
+        verdict.targets = published().into_keys().collect();
+        assert_eq!(
+            words(&verdict),
+            (vec!["Service shop/shop-3".into(), "Ingress shop/web".into()], 2)
+        );
+    }
+
+    fn words(verdict: &Verdict) -> (Vec<String>, usize) {
+        let (named, total) = concerned(verdict, &topology(), &published());
+        let words = named
+            .iter()
+            .map(|named| format!("{} {}/{}", named.kind.word(), named.namespace, named.name));
+        (words.collect(), total)
+    }
+
+    #[test]
+    fn a_front_is_its_service_and_a_region_names_its_nodes_and_pods_first() {
+        let mut verdict = fixtures::outage().incidents[0].verdict.clone();
+        verdict.targets.clear();
+        verdict.subject = Subject::Front("10.96.1.3:80".parse().unwrap());
+        verdict.region = fixtures::region("backend", &["pod-3"]);
+        assert_eq!(
+            words(&verdict),
+            (vec!["Pod shop/pod-3".into(), "Service shop/shop-3".into()], 2)
+        );
+        verdict.subject = Subject::Node("n1".parse().unwrap());
+        verdict.region = fixtures::region("client", &["n1"]);
+        assert_eq!(words(&verdict), (vec!["Node /n1".into()], 1));
+    }
+
+    #[test]
+    fn of_many_members_a_few_are_named_and_all_are_counted() {
+        let mut verdict = fixtures::outage().incidents[0].verdict.clone();
+        verdict.subject = Subject::Network;
+        verdict.region = fixtures::region("cross", &[]);
+        verdict.targets = topology().targets().keys().cloned().collect();
+        let placed = topology()
+            .targets()
+            .values()
+            .filter(|placed| placed.entry.is_some())
+            .count();
+        assert_eq!(placed, 9, "the targets of this test enter through Services");
+        let (named, total) = words(&verdict);
+        assert_eq!((named.len(), total), (MOST, 9));
+    }
+}

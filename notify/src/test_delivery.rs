@@ -1,0 +1,87 @@
+//! One marked message to each receiver, for whoever sets them up.
+
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use parallax_kubernetes::api_client::ApiClient;
+
+use super::{
+    EVENTS, NotifyOptions, alertmanager::AlertmanagerClient, events::EventWriter, http::DeliveryOutcome,
+    webhook::WebhookClient,
+};
+
+/// What one receiver said.
+#[derive(Debug)]
+pub struct TestDelivery {
+    /// Its name.
+    pub name: String,
+    /// `webhook`, `alertmanager` or `events`.
+    pub way: &'static str,
+    /// How long it took, or why it came to nothing.
+    pub outcome: Result<Duration, String>,
+}
+
+/// Nobody can be told anything.
+#[derive(Debug, thiserror::Error)]
+pub enum TestDeliveryError {
+    /// The configuration names no receiver.
+    #[error("nobody is told anything: set events, webhooks or alertmanagers under `notify`")]
+    Nobody,
+    /// Events need an API server.
+    #[error("cannot find the API server that notify.events needs: {0}; run in a cluster, or set KUBECONFIG")]
+    Cluster(#[source] Box<kube::Error>),
+}
+
+/// Says something that is no incident to each receiver, one after the other.
+pub async fn try_receivers(
+    options: &NotifyOptions,
+    client: Option<&ApiClient>,
+) -> Result<Vec<TestDelivery>, TestDeliveryError> {
+    if options.is_empty() {
+        return Err(TestDeliveryError::Nobody);
+    }
+    let mut tried = Vec::new();
+    for webhook in &options.webhooks {
+        let begin = Instant::now();
+        let outcome = match WebhookClient::new(webhook.clone()) {
+            Ok(carrier) => carrier.test().await,
+            Err(why) => DeliveryOutcome::Refused { why },
+        };
+        tried.push(said(&webhook.name, "webhook", begin, outcome));
+    }
+    for alertmanager in &options.alertmanagers {
+        let begin = Instant::now();
+        let outcome = match AlertmanagerClient::new(alertmanager.clone()) {
+            Ok(carrier) => carrier.test().await,
+            Err(why) => DeliveryOutcome::Refused { why },
+        };
+        tried.push(said(&alertmanager.name, "alertmanager", begin, outcome));
+    }
+    if options.events {
+        let client = match client {
+            Some(client) => client.clone(),
+            None => ApiClient(
+                Client::try_default()
+                    .await
+                    .map_err(|error| TestDeliveryError::Cluster(Box::new(error)))?,
+            ),
+        };
+        let begin = Instant::now();
+        let outcome = EventWriter::new(client, "")
+            .test(options.config_map.as_ref())
+            .await;
+        tried.push(said(EVENTS, "events", begin, outcome));
+    }
+    Ok(tried)
+}
+
+fn said(name: &str, way: &'static str, begin: Instant, outcome: DeliveryOutcome) -> TestDelivery {
+    TestDelivery {
+        name: name.to_owned(),
+        way,
+        outcome: match outcome {
+            DeliveryOutcome::Delivered(_) => Ok(begin.elapsed()),
+            DeliveryOutcome::Later { why, .. } | DeliveryOutcome::Refused { why } => Err(why),
+        },
+    }
+}

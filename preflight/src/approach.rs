@@ -1,0 +1,286 @@
+//! What cert-manager would make for a picked solver: an Ingress, an `HTTPRoute`, or a change of an Ingress that is there.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::types::{GatewaySolver, IngressSolver, Solver};
+
+/// How the challenge would be routed to its solver.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SolverRoute {
+    /// An Ingress of its own.
+    Ingress(IngressSolver),
+    /// An Ingress that is there gets one more path; everything about it can go wrong for those it serves.
+    EditInPlace {
+        /// The Ingress.
+        name: String,
+        /// The rest of the solver.
+        solver: IngressSolver,
+    },
+    /// An `HTTPRoute` of its own.
+    Route(GatewaySolver),
+}
+
+/// Annotations that override a solver's own settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SolverOverrides {
+    /// An Ingress to edit in place.
+    pub name: Option<String>,
+    /// A class by annotation.
+    pub class: Option<String>,
+    /// A class by field.
+    pub class_name: Option<String>,
+    /// A Gateway: name, kind, namespace.
+    pub parent: Option<(String, String, Option<String>)>,
+}
+
+/// Why a picked solver answers no challenge over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnsolvableReason {
+    /// It is a DNS-01 solver.
+    #[error(
+        "cert-manager would answer by DNS-01, which a preflight over HTTP says nothing about; nothing needs to be reachable"
+    )]
+    ByDns,
+    /// Neither Ingress nor `HTTPRoute` is configured.
+    #[error(
+        "the solver has neither http01.ingress nor http01.gatewayHTTPRoute, so cert-manager refuses it; configure one"
+    )]
+    Empty,
+    /// Several of class, ingressClassName and name are set.
+    #[error("{0}: cert-manager takes one of class, ingressClassName and name, and refuses more; keep one")]
+    Several(&'static str),
+    /// An `HTTPRoute` without a Gateway.
+    #[error(
+        "the solver's gatewayHTTPRoute names no parentRefs, and no annotation does; name the Gateway by parentRefs or --gateway"
+    )]
+    NoParent,
+}
+
+const PREFIX: &str = "acme.cert-manager.io/";
+
+impl SolverOverrides {
+    /// Those of a Certificate's own annotations.
+    #[must_use]
+    pub fn of_certificate(annotations: &BTreeMap<String, String>) -> Self {
+        let of = |name: &str| annotations.get(&format!("{PREFIX}{name}")).cloned();
+        Self {
+            name: of("http01-override-ingress-name"),
+            class: of("http01-override-ingress-class"),
+            class_name: of("http01-override-ingress-ingressclassname"),
+            parent: of("http01-parentrefname").map(|name| {
+                let kind = of("http01-parentrefkind").unwrap_or_else(|| "Gateway".to_owned());
+                (name, kind, of("http01-parentrefnamespace"))
+            }),
+        }
+    }
+
+    /// Those that the Certificate made from an Ingress would have.
+    #[must_use]
+    pub fn of_ingress(name: &str, annotations: &BTreeMap<String, String>) -> Self {
+        let of = |name: &str| annotations.get(&format!("{PREFIX}{name}")).cloned();
+        let in_place = of("http01-edit-in-place").is_some_and(|value| value == "true");
+        Self {
+            name: in_place.then(|| name.to_owned()),
+            class: of("http01-ingress-class"),
+            class_name: of("http01-ingress-ingressclassname"),
+            parent: None,
+        }
+    }
+
+    /// A class by field, whatever the issuer says.
+    #[must_use]
+    pub fn class_name(class: &str) -> Self {
+        Self {
+            class_name: Some(class.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+fn set(text: &str) -> bool {
+    !text.is_empty()
+}
+
+impl SolverRoute {
+    /// What cert-manager would do with a solver, after what annotations override.
+    ///
+    /// # Errors
+    /// See [`UnsolvableReason`]; cert-manager would refuse the solver as well.
+    pub fn of(solver: &Solver, overrides: &SolverOverrides) -> Result<Self, UnsolvableReason> {
+        let Some(http) = &solver.http01 else {
+            return Err(UnsolvableReason::ByDns);
+        };
+        if let Some(ingress) = &http.ingress {
+            return Self::ingress(ingress.clone(), overrides);
+        }
+        let Some(mut route) = http.gateway_http_route.clone() else {
+            return Err(UnsolvableReason::Empty);
+        };
+        if let Some((name, kind, namespace)) = &overrides.parent {
+            let mut parent = json!({"group": "gateway.networking.k8s.io", "kind": kind, "name": name});
+            if let Some(namespace) = namespace {
+                parent["namespace"] = Value::from(namespace.as_str());
+            }
+            route.parent_refs = vec![parent];
+        }
+        if route.parent_refs.is_empty() {
+            return Err(UnsolvableReason::NoParent);
+        }
+        Ok(Self::Route(route))
+    }
+
+    /// One override at most, and it clears what the issuer says.
+    fn ingress(mut solver: IngressSolver, overrides: &SolverOverrides) -> Result<Self, UnsolvableReason> {
+        let over = [&overrides.name, &overrides.class, &overrides.class_name];
+        if over.iter().filter(|over| over.is_some()).count() > 1 {
+            return Err(UnsolvableReason::Several(
+                "the annotations that override the solver",
+            ));
+        }
+        if over.iter().any(|over| over.is_some()) {
+            let text = |over: &Option<String>| over.clone().unwrap_or_default();
+            solver.name = text(&overrides.name);
+            solver.class = text(&overrides.class);
+            solver.ingress_class_name = text(&overrides.class_name);
+        }
+        let own = [&solver.name, &solver.class, &solver.ingress_class_name];
+        if own.iter().filter(|own| set(own)).count() > 1 {
+            return Err(UnsolvableReason::Several("http01.ingress of the issuer's solver"));
+        }
+        if set(&solver.name) {
+            return Ok(Self::EditInPlace {
+                name: solver.name.clone(),
+                solver,
+            });
+        }
+        Ok(Self::Ingress(solver))
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Ingress(solver) if set(&solver.ingress_class_name) => {
+                format!("an Ingress of class {}", solver.ingress_class_name)
+            }
+            Self::Ingress(solver) if set(&solver.class) => {
+                format!(
+                    "an Ingress with the annotation kubernetes.io/ingress.class: {}",
+                    solver.class
+                )
+            }
+            Self::Ingress(_) => "an Ingress of the default class".to_owned(),
+            Self::EditInPlace { name, .. } => format!("one more path in the Ingress {name}"),
+            Self::Route(route) => {
+                let parents: Vec<&str> = route
+                    .parent_refs
+                    .iter()
+                    .filter_map(|parent| parent["name"].as_str())
+                    .collect();
+                format!("an HTTPRoute on {}", parents.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read;
+
+    #[expect(clippy::needless_pass_by_value, reason = "reads as a table of objects")]
+    fn solver(http: Value) -> Solver {
+        read(json!({"http01": http})).unwrap()
+    }
+
+    fn annotations(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn an_issuers_class_holds_until_an_annotation_overrides_it_wholly() {
+        let nginx = solver(json!({"ingress": {"ingressClassName": "nginx"}}));
+        let words = |overrides: &SolverOverrides| SolverRoute::of(&nginx, overrides).unwrap().words();
+        assert_eq!(words(&SolverOverrides::default()), "an Ingress of class nginx");
+        let annotated =
+            SolverOverrides::of_certificate(&annotations(&[("http01-override-ingress-class", "old")]));
+        assert_eq!(
+            words(&annotated),
+            "an Ingress with the annotation kubernetes.io/ingress.class: old"
+        );
+        assert_eq!(
+            words(&SolverOverrides::class_name("other")),
+            "an Ingress of class other"
+        );
+        let in_place = SolverOverrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "true")]));
+        assert_eq!(words(&in_place), "one more path in the Ingress web");
+        let not = SolverOverrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "false")]));
+        assert_eq!(words(&not), "an Ingress of class nginx");
+        let none = solver(json!({"ingress": {}}));
+        assert_eq!(
+            SolverRoute::of(&none, &SolverOverrides::default())
+                .unwrap()
+                .words(),
+            "an Ingress of the default class"
+        );
+    }
+
+    #[test]
+    fn an_issuer_that_names_an_ingress_edits_it() {
+        let named = solver(json!({"ingress": {"name": "web"}}));
+        assert!(matches!(
+            SolverRoute::of(&named, &SolverOverrides::default()),
+            Ok(SolverRoute::EditInPlace { name, .. }) if name == "web"
+        ));
+    }
+
+    #[test]
+    fn what_cert_manager_refuses_is_refused() {
+        let refused =
+            |http: Value, overrides: &SolverOverrides| SolverRoute::of(&solver(http), overrides).unwrap_err();
+        let none = SolverOverrides::default();
+        assert!(matches!(
+            refused(json!({"ingress": {"class": "a", "ingressClassName": "b"}}), &none),
+            UnsolvableReason::Several(_)
+        ));
+        let two = SolverOverrides::of_certificate(&annotations(&[
+            ("http01-override-ingress-name", "web"),
+            ("http01-override-ingress-ingressclassname", "b"),
+        ]));
+        assert!(matches!(
+            refused(json!({"ingress": {}}), &two),
+            UnsolvableReason::Several(_)
+        ));
+        assert_eq!(refused(json!({}), &none), UnsolvableReason::Empty);
+        assert_eq!(
+            refused(json!({"gatewayHTTPRoute": {}}), &none),
+            UnsolvableReason::NoParent
+        );
+        let dns: Solver = read(json!({"dns01": {"webhook": {}}})).unwrap();
+        assert_eq!(SolverRoute::of(&dns, &none).unwrap_err(), UnsolvableReason::ByDns);
+    }
+
+    #[test]
+    fn a_routes_gateway_may_come_from_an_annotation() {
+        let route =
+            solver(json!({"gatewayHTTPRoute": {"parentRefs": [{"name": "gw"}], "labels": {"a": "b"}}}));
+        let over = SolverOverrides::of_certificate(&annotations(&[
+            ("http01-parentrefname", "public"),
+            ("http01-parentrefnamespace", "infra"),
+        ]));
+        let SolverRoute::Route(route) = SolverRoute::of(&route, &over).unwrap() else {
+            panic!("a route")
+        };
+        assert_eq!(
+            route.parent_refs,
+            [
+                json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "public", "namespace": "infra"})
+            ]
+        );
+    }
+}

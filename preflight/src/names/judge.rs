@@ -1,0 +1,288 @@
+//! What the facts of a name mean for the CA.
+
+use std::net::IpAddr;
+
+use parallax_api::{
+    names::{CaaState, NameCause, NameFacts, NameProblem, NameVerdict, ResolverSide},
+    preflight::Finding,
+};
+use parallax_model::{
+    FailureKind,
+    dns::{
+        CaaAnswer, CaaAsk, CaaAt, CaaRefusal, CaaVerdict, RecordAnswer, caa_names, judge_caa, lookup_problem,
+    },
+};
+
+/// What the facts mean for a certificate by an authority that goes by these identities in CAA records (none where it is
+/// not known), asked for by this account (where it is known).
+#[must_use]
+pub fn judge_names(facts: &NameFacts, identities: &[String], account: Option<&str>) -> NameVerdict {
+    let mut judged = NameVerdict {
+        caa: CaaState::NotAsked,
+        caa_words: "CAA records as the public sees them were not asked for".to_owned(),
+        problems: Vec::new(),
+        unknown: Vec::new(),
+        findings: differences(facts),
+    };
+    addresses(facts, &mut judged);
+    caa(facts, identities, account, &mut judged);
+    judged
+}
+
+/// What every public server agrees on. One that says otherwise leaves it open.
+fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
+    let name = &facts.name;
+    let answers: Vec<(&RecordAnswer, &RecordAnswer)> = facts
+        .of_side(ResolverSide::Public)
+        .map(|seen| (&seen.view.a, &seen.view.aaaa))
+        .collect();
+    if answers.is_empty() {
+        return;
+    }
+    let all = |is: &dyn Fn(&RecordAnswer) -> bool| answers.iter().all(|(a, aaaa)| is(a) && is(aaaa));
+    let gone = all(&|answer| *answer == RecordAnswer::NoName);
+    let empty = all(&|answer| matches!(answer, RecordAnswer::NoName | RecordAnswer::None));
+    let failing = all(&|answer| *answer == RecordAnswer::Failed(FailureKind::ServFail));
+    let problem = if gone {
+        NameProblem {
+            cause: NameCause::Nxdomain,
+            words: format!("no public server knows the name {name}"),
+            theirs: format!("dns: {}", lookup_problem(&FailureKind::NxDomain, "A", name)),
+            remedy: "publish the name in its public zone".to_owned(),
+        }
+    } else if empty {
+        NameProblem {
+            cause: NameCause::NoAddress,
+            words: format!("{name} has neither an A nor an AAAA record in public"),
+            theirs: format!(
+                "dns: no valid A records found for {name}; no valid AAAA records found for {name}"
+            ),
+            remedy: "publish an address for the name in its public zone".to_owned(),
+        }
+    } else if failing {
+        NameProblem {
+            cause: NameCause::Servfail,
+            words: format!("every public server fails on {name} (SERVFAIL)"),
+            theirs: format!("dns: {}", lookup_problem(&FailureKind::ServFail, "A", name)),
+            remedy:
+                "look at the zone's servers and its DNSSEC: resolvers answer so where signatures do not hold"
+                    .to_owned(),
+        }
+    } else {
+        return;
+    };
+    judged.problems.push(problem);
+}
+
+/// Where the inside sees another name than the public.
+fn differences(facts: &NameFacts) -> Vec<Finding> {
+    let (inside, public) = (
+        facts.addresses(ResolverSide::Inside),
+        facts.addresses(ResolverSide::Public),
+    );
+    let asked = facts.of_side(ResolverSide::Inside).next().is_some()
+        && facts.of_side(ResolverSide::Public).next().is_some();
+    if !asked || inside == public || (inside.is_empty() && public.is_empty()) {
+        return Vec::new();
+    }
+    let list = |addresses: &[IpAddr]| {
+        let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        if texts.is_empty() {
+            "no address".to_owned()
+        } else {
+            texts.join(", ")
+        }
+    };
+    let mut findings = vec![Finding {
+        id: "F15".into(),
+        text: format!(
+            "inside the name leads to {}, in public to {}: the self check and the CA do not ask the same server",
+            list(&inside),
+            list(&public)
+        ),
+    }];
+    let only: Vec<IpAddr> = public
+        .iter()
+        .filter(|address| address.is_ipv6() && !inside.contains(address))
+        .copied()
+        .collect();
+    if !only.is_empty() {
+        findings.push(Finding {
+            id: "F17".into(),
+            text: format!(
+                "{} is published and not seen inside: the CA asks there first, the self check never",
+                list(&only)
+            ),
+        });
+    }
+    findings
+}
+
+/// The verdict of one look at the records, with who may issue where that is all that is known. A name that nobody asked
+/// for on the way up may have some.
+fn of_climb(name: &str, told: &[CaaAt], identities: &[String], account: Option<&str>) -> CaaVerdict {
+    let names: Vec<CaaAt> = caa_names(name)
+        .into_iter()
+        .map(|name| {
+            let at = told.iter().find(|at| at.name == name);
+            let unknown = || CaaAnswer::Failed(FailureKind::ResolverUnreachable);
+            CaaAt {
+                answer: at.map_or_else(unknown, |at| at.answer.clone()),
+                name,
+            }
+        })
+        .collect();
+    let ask = |issuer| CaaAsk {
+        issuer,
+        wildcard: false,
+        method: "http-01",
+        account_uri: account,
+    };
+    let rank = |verdict: &CaaVerdict| match verdict {
+        CaaVerdict::Unrestricted => 0,
+        CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => 1,
+        CaaVerdict::Allowed { .. } => 2,
+        CaaVerdict::Forbidden { .. } => 3,
+        CaaVerdict::Unknown { .. } => 4,
+    };
+    identities
+        .iter()
+        .map(|issuer| judge_caa(&names, ask(issuer)))
+        .min_by_key(rank)
+        // No record can name this: what remains is what holds for whomever.
+        .unwrap_or_else(|| judge_caa(&names, ask("\0")))
+}
+
+fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: &mut NameVerdict) {
+    let verdicts = |public: bool| {
+        let climbs = facts.caa.iter().filter(move |climbed| climbed.public == public);
+        let mut all: Vec<CaaVerdict> = Vec::new();
+        for climbed in climbs {
+            let verdict = of_climb(&facts.name, &climbed.names, identities, account);
+            if !all.contains(&verdict) {
+                all.push(verdict);
+            }
+        }
+        all
+    };
+    let issuer = identities.first().map_or("", String::as_str);
+    let (public, own) = (verdicts(true), verdicts(false));
+    match (public.as_slice(), own.as_slice()) {
+        ([], []) => {}
+        ([], own) => inside_only(own, issuer, judged),
+        ([verdict], _) => decided(&facts.name, verdict, issuer, judged),
+        (several, _) => {
+            judged.caa = CaaState::Unknown;
+            let said: Vec<String> = several.iter().map(|verdict| words(verdict, issuer).0).collect();
+            judged.caa_words = format!(
+                "public servers do not agree on the CAA records: {}",
+                said.join("; or ")
+            );
+            judged.unknown.push(judged.caa_words.clone());
+        }
+    }
+}
+
+/// The cluster's own resolver may be told something else than the CA. What it says is no proof, but neither is it to be
+/// passed over where it forbids.
+fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict) {
+    let harmless = |verdict: &CaaVerdict| match verdict {
+        CaaVerdict::Unrestricted => true,
+        CaaVerdict::Allowed { accounts, .. } => accounts.is_empty(),
+        CaaVerdict::Forbidden { .. } | CaaVerdict::Unknown { .. } => false,
+    };
+    let said: Vec<String> = own.iter().map(|verdict| words(verdict, issuer).0).collect();
+    let said = said.join("; or ");
+    judged.caa_words = format!(
+        "as the asking machines' own resolvers have them (nobody was asked who sees what the public sees): {said}"
+    );
+    if !own.iter().all(harmless) {
+        judged.caa = CaaState::Unknown;
+        judged.unknown.push(format!(
+            "{said}; the asking machines' own resolvers say so, and what public DNS says is not known (resolvers.public in the aggregator's configuration)"
+        ));
+    }
+}
+
+fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerdict) {
+    let (said, remedy) = words(verdict, issuer);
+    judged.caa_words.clone_from(&said);
+    let problem = |cause| {
+        let theirs = verdict.problem(name);
+        NameProblem {
+            cause,
+            words: said.clone(),
+            theirs: theirs.map_or_else(String::new, |(class, detail)| format!("{class}: {detail}")),
+            remedy,
+        }
+    };
+    judged.caa = match verdict {
+        CaaVerdict::Unrestricted => CaaState::Unrestricted,
+        CaaVerdict::Allowed { accounts, .. } if accounts.is_empty() => CaaState::Allowed,
+        CaaVerdict::Allowed { .. } => {
+            judged.unknown.push(said);
+            CaaState::Unknown
+        }
+        CaaVerdict::Forbidden { why, .. } => {
+            let whoever = match why {
+                CaaRefusal::CriticalTag(_) => true,
+                CaaRefusal::Others(others) => others.is_empty(),
+                CaaRefusal::OtherAccount(_) | CaaRefusal::OtherMethod(_) => false,
+            };
+            if issuer.is_empty() && !whoever {
+                judged.unknown.push(said);
+                CaaState::Unknown
+            } else {
+                judged.problems.push(problem(NameCause::Caa));
+                CaaState::Forbidden
+            }
+        }
+        CaaVerdict::Unknown { kind, .. } => {
+            // Boulder issues nothing without an answer; what only this resolver failed to give may be given to it.
+            if *kind == FailureKind::ServFail {
+                judged.problems.push(problem(NameCause::CaaLookup));
+            } else {
+                judged.unknown.push(said);
+            }
+            CaaState::Unknown
+        }
+    };
+}
+
+/// In our words, and what would help.
+fn words(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
+    let known = !issuer.is_empty();
+    let who = if known { issuer } else { "the authority" };
+    let none = String::new;
+    match verdict {
+        CaaVerdict::Unrestricted => ("no CAA records, so any authority may issue".to_owned(), none()),
+        CaaVerdict::Allowed { at, accounts } if accounts.is_empty() => {
+            (format!("the CAA records of {at} allow {who} to issue"), none())
+        }
+        CaaVerdict::Allowed { at, accounts } => (
+            format!(
+                "the CAA records of {at} allow {who} for the account {} only, and which account asks is not known",
+                accounts.join(", ")
+            ),
+            none(),
+        ),
+        CaaVerdict::Forbidden {
+            at,
+            why: CaaRefusal::Others(others),
+        } if !known && !others.is_empty() => (
+            format!(
+                "the CAA records of {at} say that only {} may issue; whether that is yours is not known (--caa-identity)",
+                others.join(", ")
+            ),
+            none(),
+        ),
+        CaaVerdict::Forbidden { at, why } => why.words(at, who),
+        CaaVerdict::Unknown { at, kind } => (
+            format!(
+                "the CAA records of {at} cannot be looked up ({}), and without an answer nothing is issued",
+                kind.words()
+            ),
+            "the zone's servers fail on records of the type CAA, or on its DNSSEC: look at them".to_owned(),
+        ),
+    }
+}

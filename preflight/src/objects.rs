@@ -1,0 +1,383 @@
+//! The synthetic solver: the objects that cert-manager would make for a challenge, around a responder and a token of
+//! our own.
+//!
+//! Labels, annotations, class, path and Service are cert-manager's, because policies, controllers and webhooks choose by
+//! them. The hash of our own token is among the labels, so cert-manager's own look-ups never find these objects.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    approach::SolverRoute,
+    types::{GatewaySolver, IngressSolver},
+};
+
+/// Label of everything that is made: which preflight owns it.
+pub const OWNER: &str = "parallax.dev/preflight";
+/// Annotation of everything that is made: it may be removed by anybody after this time (RFC 3339).
+pub const DEADLINE: &str = "parallax.dev/deadline";
+/// Where solvers listen.
+pub const LISTEN_PORT: u16 = 8089;
+
+/// What the objects are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SolverInputs {
+    /// Name of the preflight and of every object.
+    pub name: String,
+    /// The Certificate's namespace.
+    pub namespace: String,
+    /// The name to be certified.
+    pub host: String,
+    /// The token.
+    pub token: String,
+    /// The key authorization.
+    pub key: String,
+    /// The image that responds.
+    pub image: String,
+    /// The end of its life, RFC 3339.
+    pub deadline: String,
+    /// The same in seconds from its start.
+    pub lifetime_seconds: u32,
+}
+
+/// The objects, not yet created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SyntheticSolver {
+    /// The responder.
+    pub pod: Value,
+    /// The Service in front of it.
+    pub service: Value,
+    /// The way in.
+    pub way: SolverRouting,
+}
+
+/// The way in to the solver.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SolverRouting {
+    /// An Ingress.
+    Ingress(Value),
+    /// An `HTTPRoute`.
+    Route(Value),
+    /// A path in an Ingress that is there and serves others.
+    Path {
+        /// The Ingress.
+        ingress: String,
+        /// The path.
+        path: Value,
+    },
+}
+
+impl SyntheticSolver {
+    /// What is made for an approach.
+    #[must_use]
+    pub fn of(approach: &SolverRoute, material: &SolverInputs) -> Self {
+        let none = BTreeMap::new();
+        let (service_type, pod_template, way) = match approach {
+            SolverRoute::EditInPlace { name, solver } => (
+                &solver.service_type,
+                &solver.pod_template,
+                SolverRouting::Path {
+                    ingress: name.clone(),
+                    path: rule_path(material),
+                },
+            ),
+            SolverRoute::Ingress(solver) => (
+                &solver.service_type,
+                &solver.pod_template,
+                SolverRouting::Ingress(ingress(solver, material)),
+            ),
+            SolverRoute::Route(solver) => (
+                &solver.service_type,
+                &solver.pod_template,
+                SolverRouting::Route(route(solver, material)),
+            ),
+        };
+        let mut pod = pod(material);
+        if let Some(template) = pod_template {
+            merge_pod(&mut pod, template);
+        }
+        let service_type = if service_type.is_empty() {
+            "NodePort"
+        } else {
+            service_type
+        };
+        let mut service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": meta(material, &none, &none),
+            "spec": {
+                "type": service_type,
+                "ports": [{"name": "http", "port": LISTEN_PORT, "targetPort": LISTEN_PORT}],
+                "selector": labels(material),
+            },
+        });
+        service["metadata"]["annotations"]["auth.istio.io/8089"] = "NONE".into();
+        Self { pod, service, way }
+    }
+}
+
+/// cert-manager's labels and ours.
+fn labels(material: &SolverInputs) -> BTreeMap<String, String> {
+    let hash = |text: &str| adler2::adler32_slice(text.as_bytes()).to_string();
+    [
+        ("acme.cert-manager.io/http-domain", hash(&material.host)),
+        ("acme.cert-manager.io/http-token", hash(&material.token)),
+        ("acme.cert-manager.io/http01-solver", "true".to_owned()),
+        (OWNER, material.name.clone()),
+        ("app.kubernetes.io/managed-by", "parallax".to_owned()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
+
+fn meta(
+    material: &SolverInputs,
+    more_labels: &BTreeMap<String, String>,
+    more_annotations: &BTreeMap<String, String>,
+) -> Value {
+    // What an issuer adds never takes ours away: by these the objects are found again.
+    let mut all = more_labels.clone();
+    all.extend(labels(material));
+    let mut annotations = more_annotations.clone();
+    annotations.insert(DEADLINE.to_owned(), material.deadline.clone());
+    json!({"name": material.name, "namespace": material.namespace, "labels": all, "annotations": annotations})
+}
+
+fn path(material: &SolverInputs) -> String {
+    format!("{}{}", parallax_model::CHALLENGE_PATH, material.token)
+}
+
+/// A path of an Ingress's rule.
+fn rule_path(material: &SolverInputs) -> Value {
+    json!({
+        "path": path(material), "pathType": "Exact",
+        "backend": {"service": {"name": material.name, "port": {"number": LISTEN_PORT}}},
+    })
+}
+
+fn ingress(solver: &IngressSolver, material: &SolverInputs) -> Value {
+    let template = solver.ingress_template.clone().unwrap_or_default().metadata;
+    let mut annotations = BTreeMap::from([(
+        "nginx.ingress.kubernetes.io/whitelist-source-range".to_owned(),
+        "0.0.0.0/0,::/0".to_owned(),
+    )]);
+    if !solver.class.is_empty() {
+        annotations.insert("kubernetes.io/ingress.class".to_owned(), solver.class.clone());
+    }
+    annotations.extend(template.annotations);
+    let mut object = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": meta(material, &template.labels, &annotations),
+        "spec": {"rules": [{"host": material.host, "http": {"paths": [rule_path(material)]}}]},
+    });
+    if !solver.ingress_class_name.is_empty() {
+        object["spec"]["ingressClassName"] = solver.ingress_class_name.as_str().into();
+    }
+    object
+}
+
+fn route(solver: &GatewaySolver, material: &SolverInputs) -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": meta(material, &solver.labels, &BTreeMap::new()),
+        "spec": {
+            "parentRefs": solver.parent_refs,
+            "hostnames": [material.host],
+            "rules": [{
+                "matches": [{"path": {"type": "Exact", "value": path(material)}}],
+                "backendRefs": [{"group": "", "kind": "Service", "name": material.name,
+                                 "namespace": material.namespace, "port": LISTEN_PORT, "weight": 1}],
+            }],
+        },
+    })
+}
+
+/// cert-manager's own Pod with our responder in it. It ends by itself, whoever forgets it.
+fn pod(material: &SolverInputs) -> Value {
+    let annotations = BTreeMap::from(
+        [
+            ("sidecar.istio.io/inject", "false"),
+            ("cluster-autoscaler.kubernetes.io/safe-to-evict", "true"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": meta(material, &BTreeMap::new(), &annotations),
+        "spec": {
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "restartPolicy": "OnFailure",
+            "activeDeadlineSeconds": material.lifetime_seconds,
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "acmesolver",
+                "image": material.image,
+                "imagePullPolicy": "IfNotPresent",
+                "args": ["solver", "--listen-port", LISTEN_PORT.to_string(), "--domain", material.host,
+                         "--token", material.token, "--key", material.key],
+                "ports": [{"name": "http", "containerPort": LISTEN_PORT}],
+                "resources": {"requests": {"cpu": "10m", "memory": "64Mi"},
+                              "limits": {"cpu": "100m", "memory": "64Mi"}},
+                "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+                                    "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    })
+}
+
+/// What a solver's podTemplate may change: labels, annotations and where the Pod runs; lists are added to.
+fn merge_pod(pod: &mut Value, template: &Value) {
+    for field in ["labels", "annotations"] {
+        let more = template["metadata"][field]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        for (name, value) in more {
+            let own = name.starts_with("parallax.dev/") || name.starts_with("acme.cert-manager.io/http");
+            if !own {
+                pod["metadata"][field][name] = value;
+            }
+        }
+    }
+    let Some(spec) = template["spec"].as_object() else {
+        return;
+    };
+    for field in [
+        "affinity",
+        "priorityClassName",
+        "serviceAccountName",
+        "securityContext",
+    ] {
+        if let Some(value) = spec.get(field) {
+            pod["spec"][field] = value.clone();
+        }
+    }
+    let selectors: Map<String, Value> = spec
+        .get("nodeSelector")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    for (name, value) in selectors {
+        pod["spec"]["nodeSelector"][name] = value;
+    }
+    for field in ["tolerations", "imagePullSecrets"] {
+        if let Some(more) = spec.get(field).and_then(Value::as_array) {
+            let mut all = pod["spec"][field].as_array().cloned().unwrap_or_default();
+            all.extend(more.iter().cloned());
+            pod["spec"][field] = all.into();
+        }
+    }
+    if let Some(resources) = spec.get("resources") {
+        pod["spec"]["containers"][0]["resources"] = resources.clone();
+    }
+}
+
+/// Why a class costs money: its controller makes a balancer for each Ingress.
+#[must_use]
+pub fn billable(controller: &str, class: &str) -> Option<&'static str> {
+    match (controller, class) {
+        ("ingress.k8s.aws/alb" | "eks.amazonaws.com/alb", _) | ("", "alb") => {
+            Some("an AWS application load balancer for each Ingress that shares no group")
+        }
+        ("k8s.io/ingress-gce" | "ingress-gce", _) | ("", "gce" | "gce-internal") => {
+            Some("a Google Cloud load balancer for each Ingress")
+        }
+        ("ingress.k8s.alibabacloud/alb", _) => Some("an Alibaba Cloud application load balancer"),
+        ("networking.k8s.tencent.com/qcloud" | "ingress.cloud.tencent.com/qcloud", _) | ("", "qcloud") => {
+            Some("a Tencent Cloud load balancer for each Ingress")
+        }
+        _ => None,
+    }
+}
+
+/// Whether the responder runs.
+///
+/// # Errors
+/// Why it never will: the image is not there, or the Pod ended.
+pub fn ready_pod(pod: &Value) -> Result<bool, String> {
+    let status = &pod["status"];
+    let waiting = status["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|container| &container["state"]["waiting"])
+        .find(|waiting| waiting.is_object());
+    if let Some(waiting) = waiting {
+        let reason = waiting["reason"].as_str().unwrap_or_default();
+        if matches!(
+            reason,
+            "ErrImagePull"
+                | "ImagePullBackOff"
+                | "InvalidImageName"
+                | "ErrImageNeverPull"
+                | "CrashLoopBackOff"
+                | "CreateContainerConfigError"
+                | "CreateContainerError"
+        ) {
+            let message = waiting["message"].as_str().unwrap_or_default();
+            return Err(format!("{reason}: {message}"));
+        }
+    }
+    match status["phase"].as_str() {
+        Some(ended @ ("Failed" | "Succeeded")) => Err(format!(
+            "it is {ended}: {}",
+            status["message"]
+                .as_str()
+                .or(status["reason"].as_str())
+                .unwrap_or("no reason is given")
+        )),
+        _ => Ok(condition(&status["conditions"], "Ready").is_some_and(|(is, _)| is)),
+    }
+}
+
+/// Whether every Gateway of a route has accepted it.
+///
+/// # Errors
+/// What a Gateway says against it.
+pub fn route_accepted(route: &Value) -> Result<bool, String> {
+    let wanted = route["spec"]["parentRefs"].as_array().map_or(0, Vec::len);
+    let parents: Vec<&Value> = route["status"]["parents"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .collect();
+    for parent in &parents {
+        let name = parent["parentRef"]["name"].as_str().unwrap_or("?");
+        for sort in ["Accepted", "ResolvedRefs"] {
+            if let Some((false, message)) = condition(&parent["conditions"], sort) {
+                return Err(format!("Gateway {name} says {sort} is false: {message}"));
+            }
+        }
+    }
+    let accepted = parents
+        .iter()
+        .filter(|parent| condition(&parent["conditions"], "Accepted").is_some_and(|(is, _)| is))
+        .count();
+    Ok(wanted > 0 && accepted >= wanted)
+}
+
+fn condition(conditions: &Value, sort: &str) -> Option<(bool, String)> {
+    let found = conditions
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == sort)?;
+    let says = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+    let is = match found["status"].as_str()? {
+        "True" => true,
+        "False" => false,
+        _ => return None,
+    };
+    Some((
+        is,
+        format!("{} {}", says("reason"), says("message"))
+            .trim()
+            .to_owned(),
+    ))
+}
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

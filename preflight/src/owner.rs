@@ -1,0 +1,103 @@
+//! Whom the objects of a synthetic solver belong to: the Pod, or the Preflight object that asked for them.
+
+use serde_json::{Value, json};
+
+use super::objects::{SolverRouting, SyntheticSolver};
+
+/// Label of what was made for a Preflight object: its uid, which is another after the object was deleted and made anew.
+pub const PREFLIGHT_UID: &str = "parallax.dev/preflight-uid";
+
+/// A Preflight object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreflightOwner {
+    /// Its name, in the namespace of what belongs to it.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+}
+
+impl SyntheticSolver {
+    /// Makes the Pod the owner of the rest, so that whoever removes it removes everything.
+    pub fn owned_by(&mut self, pod_uid: &str) {
+        let name = self.pod["metadata"]["name"].clone();
+        let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod_uid}]);
+        for object in self.objects().skip(1) {
+            object["metadata"]["ownerReferences"] = owner.clone();
+        }
+    }
+
+    /// Makes a Preflight object the owner of everything, and labels everything with its uid.
+    ///
+    /// It does not block the owner's deletion: nobody waits for these objects, and a cluster may ask for a right of its
+    /// own for that (`update` on the owner's finalizers).
+    pub fn belongs_to(&mut self, owner: &PreflightOwner) {
+        let reference = json!([{"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "name": owner.name,
+            "uid": owner.uid, "controller": true}]);
+        for object in self.objects() {
+            object["metadata"]["ownerReferences"] = reference.clone();
+            object["metadata"]["labels"][PREFLIGHT_UID] = owner.uid.as_str().into();
+        }
+    }
+
+    /// All of them, the Pod first. An Ingress that is edited is somebody else's, and gets no owner.
+    fn objects(&mut self) -> impl Iterator<Item = &mut Value> {
+        let way = match &mut self.way {
+            SolverRouting::Ingress(way) | SolverRouting::Route(way) => Some(way),
+            SolverRouting::Path { .. } => None,
+        };
+        [&mut self.pod, &mut self.service].into_iter().chain(way)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IngressSolver, SolverInputs, SolverRoute};
+
+    fn solver() -> SyntheticSolver {
+        let material = SolverInputs {
+            name: "parallax-preflight-1".to_owned(),
+            namespace: "shop".to_owned(),
+            host: "shop.example.test".to_owned(),
+            token: "t".to_owned(),
+            key: "t.k".to_owned(),
+            image: "parallax:test".to_owned(),
+            deadline: "2026-11-22T00:00:00Z".to_owned(),
+            lifetime_seconds: 600,
+        };
+        SyntheticSolver::of(&SolverRoute::Ingress(IngressSolver::default()), &material)
+    }
+
+    fn owners(solver: &mut SyntheticSolver) -> Vec<Value> {
+        let objects = solver.objects();
+        objects
+            .map(|object| object["metadata"]["ownerReferences"].clone())
+            .collect()
+    }
+
+    #[test]
+    fn a_preflight_object_owns_everything_as_its_controller_and_everything_says_whose_it_is() {
+        let mut solver = solver();
+        solver.belongs_to(&PreflightOwner {
+            name: "web".to_owned(),
+            uid: "uid-8".to_owned(),
+        });
+        for reference in owners(&mut solver) {
+            assert_eq!(
+                reference,
+                json!([{"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "name": "web", "uid": "uid-8",
+                        "controller": true}])
+            );
+        }
+        for object in solver.objects() {
+            let labels = &object["metadata"]["labels"];
+            assert_eq!(labels[PREFLIGHT_UID], "uid-8");
+            assert_eq!(labels[super::super::OWNER], "parallax-preflight-1");
+        }
+        // A Service of ours finds our Pod by labels that both have, whatever was added since.
+        let selector = &solver.service["spec"]["selector"];
+        for (name, value) in selector.as_object().unwrap() {
+            assert_eq!(&solver.pod["metadata"]["labels"][name], value);
+        }
+    }
+}

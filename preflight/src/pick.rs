@@ -1,0 +1,273 @@
+//! Which of an issuer's solvers cert-manager picks for a name. "The wrong one" is a frequent surprise, so the pick is
+//! named.
+//!
+//! Of the solvers whose selector matches: one that lists the name before one that does not, then the one with the most
+//! labels of a zone in common, then the one with the most labels of the Certificate, then the first. No selector is the
+//! same as one that says nothing.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use super::types::{Selector, Solver};
+
+/// The solver, and what it stands for in the list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PickedSolver<'a> {
+    /// Its place in the issuer's list, from 0.
+    pub place: usize,
+    /// It.
+    pub solver: &'a Solver,
+    /// Others that match exactly as well: only the order of the list decided.
+    pub as_good: Vec<usize>,
+}
+
+/// What a match counts: the name itself, labels of the longest zone, labels of the Certificate.
+type MatchWeight = (bool, usize, usize);
+
+/// The solver for a name. For a wildcard the CA offers DNS-01 only, so solvers by HTTP are passed over.
+#[must_use]
+pub fn pick<'a>(
+    solvers: &'a [Solver],
+    name: &str,
+    labels: &BTreeMap<String, String>,
+) -> Option<PickedSolver<'a>> {
+    let wildcard = name.starts_with("*.");
+    let matching: Vec<(usize, &Solver, MatchWeight)> = solvers
+        .iter()
+        .enumerate()
+        .filter(|(_, solver)| (solver.http01.is_some() && !wildcard) || solver.dns01.is_some())
+        .filter_map(|(place, solver)| Some((place, solver, weight(solver.selector.as_ref(), name, labels)?)))
+        .collect();
+    let (place, solver, best) = *matching
+        .iter()
+        .max_by_key(|(place, _, weight)| (*weight, Reverse(*place)))?;
+    let as_good = matching
+        .iter()
+        .filter(|(other, _, weight)| *other != place && *weight == best)
+        .map(|(other, ..)| *other)
+        .collect();
+    Some(PickedSolver {
+        place,
+        solver,
+        as_good,
+    })
+}
+
+/// Nothing where the selector does not match.
+fn weight(selector: Option<&Selector>, name: &str, labels: &BTreeMap<String, String>) -> Option<MatchWeight> {
+    let Some(selector) = selector else {
+        return Some((false, 0, 0));
+    };
+    let labelled = selector
+        .match_labels
+        .iter()
+        .all(|(key, value)| labels.get(key) == Some(value));
+    let named = selector.dns_names.iter().any(|own| own == name);
+    let zone = selector
+        .dns_zones
+        .iter()
+        .filter(|zone| lies_in(name, zone))
+        .map(|zone| labels_of(zone).count())
+        .max()
+        .unwrap_or(0);
+    let fits =
+        labelled && (selector.dns_names.is_empty() || named) && (selector.dns_zones.is_empty() || zone > 0);
+    fits.then_some((named, zone, selector.match_labels.len()))
+}
+
+fn labels_of(name: &str) -> impl DoubleEndedIterator<Item = &str> {
+    name.trim_end_matches('.')
+        .split('.')
+        .filter(|label| !label.is_empty())
+}
+
+/// Whether a name is a zone or below it, whatever its case. A wildcard lies in the zone that it covers.
+fn lies_in(name: &str, zone: &str) -> bool {
+    let mut own = labels_of(name).rev();
+    labels_of(zone)
+        .rev()
+        .all(|label| own.next().is_some_and(|own| own.eq_ignore_ascii_case(label)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::read;
+
+    fn picked(solvers: Value, name: &str, labels: &[(&str, &str)]) -> Option<(usize, Vec<usize>)> {
+        let solvers: Vec<Solver> = read(solvers).unwrap();
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        pick(&solvers, name, &labels).map(|picked| (picked.place, picked.as_good))
+    }
+
+    type Row = (&'static str, Vec<Value>, Option<usize>, Vec<usize>);
+
+    fn http(selector: &Value) -> Value {
+        json!({"selector": selector, "http01": {"ingress": {}}})
+    }
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "one table")]
+    fn the_more_specific_solver_wins_and_the_first_of_equal_ones() {
+        let shop = "shop.example.test";
+        let team = [("team", "a"), ("tier", "b")];
+        // (what, selectors in order, expected place, as good)
+        let table: Vec<Row> = vec![
+            ("none", vec![], None, vec![]),
+            (
+                "all match, the first",
+                vec![json!(null), json!(null)],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "no selector is as one that says nothing",
+                vec![json!({}), json!(null)],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "and the other way round",
+                vec![json!(null), json!({})],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "a zone before none",
+                vec![json!(null), json!({"dnsZones": ["test"]})],
+                Some(1),
+                vec![],
+            ),
+            (
+                "the longer zone",
+                vec![
+                    json!({"dnsZones": ["test"]}),
+                    json!({"dnsZones": ["example.test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "the longest of several zones counts",
+                vec![
+                    json!({"dnsZones": ["example.test"]}),
+                    json!({"dnsZones": ["test", "shop.example.test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "a zone ends at a label",
+                vec![json!({"dnsZones": ["ple.test"]})],
+                None,
+                vec![],
+            ),
+            (
+                "a zone in capitals and with a dot",
+                vec![json!({"dnsZones": ["Example.TEST."]})],
+                Some(0),
+                vec![],
+            ),
+            (
+                "the name before any zone",
+                vec![
+                    json!({"dnsZones": ["shop.example.test"]}),
+                    json!({"dnsNames": [shop]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "labels before none",
+                vec![json!(null), json!({"matchLabels": {"team": "a"}})],
+                Some(1),
+                vec![],
+            ),
+            (
+                "more labels",
+                vec![
+                    json!({"matchLabels": {"team": "a"}}),
+                    json!({"matchLabels": {"team": "a", "tier": "b"}}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "a zone before any number of labels",
+                vec![
+                    json!({"matchLabels": {"team": "a", "tier": "b"}}),
+                    json!({"dnsZones": ["test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "of equal zones the one with labels",
+                vec![
+                    json!({"dnsZones": ["test"]}),
+                    json!({"dnsZones": ["test"], "matchLabels": {"team": "a"}}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "of equal names the one with the longer zone",
+                vec![
+                    json!({"dnsNames": [shop]}),
+                    json!({"dnsNames": [shop], "dnsZones": ["test"]}),
+                ],
+                Some(1),
+                vec![],
+            ),
+            (
+                "several names count once",
+                vec![json!({"dnsNames": [shop]}), json!({"dnsNames": ["a.test", shop]})],
+                Some(0),
+                vec![1],
+            ),
+            (
+                "what is given must match, all of it",
+                vec![
+                    json!({"dnsNames": [shop], "matchLabels": {"team": "other"}}),
+                    json!({"dnsZones": ["other.test"]}),
+                ],
+                None,
+                vec![],
+            ),
+        ];
+        for (what, selectors, place, as_good) in table {
+            let solvers: Vec<Value> = selectors.iter().map(http).collect();
+            assert_eq!(
+                picked(json!(solvers), shop, &team),
+                place.map(|place| (place, as_good)),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_wildcard_is_for_solvers_by_dns_only_and_matches_its_own_spelling_and_its_zone() {
+        let solvers = json!([
+            {"http01": {"ingress": {}}},
+            {"selector": {"dnsZones": ["example.test"]}, "dns01": {}},
+            {"selector": {"dnsNames": ["*.example.test"]}, "dns01": {}},
+            {"selector": {"dnsNames": ["example.test"]}, "dns01": {}}]);
+        assert_eq!(picked(solvers.clone(), "*.example.test", &[]), Some((2, vec![])));
+        assert_eq!(
+            picked(json!([{"http01": {"ingress": {}}}]), "*.example.test", &[]),
+            None
+        );
+        assert_eq!(picked(solvers, "a.other.test", &[]), Some((0, vec![])));
+    }
+
+    #[test]
+    fn a_solver_by_dns_may_win_over_one_by_http() {
+        let solvers =
+            json!([{"http01": {"ingress": {}}}, {"selector": {"dnsZones": ["test"]}, "dns01": {"a": {}}}]);
+        assert_eq!(picked(solvers, "shop.example.test", &[]), Some((1, vec![])));
+    }
+}

@@ -1,0 +1,218 @@
+//! A run of an ACME challenge: which URLs it may fetch, and what each vantage is asked.
+//!
+//! The same scope as of any run, and narrower: only the path of challenges, only hosts that are known.
+
+use std::net::SocketAddr;
+
+use parallax_api::runs::ChallengeRequest;
+use parallax_diagnosis::topology::{PlacedTarget, PublishedSpec, Topology};
+use parallax_model::{
+    Assignment, CHALLENGE_PATH, ChallengeClient, ChallengeProbe, Channel, DialAddress, ExpectedStatus,
+    Micros, ProbeSpec, Scheme, Target, TargetId, TargetSpec, Vantage,
+};
+
+use super::{RunRefusedError, scope::RunScopeError};
+use crate::RunOptions;
+
+/// Longest token and key authorization; Let's Encrypt's have 43 and 87 characters.
+const LONGEST: usize = 512;
+
+/// Most fetches in a row.
+const MOST_PASSES: u32 = 5;
+
+/// Time between two of cert-manager's fetches.
+const PAUSE: Micros = Micros::from_secs(2);
+
+/// Further fetches of an authority begin within this part of the time of one.
+const SOON: u64 = 4;
+
+/// A challenge that no client would fetch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidChallenge {
+    #[error(
+        "expected http://HOST{CHALLENGE_PATH}TOKEN, with a token of letters, digits, - and _ (RFC 8555 §8.3), got {0}"
+    )]
+    Url(String),
+    #[error("challenge.expected: expected 1 to {LONGEST} visible ASCII characters")]
+    Key,
+    #[error("challenge.passes: expected 1 to {MOST_PASSES}, got {0}")]
+    Passes(u32),
+}
+
+/// A challenge that may be fetched.
+pub(super) struct ChallengeQuery {
+    pub(super) id: TargetId,
+    /// With the challenge as a target.
+    pub(super) topology: Topology,
+    pub(super) probe: ChallengeProbe,
+    /// Deadline of one fetch.
+    pub(super) timeout: Micros,
+}
+
+impl ChallengeQuery {
+    pub(super) fn of(
+        url: &str,
+        ask: &ChallengeRequest,
+        topology: &Topology,
+        options: &RunOptions,
+    ) -> Result<Self, RunRefusedError> {
+        let passes = ask.passes.unwrap_or(1);
+        if !(1..=MOST_PASSES).contains(&passes) {
+            return Err(InvalidChallenge::Passes(passes).into());
+        }
+        let fits =
+            |key: &String| (1..=LONGEST).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+        if !ask.expected.as_ref().is_none_or(fits) {
+            return Err(InvalidChallenge::Key.into());
+        }
+        let spec = TargetSpec {
+            // What an endpoint of its own answers is held against the same content, so that a wrong route is told
+            // from a wrong network.
+            expect_status: ask
+                .expected
+                .as_ref()
+                .map(|_| ExpectedStatus::Ranges(vec![(200, 200)])),
+            expect_body_equals: ask.expected.clone(),
+            ..TargetSpec::of(url)
+        };
+        let target = Target::try_from(spec.clone())?;
+        let ProbeSpec::Http(http) = &target.probe else {
+            return Err(InvalidChallenge::Url(url.to_owned()).into());
+        };
+        let token = http.path.strip_prefix(CHALLENGE_PATH).unwrap_or_default();
+        let is_token = (1..=LONGEST).contains(&token.len())
+            && token
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+        if http.scheme != Scheme::Http || !is_token {
+            return Err(InvalidChallenge::Url(url.to_owned()).into());
+        }
+        let twin = twin(topology, http.host.as_str(), http.port);
+        if twin.is_none() && !options.any_target {
+            return Err(RunScopeError::Host {
+                host: http.host.to_string(),
+            }
+            .into());
+        }
+        let stranger = ask
+            .nameservers
+            .iter()
+            .find(|server| !options.any_target && !topology.public_resolvers().contains(&server.ip()));
+        if let Some(server) = stranger {
+            return Err(RunScopeError::Nameserver { server: *server }.into());
+        }
+        let mut nameservers = ask.nameservers.clone();
+        // Authorities resolve as the public does, wherever that is known.
+        if nameservers.is_empty() && ask.client != ChallengeClient::CertManager {
+            let public = topology.public_resolvers().iter();
+            nameservers.extend(public.map(|address| SocketAddr::new(*address, 53)));
+        }
+        Ok(Self {
+            topology: with(topology, spec, twin)?,
+            probe: ChallengeProbe {
+                client: ask.client,
+                host: http.host.clone(),
+                port: http.port,
+                path: http.path.clone(),
+                expected: ask.expected.clone(),
+                passes: Some(passes).filter(|passes| *passes > 1),
+                nameservers,
+                scope: None,
+            },
+            timeout: timeout(ask.client),
+            id: target.id,
+        })
+    }
+}
+
+/// The longest that one fetch of a client takes.
+pub(super) const fn timeout(client: ChallengeClient) -> Micros {
+    match client {
+        ChallengeClient::CertManager => Micros::from_secs(10),
+        ChallengeClient::Boulder => Micros::from_secs(20),
+        ChallengeClient::Pebble => Micros::from_secs(15),
+    }
+}
+
+/// Another target of the same host. On a port of its own only where the host is known there: 80 is what every client
+/// of a challenge asks.
+fn twin<'a>(topology: &'a Topology, host: &str, port: u16) -> Option<&'a PlacedTarget> {
+    let same = |placed: &&PlacedTarget| match &placed.target.probe {
+        ProbeSpec::Http(http) => http.host.as_str() == host && (port == 80 || http.port == port),
+        _ => false,
+    };
+    let all = || topology.targets().values().filter(same);
+    all()
+        .find(|placed| placed.entry.is_some())
+        .or_else(|| all().next())
+}
+
+/// The present topology with the challenge in it, behind the same entry as its host's other target.
+fn with(
+    topology: &Topology,
+    target: TargetSpec,
+    twin: Option<&PlacedTarget>,
+) -> Result<Topology, RunRefusedError> {
+    let host = target.url.clone();
+    let mut spec = topology.spec().clone();
+    spec.vantages = topology.extra_vantages().to_vec();
+    let entry = twin.and_then(|twin| twin.entry.as_ref());
+    let port = entry.and_then(|(service, _)| {
+        let ports = &topology.service(service)?.ports;
+        // Of what the controller's Service offers, the one that plain HTTP enters by.
+        ports.iter().find(|port| port.port == 80).map(|port| port.port)
+    });
+    match (entry, port) {
+        (Some((service, _)), Some(port)) => spec.published.push(PublishedSpec {
+            target,
+            service: service.clone(),
+            port,
+            class: None,
+            origin: None,
+        }),
+        _ => spec.targets.push(target),
+    }
+    Topology::try_from(spec).map_err(|_| RunScopeError::Host { host }.into())
+}
+
+/// The longest that a client may take for all its fetches.
+pub(super) const fn longest(probe: &ChallengeProbe, timeout: Micros) -> Micros {
+    let passes = match probe.passes {
+        Some(passes) => passes as u64,
+        None => 1,
+    };
+    match probe.client {
+        ChallengeClient::CertManager => Micros(timeout.0 * passes + PAUSE.0 * (passes - 1)),
+        _ if passes > 1 => Micros(timeout.0 + timeout.0 / SOON),
+        _ => timeout,
+    }
+}
+
+/// What was planned for a target as users ask for it becomes the challenge's own fetch: it resolves the name itself.
+/// What tells causes apart goes along with the self check only; the CA's fetch takes the same network. An authority asks
+/// several times from outside only: there it asks from several networks at once, and what a node sees decides nothing.
+pub(super) fn planned(
+    probe: &ChallengeProbe,
+    vantage: &Vantage,
+    planned: Vec<Assignment>,
+) -> Vec<Assignment> {
+    let mut probe = probe.clone();
+    let outside = matches!(vantage, Vantage::Outside { .. });
+    if probe.client != ChallengeClient::CertManager && !outside {
+        probe.passes = None;
+    }
+    planned
+        .into_iter()
+        .filter(|a| a.channel == Channel::Vip || probe.client == ChallengeClient::CertManager)
+        .map(|assignment| {
+            if assignment.channel != Channel::Vip {
+                return assignment;
+            }
+            Assignment {
+                probe: ProbeSpec::Challenge(probe.clone()),
+                dial: DialAddress::Resolve,
+                ..assignment
+            }
+        })
+        .collect()
+}

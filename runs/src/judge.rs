@@ -1,0 +1,159 @@
+//! What a run came to: its own observations through the engine that judges everything else, as rounds of their own.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parallax_api::runs::{RunOutcome, VantageResult};
+use parallax_diagnosis::{
+    Engine, Settings,
+    findings::FindingKind,
+    topology::Topology,
+    verdict::{Incident, IncidentState},
+};
+use parallax_model::{AssignmentId, Channel, EventTime, Micros, Recorded, Round, Vantage};
+
+/// What is judged.
+#[derive(Debug)]
+pub(super) struct JudgementInput {
+    pub(super) topology: Arc<Topology>,
+    pub(super) settings: Settings,
+    pub(super) rounds: u32,
+    pub(super) asked: EventTime,
+    /// In the order they came.
+    pub(super) seen: Vec<Recorded>,
+    pub(super) vantages: Vec<VantageResult>,
+}
+
+/// The judgement.
+#[derive(Debug)]
+pub(super) struct RunJudgement {
+    pub(super) outcome: RunOutcome,
+    pub(super) sentence: String,
+    pub(super) verdict: Option<Box<Incident>>,
+}
+
+/// Which probes ask as a user would, and in a run of the mesh itself those between its probers; the others are there to
+/// tell causes apart.
+pub(super) const fn counts(channel: Channel, of_the_mesh: bool) -> bool {
+    match channel {
+        Channel::Vip | Channel::Dns => !of_the_mesh,
+        Channel::Mesh => of_the_mesh,
+        Channel::Direct | Channel::Proxied | Channel::NodePort => false,
+    }
+}
+
+pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
+    let sum = |of: fn(&VantageResult) -> u64| case.vantages.iter().map(of).sum::<u64>();
+    let (planned, probes) = (sum(|v| v.planned), sum(|v| v.probes));
+    let (failures, not_asked) = (sum(|v| v.failures), sum(|v| v.not_asked));
+    let outcome = match () {
+        () if failures > 0 => RunOutcome::Failed,
+        () if planned > 0 && probes == planned && not_asked == 0 => RunOutcome::Passed,
+        () => RunOutcome::Unknown,
+    };
+    if outcome != RunOutcome::Failed {
+        let sentence = if outcome == RunOutcome::Passed {
+            // Where nothing must answer, silence is what was asked for.
+            let silent = case
+                .seen
+                .iter()
+                .any(|seen| case.topology.is_apart(&seen.observation.target));
+            let how = if silent {
+                "came out as they should"
+            } else {
+                "succeeded"
+            };
+            format!(
+                "all {probes} probes {how}, from {}",
+                vantages(case.vantages.len())
+            )
+        } else {
+            let silent = case.vantages.iter().filter(|v| v.probes < v.planned).count();
+            let mut parts = Vec::new();
+            if silent > 0 {
+                parts.push(format!(
+                    "{} did not answer in time (gone, or too old to take part in runs)",
+                    vantages(silent)
+                ));
+            }
+            if not_asked > 0 {
+                let why = case
+                    .vantages
+                    .iter()
+                    .find(|v| v.not_asked > 0)
+                    .and_then(|v| v.said.as_deref());
+                parts.push(format!(
+                    "{not_asked} probes were not made ({})",
+                    why.unwrap_or("unknown")
+                ));
+            }
+            format!("nothing failed, and nothing is proved: {}", parts.join("; "))
+        };
+        return RunJudgement {
+            outcome,
+            sentence,
+            verdict: None,
+        };
+    }
+    let (verdict, said) = diagnosed(case);
+    let failing = case.vantages.iter().filter(|v| v.failures > 0).count();
+    let sentence = match (&verdict, said) {
+        (Some(incident), _) => incident.verdict.sentence.clone(),
+        (None, Some(said)) => said,
+        (None, None) => {
+            let kind = case
+                .vantages
+                .iter()
+                .find(|v| v.failures > 0)
+                .and_then(|v| v.said.clone());
+            format!(
+                "{failures} of {probes} probes failed, from {failing} of {} ({}); too little to name a cause",
+                vantages(case.vantages.len()),
+                kind.unwrap_or_default()
+            )
+        }
+    };
+    RunJudgement {
+        outcome,
+        sentence,
+        verdict,
+    }
+}
+
+fn vantages(n: usize) -> String {
+    format!("{n} vantage{}", if n == 1 { "" } else { "s" })
+}
+
+/// The named cause, or what is known so far in words.
+fn diagnosed(case: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
+    let mut engine = Engine::on_demand(case.settings, Arc::clone(&case.topology));
+    let interval = case.settings.interval;
+    let first = case.asked.round(interval);
+    // Each vantage's n-th answer to a probe belongs to the n-th round, whenever in real time it was: a run has no
+    // rounds on the clock.
+    let mut counts: BTreeMap<(&Vantage, Option<&AssignmentId>), i64> = BTreeMap::new();
+    for recorded in &case.seen {
+        let n = counts
+            .entry((&recorded.vantage, recorded.observation.assignment.as_ref()))
+            .or_default();
+        let mut placed = recorded.clone();
+        placed.observation.at = Round(first.0 + *n).start(interval).plus(Micros(interval.0 / 2));
+        *n += 1;
+        engine.observe(&placed);
+    }
+    let last = Round(first.0 + i64::from(case.rounds)).end(interval);
+    let end = last.plus(case.settings.timeout).plus(Micros::from_secs(2));
+    engine.advance(end);
+    let view = engine.view(end);
+    let named = view
+        .incidents
+        .into_iter()
+        .find(|incident| !matches!(incident.state, IncidentState::Closed { .. }));
+    // What must not answer and does is a finding, and needs no cause.
+    let exposed = view
+        .findings
+        .into_iter()
+        .find(|finding| finding.kind == FindingKind::Exposed);
+    let exposed = exposed.map(|finding| finding.sentence);
+    let said = exposed.or_else(|| view.investigating.into_iter().next().map(|open| open.sentence));
+    (named.map(Box::new), said)
+}

@@ -1,0 +1,276 @@
+//! One run while it is known: what came back, and those who follow it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use parallax_api::runs::{NameFactsRequest, PreflightRun, RunEvent, RunState, VantageResult};
+use parallax_diagnosis::{Settings, topology::Topology};
+use parallax_model::{
+    Assignment, AssignmentId, EventTime, Outcome, Placement, Recorded, Vantage,
+    dns::{NameSight, NamesProbe},
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::{
+    MESH,
+    judge::{JudgementInput, RunJudgement, counts},
+    names,
+};
+
+/// What each vantage is asked, as far as it counts.
+pub(super) fn planned(
+    parts: &BTreeMap<Vantage, Vec<Assignment>>,
+    rounds: u32,
+    of_the_mesh: bool,
+) -> Vec<VantageResult> {
+    let asked = |own: &[Assignment]| own.iter().filter(|a| counts(a.channel, of_the_mesh)).count() as u64;
+    parts
+        .iter()
+        .map(|(vantage, own)| VantageResult {
+            vantage: vantage.clone(),
+            placement: Placement::Unknown,
+            planned: asked(own) * u64::from(rounds),
+            probes: 0,
+            failures: 0,
+            not_asked: 0,
+            said: None,
+            quickest: None,
+        })
+        .collect()
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunStage {
+    Waiting,
+    Judging,
+    Done,
+}
+
+/// Its lines so far, and whether more will come. Bounded by the number of probes that a run may have.
+#[derive(Debug, Default)]
+struct RunLog {
+    lines: Vec<Arc<RunEvent>>,
+    ended: bool,
+}
+
+/// Who is asked about a name, and for whom.
+pub(super) type NameAudience = (NamesProbe, NameFactsRequest);
+
+#[derive(Debug)]
+pub(super) struct LiveRun {
+    run: PreflightRun,
+    stage: RunStage,
+    topology: Arc<Topology>,
+    settings: Settings,
+    /// What is asked of a name, and what each vantage was told last.
+    names: Option<(NameAudience, BTreeMap<Vantage, NameSight>)>,
+    seen: Vec<Recorded>,
+    /// Numbers that were counted, by vantage and life: a report may come twice.
+    counted: BTreeSet<(Vantage, String, u64)>,
+    rounds: BTreeMap<(Vantage, AssignmentId), u32>,
+    log: Arc<Mutex<RunLog>>,
+    grown: watch::Sender<usize>,
+}
+
+impl LiveRun {
+    pub(super) fn new(
+        (run, names): (PreflightRun, Option<NameAudience>),
+        topology: Arc<Topology>,
+        settings: Settings,
+    ) -> Self {
+        let live = Self {
+            stage: RunStage::Waiting,
+            topology,
+            settings,
+            names: names.map(|asked| (asked, BTreeMap::new())),
+            seen: Vec::new(),
+            counted: BTreeSet::new(),
+            rounds: BTreeMap::new(),
+            log: Arc::default(),
+            grown: watch::Sender::new(0),
+            run,
+        };
+        let run = Box::new(live.run.clone());
+        live.say(RunEvent::Started { run });
+        live
+    }
+
+    pub(super) const fn run(&self) -> &PreflightRun {
+        &self.run
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.stage != RunStage::Done
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.stage == RunStage::Waiting
+    }
+
+    fn say(&self, event: RunEvent) {
+        let mut log = self.log.lock();
+        log.ended |= matches!(event, RunEvent::Done { .. });
+        log.lines.push(Arc::new(event));
+        self.grown.send_replace(log.lines.len());
+    }
+
+    /// Takes one answer; whether it was the last one.
+    pub(super) fn take(&mut self, recorded: &Recorded) -> bool {
+        let observation = &recorded.observation;
+        let Some(part) = self
+            .run
+            .vantages
+            .iter_mut()
+            .find(|v| v.vantage == recorded.vantage)
+        else {
+            return false;
+        };
+        let Some(id) = observation.assignment.clone() else {
+            return false;
+        };
+        let number = (
+            recorded.vantage.clone(),
+            recorded.incarnation.to_string(),
+            observation.seq.0,
+        );
+        if self.stage != RunStage::Waiting
+            || self.run.answered >= self.run.expected
+            || !self.counted.insert(number)
+        {
+            return false;
+        }
+        let round = self.rounds.entry((recorded.vantage.clone(), id)).or_default();
+        *round += 1;
+        let round = *round;
+        self.run.answered += 1;
+        let after = observation.at - self.run.asked;
+        self.run.first_probe = Some(self.run.first_probe.map_or(after, |first| first.min(after)));
+        let placement = observation.front.is_some().then(|| {
+            self.topology.placement(
+                &recorded.vantage,
+                observation.front.as_ref(),
+                observation.entry.as_ref(),
+            )
+        });
+        if counts(observation.channel, self.run.target.as_str() == MESH) {
+            part.probes += 1;
+            match &observation.outcome {
+                Outcome::Ok { .. } => {
+                    let total = observation.times.total;
+                    part.quickest = part.quickest.into_iter().chain(total).min();
+                }
+                Outcome::Failed { phase, kind, status } => {
+                    part.failures += 1;
+                    let status = status.map_or_else(String::new, |status| format!(" ({status})"));
+                    part.said = Some(format!("{} in {phase}{status}", kind.label().replace('_', " ")));
+                }
+                Outcome::NotAsked { own } => {
+                    part.not_asked += 1;
+                    part.said = Some(own.to_string().replace('_', " "));
+                }
+            }
+            part.placement = placement.unwrap_or(part.placement);
+        }
+        if let (Some((_, sights)), Some(sight)) = (&mut self.names, &observation.names) {
+            sights.insert(recorded.vantage.clone(), NameSight::clone(sight));
+        }
+        self.seen.push(recorded.clone());
+        self.say(RunEvent::Result {
+            vantage: recorded.vantage.clone(),
+            channel: observation.channel,
+            round,
+            at: observation.at,
+            target: observation.target.clone(),
+            outcome: observation.outcome.clone(),
+            total: observation.times.total,
+            challenge: observation.challenge.clone(),
+            placement: observation.challenge.as_ref().and(placement),
+        });
+        self.run.answered >= self.run.expected
+    }
+
+    /// What is to be judged, if it is time.
+    pub(super) fn case(&mut self, now: EventTime) -> Option<JudgementInput> {
+        let over = self.run.answered >= self.run.expected || now >= self.run.deadline;
+        if self.stage != RunStage::Waiting || !over {
+            return None;
+        }
+        self.stage = RunStage::Judging;
+        self.counted = BTreeSet::new();
+        self.run.vantages.sort_by(|a, b| {
+            b.failures
+                .cmp(&a.failures)
+                .then_with(|| a.vantage.cmp(&b.vantage))
+        });
+        Some(JudgementInput {
+            topology: Arc::clone(&self.topology),
+            settings: self.settings,
+            rounds: self.run.rounds,
+            asked: self.run.asked,
+            seen: std::mem::take(&mut self.seen),
+            vantages: self.run.vantages.clone(),
+        })
+    }
+
+    /// It is judged; nothing where judging itself failed, which is a defect of ours and never a pass.
+    pub(super) fn end(&mut self, judged: Option<RunJudgement>, now: EventTime) -> &PreflightRun {
+        let judged = judged.unwrap_or_else(|| RunJudgement {
+            outcome: parallax_api::runs::RunOutcome::Unknown,
+            sentence: "the aggregator could not judge the run; its log says why".to_owned(),
+            verdict: None,
+        });
+        self.stage = RunStage::Done;
+        self.run.state = RunState::Done;
+        self.run.ended = Some(now);
+        self.run.outcome = Some(judged.outcome);
+        self.run.sentence = judged.sentence;
+        self.run.verdict = judged.verdict;
+        if let Some(((probe, ask), sights)) = &self.names {
+            self.run.names = Some(Box::new(names::found((probe, ask), sights)));
+        }
+        let run = Box::new(self.run.clone());
+        self.say(RunEvent::Done { run });
+        &self.run
+    }
+
+    pub(super) fn follow(&self) -> LogReader {
+        LogReader {
+            log: Arc::clone(&self.log),
+            grown: self.grown.subscribe(),
+            told: 0,
+        }
+    }
+}
+
+/// A reader of one run, at its own pace.
+#[derive(Debug)]
+pub struct LogReader {
+    log: Arc<Mutex<RunLog>>,
+    grown: watch::Receiver<usize>,
+    told: usize,
+}
+
+impl LogReader {
+    /// The next lines; nothing after the last one, or where the run is given up.
+    pub async fn next(&mut self) -> Option<Vec<Arc<RunEvent>>> {
+        loop {
+            self.grown.borrow_and_update();
+            {
+                let log = self.log.lock();
+                if self.told < log.lines.len() {
+                    let new = log.lines[self.told..].to_vec();
+                    self.told = log.lines.len();
+                    return Some(new);
+                }
+                if log.ended {
+                    return None;
+                }
+            }
+            self.grown.changed().await.ok()?;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Runs that somebody asked for: how many, what they came to, how long they took.
+
+use parallax_api::runs::RunOutcome;
+use parallax_model::Micros;
+use parallax_runtime::metrics::{ResultLabel, histogram};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
+
+const PASSED: &str = "passed";
+const FAILED: &str = "failed";
+const UNKNOWN: &str = "unknown";
+const REFUSED: &str = "refused";
+
+/// Clones share the counts.
+#[derive(Debug, Clone)]
+pub struct RunMetrics {
+    pub results: Family<ResultLabel, Counter>,
+    pub active: Gauge,
+    pub seconds: Histogram,
+    pub first_probe_seconds: Histogram,
+}
+
+impl RunMetrics {
+    pub fn new() -> Self {
+        let metrics = Self {
+            results: Family::default(),
+            active: Gauge::default(),
+            seconds: histogram(),
+            first_probe_seconds: histogram(),
+        };
+        for result in [PASSED, FAILED, UNKNOWN, REFUSED] {
+            drop(metrics.results.get_or_create(&ResultLabel { result }));
+        }
+        metrics
+    }
+
+    /// Counts a run that was not made.
+    pub(crate) fn refused(&self) {
+        self.results.get_or_create(&ResultLabel { result: REFUSED }).inc();
+    }
+
+    /// A run begins.
+    pub(crate) fn begins(&self) {
+        self.active.inc();
+    }
+
+    /// A run is judged, so long after it was asked for; its first probe started so long after that, if any did.
+    pub(crate) fn ends(&self, outcome: RunOutcome, lasted: Micros, first_probe: Option<Micros>) {
+        let result = match outcome {
+            RunOutcome::Passed => PASSED,
+            RunOutcome::Failed => FAILED,
+            RunOutcome::Unknown => UNKNOWN,
+        };
+        self.active.dec();
+        self.results.get_or_create(&ResultLabel { result }).inc();
+        self.seconds.observe(lasted.as_secs_f64());
+        if let Some(first) = first_probe {
+            self.first_probe_seconds.observe(first.as_secs_f64());
+        }
+    }
+
+    /// Runs under way, passed, and refused.
+    #[cfg(test)]
+    pub(crate) fn figures(&self) -> (i64, u64, u64) {
+        let of = |result| self.results.get_or_create(&ResultLabel { result }).get();
+        (self.active.get(), of(PASSED), of(REFUSED))
+    }
+}

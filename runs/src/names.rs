@@ -1,0 +1,216 @@
+//! A run of a name: what everybody says of it, from a few vantages that see it differently.
+//!
+//! The same scope as of a challenge: only hosts that are known. The servers asked are each machine's own, the public ones
+//! that the configuration knows, and the zone's own only where the configuration says so.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
+
+use parallax_api::{
+    names::NameFacts,
+    runs::{NameFactsRequest, NameFactsResult},
+};
+use parallax_diagnosis::{plan::PlanConfig, topology::Topology};
+use parallax_model::{
+    Assignment, AssignmentId, Channel, DialAddress, HostName, Micros, Network, ProbeSpec, Reach, RunId,
+    Scope, Target, TargetId, TargetSpec, Vantage,
+    dns::{NameSight, NamesProbe},
+};
+use parallax_preflight::{QueriedResolvers, judge_names, name_facts};
+
+use super::{RunRefusedError, scope::RunScopeError};
+use crate::RunOptions;
+
+/// Nodes that are asked: all have the cluster's resolver, and three tell whether it says the same everywhere.
+const NODES: usize = 3;
+
+/// Identities of an authority, and the length of one.
+const MOST: (usize, usize) = (8, 253);
+
+/// Deadline of all questions.
+pub(super) const TIMEOUT: Micros = Micros::from_secs(6);
+
+/// What is wrong with the question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidNames {
+    #[error("expected dns://HOST, the name of which the facts are wanted, got {0}")]
+    Url(String),
+    #[error("names.identities: expected at most {} names as letsencrypt.org", MOST.0)]
+    Identities,
+    #[error("names.account_uri: expected a URL of at most {} visible ASCII characters", 2 * MOST.1)]
+    Account,
+    #[error("challenge and names: expected one of them; ask for two runs")]
+    Both,
+}
+
+/// A name whose facts may be asked for.
+pub(super) struct NameFactsQuery {
+    pub(super) id: TargetId,
+    /// With the name as a target.
+    pub(super) topology: Topology,
+    pub(super) probe: NamesProbe,
+    /// Deadline of all questions.
+    pub(super) timeout: Micros,
+}
+
+impl NameFactsQuery {
+    pub(super) fn of(
+        url: &str,
+        ask: &NameFactsRequest,
+        topology: &Topology,
+        options: &RunOptions,
+    ) -> Result<Self, RunRefusedError> {
+        let fits = |text: &String, most: usize| {
+            (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        if ask.identities.len() > MOST.0 || !ask.identities.iter().all(|one| fits(one, MOST.1)) {
+            return Err(InvalidNames::Identities.into());
+        }
+        if !ask.account_uri.as_ref().is_none_or(|uri| fits(uri, 2 * MOST.1)) {
+            return Err(InvalidNames::Account.into());
+        }
+        let target = Target::try_from(TargetSpec::of(url))?;
+        let ProbeSpec::Dns(question) = &target.probe else {
+            return Err(InvalidNames::Url(url.to_owned()).into());
+        };
+        let name = question.name.clone();
+        if !options.any_target && !is_known(topology, &name) {
+            return Err(RunScopeError::Host {
+                host: name.to_string(),
+            }
+            .into());
+        }
+        let mut spec = topology.spec().clone();
+        spec.vantages = topology.extra_vantages().to_vec();
+        if !topology.targets().contains_key(&target.id) {
+            spec.targets.push(TargetSpec::of(url));
+        }
+        let public = topology.public_resolvers().iter();
+        Ok(Self {
+            topology: Topology::try_from(spec).map_err(|_| InvalidNames::Url(url.to_owned()))?,
+            probe: NamesProbe {
+                name,
+                public: public.map(|address| SocketAddr::new(*address, 53)).collect(),
+                authorities: topology.asks_authorities(),
+                scope: None,
+            },
+            timeout: TIMEOUT,
+            id: target.id,
+        })
+    }
+}
+
+/// Whether some target has this host.
+pub(super) fn is_known(topology: &Topology, name: &HostName) -> bool {
+    topology
+        .targets()
+        .values()
+        .any(|placed| placed.target.probe.host() == Some(name))
+}
+
+/// Of those that could be asked: some nodes, in different zones first, one machine nearby, and everybody on the
+/// internet. Nodes share their resolver, and others' resolvers are asked no oftener than needed.
+pub(super) fn few(topology: &Topology, vantages: &[Vantage]) -> Vec<Vantage> {
+    let in_pods = |vantage: &&Vantage| {
+        matches!(
+            vantage,
+            Vantage::Cluster {
+                network: Network::Pod,
+                ..
+            }
+        )
+    };
+    let zone = |vantage: &Vantage| {
+        let node = topology.nodes().get(vantage.node()?)?;
+        node.zone.clone()
+    };
+    let mut pods: Vec<&Vantage> = vantages.iter().filter(in_pods).collect();
+    if pods.is_empty() {
+        pods = vantages
+            .iter()
+            .filter(|vantage| vantage.node().is_some())
+            .collect();
+    }
+    let mut zones = BTreeSet::new();
+    let (first, rest): (Vec<&Vantage>, Vec<&Vantage>) =
+        pods.into_iter().partition(|vantage| zones.insert(zone(vantage)));
+    let inside = first.into_iter().chain(rest).take(NODES);
+    let outside = |wanted: Reach| {
+        vantages
+            .iter()
+            .filter(move |vantage| matches!(vantage, Vantage::Outside { reach, .. } if *reach == wanted))
+    };
+    inside
+        .chain(outside(Reach::Vpc).take(1))
+        .chain(outside(Reach::Internet))
+        .cloned()
+        .collect()
+}
+
+/// One node, another one each turn, and everybody on the internet: what a standing look asks.
+pub(super) fn one_and_outside(topology: &Topology, vantages: &[Vantage], turn: usize) -> Vec<Vantage> {
+    let (inside, outside): (Vec<Vantage>, Vec<Vantage>) = few(topology, vantages)
+        .into_iter()
+        .partition(|vantage| vantage.node().is_some());
+    let node = inside.get(turn % inside.len().max(1)).cloned();
+    let outside = outside.into_iter().filter(|vantage| {
+        matches!(
+            vantage,
+            Vantage::Outside {
+                reach: Reach::Internet,
+                ..
+            }
+        )
+    });
+    node.into_iter().chain(outside).collect()
+}
+
+/// What each vantage is asked.
+pub(super) fn parts(
+    run: &RunId,
+    (target, probe): (&TargetId, &NamesProbe),
+    scope: &Scope,
+    vantages: &[Vantage],
+    config: &PlanConfig,
+) -> BTreeMap<Vantage, Vec<Assignment>> {
+    let of = |vantage: &Vantage| {
+        // Only a length could be refused; such a probe is left out.
+        let id = AssignmentId::new(format!("{}{run}|dns|{target}", AssignmentId::RUN)).ok()?;
+        let assignment = Assignment {
+            id,
+            target: target.clone(),
+            channel: Channel::Dns,
+            probe: ProbeSpec::Names(probe.clone()).within(scope),
+            dial: DialAddress::Resolve,
+            entry: None,
+            peer: None,
+            interval: config.interval,
+            timeout: config.timeout,
+        };
+        Some((vantage.clone(), vec![assignment]))
+    };
+    vantages.iter().filter_map(of).collect()
+}
+
+/// What came of it: the facts, and what they mean for the authority that was named.
+pub(super) fn found(
+    (probe, ask): (&NamesProbe, &NameFactsRequest),
+    sights: &BTreeMap<Vantage, NameSight>,
+) -> NameFactsResult {
+    let wanted = QueriedResolvers {
+        public: !probe.public.is_empty(),
+        authorities: probe.authorities,
+    };
+    let sights: Vec<(Vantage, NameSight)> = sights
+        .iter()
+        .map(|(vantage, sight)| (vantage.clone(), sight.clone()))
+        .collect();
+    let facts = name_facts(probe.name.as_str(), &sights, wanted);
+    NameFactsResult {
+        judged: judge_names(&facts, &ask.identities, ask.account_uri.as_deref()),
+        identities: ask.identities.clone(),
+        facts,
+    }
+}

@@ -1,0 +1,177 @@
+//! What a run may ask for, and where its probes may connect to.
+
+use std::net::{IpAddr, SocketAddr};
+
+use parallax_diagnosis::topology::Topology;
+use parallax_model::{AddressRange, ProbeSpec, Scope, Target, TargetSpec};
+
+use crate::RunOptions;
+
+/// A run that is not made, and what would make it one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunScopeError {
+    #[error(
+        "{target} is not a known target, and runs are limited to those ({known} of them; `parallax targets` lists them); add it to the configuration's targets, or set runs.targets: any"
+    )]
+    Unknown { target: String, known: usize },
+    #[error(
+        "{host} is no host of a known target, and challenges are fetched for those only; publish it by an Ingress or a route, add it to the configuration's targets, or set runs.targets: any"
+    )]
+    Host { host: String },
+    #[error(
+        "{server} is no public resolver that the configuration knows, and challenges are resolved by those or by each machine's own; add it to resolvers.public, or set runs.targets: any"
+    )]
+    Nameserver { server: SocketAddr },
+    #[error(
+        "{address} is {why}, which no run may ask for; if it must be, list it under runs.allow in the aggregator's configuration"
+    )]
+    Address { address: IpAddr, why: &'static str },
+}
+
+/// The rule that travels with the probes: the API server's addresses are refused besides what is local to a machine.
+pub fn scope(topology: &Topology, options: &RunOptions) -> Scope {
+    let mut refuse = options.refuse.clone();
+    refuse.extend(
+        std::env::var("KUBERNETES_SERVICE_HOST")
+            .ok()
+            .and_then(|host| host.parse().ok())
+            .map(AddressRange::only),
+    );
+    let api = "default/kubernetes".parse().ok();
+    if let Some(api) = api {
+        let fronts = topology.fronts().iter().filter(|(_, info)| info.service == api);
+        refuse.extend(fronts.map(|(front, _)| AddressRange::only(front.address.ip())));
+        let endpoints = topology.service(&api).into_iter().flat_map(|s| &s.endpoints);
+        refuse.extend(endpoints.map(|endpoint| AddressRange::only(endpoint.address)));
+    }
+    refuse.sort_unstable();
+    refuse.dedup();
+    Scope {
+        refuse,
+        allow: options.allow.clone(),
+    }
+}
+
+/// The topology that the run is planned and judged by: the present one, with the target where it is not in it and may
+/// be asked for.
+pub(super) fn admitted(
+    topology: &Topology,
+    target: &Target,
+    options: &RunOptions,
+) -> Result<Option<Topology>, RunScopeError> {
+    if topology.targets().contains_key(&target.id) {
+        return Ok(None);
+    }
+    let unknown = || RunScopeError::Unknown {
+        target: target.id.to_string(),
+        known: topology.targets().len(),
+    };
+    if !options.any_target {
+        return Err(unknown());
+    }
+    let mut spec = topology.spec().clone();
+    spec.targets.push(TargetSpec::of(target.id.as_str()));
+    spec.vantages = topology.extra_vantages().to_vec();
+    Topology::try_from(spec).map(Some).map_err(|_| unknown())
+}
+
+/// Refuses at once what no probe would be made of; names are judged where they are resolved.
+pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) -> Result<(), RunScopeError> {
+    let Some((host, _)) = probe.server() else {
+        return Ok(());
+    };
+    let host = host.as_str();
+    let named: Option<IpAddr> = host.parse().ok().or_else(|| local(host));
+    for address in dial.into_iter().chain(named) {
+        if let Some(why) = scope.refuses(address) {
+            return Err(RunScopeError::Address {
+                address,
+                why: why.words(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Names that mean the own machine wherever they are asked (RFC 6761).
+fn local(host: &str) -> Option<IpAddr> {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    (host == "localhost" || host.ends_with(".localhost")).then_some(std::net::Ipv4Addr::LOCALHOST.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology() -> Topology {
+        let spec = parallax_diagnosis::topology::TopologySpec {
+            targets: vec![TargetSpec::of("http://a.example.test/")],
+            vantages: vec!["vpc:bastion".parse().unwrap()],
+            ..Default::default()
+        };
+        Topology::try_from(spec).unwrap()
+    }
+
+    fn probe(url: &str) -> ProbeSpec {
+        Target::try_from(TargetSpec::of(url)).unwrap().probe
+    }
+
+    #[test]
+    fn an_address_that_is_local_to_a_machine_is_refused_before_any_prober_hears_of_it() {
+        let scope = scope(&topology(), &RunOptions::default());
+        for url in [
+            "http://127.0.0.1/",
+            "http://localhost:8080/",
+            "http://a.localhost/",
+            "http://169.254.169.254/latest/meta-data/",
+            "http://[fd00:ec2::254]/",
+            "http://2130706433/",
+            "tcp://[::1]:6443",
+            "http://0/",
+        ] {
+            let refused = literal(&probe(url), None, &scope);
+            assert!(
+                matches!(refused, Err(RunScopeError::Address { .. })),
+                "{url}: {refused:?}"
+            );
+        }
+        for url in [
+            "http://a.example.test/",
+            "http://203.0.113.10/",
+            "dns://a.example.test",
+        ] {
+            literal(&probe(url), None, &scope).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_allows_is_allowed_and_what_it_refuses_is_refused() {
+        let options = RunOptions {
+            allow: vec!["127.0.0.0/8".parse().unwrap()],
+            refuse: vec!["203.0.113.0/24".parse().unwrap()],
+            ..RunOptions::default()
+        };
+        let scope = scope(&topology(), &options);
+        literal(&probe("http://localhost:8080/"), None, &scope).unwrap();
+        assert!(literal(&probe("http://203.0.113.10/"), None, &scope).is_err());
+        let dial = Some("203.0.113.9".parse().unwrap());
+        assert!(literal(&probe("http://a.example.test/"), dial, &scope).is_err());
+    }
+
+    #[test]
+    fn a_target_that_nobody_knows_is_asked_for_only_where_the_configuration_says_so() {
+        let target = Target::try_from(TargetSpec::of("http://new.example.test/")).unwrap();
+        let topology = topology();
+        let said = admitted(&topology, &target, &RunOptions::default())
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("runs.targets: any"), "{said}");
+        let any = RunOptions {
+            any_target: true,
+            ..RunOptions::default()
+        };
+        let with = admitted(&topology, &target, &any).unwrap().unwrap();
+        assert!(with.targets().contains_key(&target.id));
+        assert_eq!(with.vantages(), topology.vantages());
+    }
+}
