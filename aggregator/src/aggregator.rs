@@ -3,7 +3,6 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use parallax_acme::forecast::{self, ForecastTask};
-use parallax_api::forecasts::RenewalForecastList;
 use parallax_diagnosis::{Settings, plan::PlanConfig, view::View};
 use parallax_history::{
     recording::{RecordError, RecordWriter, Recorder},
@@ -269,7 +268,8 @@ impl Aggregator {
             metrics.notify.clone(),
         ));
         let staff = Notifier::new(notifications.clone(), &config.notify, door.client())?;
-        let (forecasts, forecasts_out) = watch::channel(Arc::new(forecast::not_checked(&certificates.picture.borrow())));
+        let (forecasts, forecasts_out) =
+            watch::channel(Arc::new(forecast::not_checked(&certificates.picture.borrow())));
         let forecaster = ForecastTask {
             clock,
             desk: runs.clone(),

@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
-use parallax_acme::{cert_manager::{self, CertManagerKind, CertManagerState, UnavailableReason}, challenges};
+use parallax_acme::{
+    cert_manager::{self, CertManagerKind, CertManagerState, UnavailableReason},
+    challenges,
+};
 use parallax_api::challenges::WaitingChallenge;
 use parallax_kubernetes::watch::{KubernetesSettings, WatchHealth};
-use tokio::{sync::watch, task::{AbortHandle, JoinSet}};
+use tokio::{
+    sync::watch,
+    task::{AbortHandle, JoinSet},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{config::Config, serve::ServerState};

@@ -19,7 +19,9 @@ pub struct ExternalLinks {
 /// A link to a dashboard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DashboardLink {
+    /// The text of the link.
     pub title: String,
+    /// The address.
     pub url: String,
 }
 
@@ -40,6 +42,7 @@ pub fn link_address(text: &str) -> Result<Url, String> {
 
 impl ExternalLinks {
     /// The page of an incident, as people reach it.
+    #[must_use]
     pub fn incident(&self, id: &str) -> Option<String> {
         let mut url = self.page.clone()?;
         url.path_segments_mut()
@@ -50,6 +53,7 @@ impl ExternalLinks {
     }
 
     /// The dashboards that show an incident, at its time and with what it is about chosen; none without a Grafana.
+    #[must_use]
     pub fn dashboards(&self, incident: &Incident) -> Vec<DashboardLink> {
         let verdict = &incident.verdict;
         let mut links = Vec::new();

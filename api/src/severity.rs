@@ -15,6 +15,8 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// The severity of an open incident, from the current state of its cells.
+    #[must_use]
     pub fn of(incident: &Incident, view: &View) -> Self {
         let fresh: Vec<_> = view
             .matrix
@@ -32,6 +34,8 @@ impl Severity {
         }
     }
 
+    /// The label value and the word shown to people.
+    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Critical => "critical",

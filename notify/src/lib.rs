@@ -53,14 +53,18 @@ pub struct NotifyOptions {
     pub config_map: Option<ObjectKey>,
     /// Whether Events are written about the objects that an incident concerns.
     pub events: bool,
+    /// Signed webhooks.
     pub webhooks: Vec<WebhookOptions>,
+    /// Alertmanagers.
     pub alertmanagers: Vec<AlertmanagerOptions>,
 }
 
 /// A place that takes signed messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookOptions {
+    /// The name of the receiver.
     pub name: String,
+    /// The address that receives POST requests.
     pub url: Url,
     /// Holds the secret; read anew for each message, so that it can be changed.
     pub secret_file: PathBuf,
@@ -71,7 +75,9 @@ pub struct WebhookOptions {
 /// An Alertmanager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertmanagerOptions {
+    /// The name of the receiver.
     pub name: String,
+    /// The base URL of the Alertmanager API.
     pub url: Url,
     /// The label `job`: that of the scrape, so that rules and pushed alerts inhibit each other.
     pub job: String,
@@ -79,6 +85,7 @@ pub struct AlertmanagerOptions {
     pub labels: BTreeMap<String, String>,
     /// Shown as a bearer token; read anew for each push.
     pub token_file: Option<PathBuf>,
+    /// A CA bundle, trusted in addition to the system roots.
     pub ca_file: Option<PathBuf>,
     /// Time between two pushes of an alert that fires.
     pub resend: Duration,
@@ -94,11 +101,13 @@ pub const EVENTS: &str = "events";
 
 impl NotifyOptions {
     /// Whether anybody is told anything.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.events && self.webhooks.is_empty() && self.alertmanagers.is_empty()
     }
 
     /// Whether the API server is needed.
+    #[must_use]
     pub fn needs_cluster(&self) -> bool {
         self.events || self.config_map.is_some()
     }

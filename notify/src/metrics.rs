@@ -40,6 +40,7 @@ pub struct ReceiverResult {
 /// What was sent so far. Clones share the counts.
 #[derive(Debug, Clone, Default)]
 pub struct NotifyMetrics {
+    /// Deliveries by receiver and result.
     pub notifications: Family<ReceiverResult, Counter>,
 }
 

@@ -28,13 +28,16 @@ const TRIES: u32 = 5;
 pub enum OutboxStore {
     /// A `ConfigMap` that the manifests made.
     Map {
+        /// Client of the API server.
         client: ApiClient,
+        /// The ConfigMap.
         place: ObjectKey,
         /// What we last read or wrote there: anything else is somebody else's word.
         known: Mutex<String>,
     },
     /// The store, which must not close before the last word is in it.
     Store {
+        /// The store.
         store: StoreHandle,
         /// Held, not asked.
         _hold: Arc<StoreHold>,
@@ -44,6 +47,8 @@ pub enum OutboxStore {
 }
 
 impl OutboxStore {
+    /// An outbox that is persisted in a ConfigMap.
+    #[must_use]
     pub const fn map(client: ApiClient, place: ObjectKey) -> Self {
         let known = Mutex::new(String::new());
         Self::Map { client, place, known }

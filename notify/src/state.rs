@@ -75,15 +75,23 @@ pub(super) enum NextDelivery {
 
 /// Where everything is that the desk asks.
 pub struct NotificationContext {
+    /// Event time.
     pub clock: Clock,
+    /// Whether this replica leads; only the leader notifies.
     pub replica: ReplicaState,
+    /// Acknowledgements, silences and maintenance windows.
     pub handling: Arc<incident_actions::ActionManager>,
+    /// The current incidents.
     pub views: watch::Receiver<Arc<View>>,
+    /// The current topology.
     pub topology: watch::Receiver<TopologyState>,
+    /// Links to dashboards and to the page.
     pub links: Arc<ExternalLinks>,
 }
 
 impl NotificationState {
+    /// Notifications without a receiver.
+    #[must_use]
     pub fn new(around: NotificationContext, vault: OutboxStore, metrics: NotifyMetrics) -> Self {
         let NotificationContext {
             clock,

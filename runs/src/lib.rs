@@ -78,6 +78,7 @@ pub struct OrderedProbes {
 
 impl OrderedProbes {
     /// What one vantage is to do.
+    #[must_use]
     pub fn of(&self, vantage: &Vantage, now: EventTime) -> Option<RunOrder> {
         let assignments = self.parts.get(vantage).filter(|_| now < self.until)?;
         Some(RunOrder {
@@ -113,6 +114,8 @@ struct RunManagerState {
 }
 
 impl RunManager {
+    /// A manager without runs.
+    #[must_use]
     pub fn new(
         clock: Clock,
         options: RunOptions,

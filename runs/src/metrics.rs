@@ -13,13 +13,25 @@ const REFUSED: &str = "refused";
 /// Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct RunMetrics {
+    /// Runs by outcome.
     pub results: Family<ResultLabel, Counter>,
+    /// Runs in progress.
     pub active: Gauge,
+    /// Duration of a run.
     pub seconds: Histogram,
+    /// Time from the request to the first probe.
     pub first_probe_seconds: Histogram,
 }
 
+impl Default for RunMetrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl RunMetrics {
+    /// Counters at zero.
+    #[must_use]
     pub fn new() -> Self {
         let metrics = Self {
             results: Family::default(),

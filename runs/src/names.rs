@@ -8,10 +8,7 @@ use std::{
     net::SocketAddr,
 };
 
-use parallax_api::{
-    names::NameFacts,
-    runs::{NameFactsRequest, NameFactsResult},
-};
+use parallax_api::runs::{NameFactsRequest, NameFactsResult};
 use parallax_diagnosis::{plan::PlanConfig, topology::Topology};
 use parallax_model::{
     Assignment, AssignmentId, Channel, DialAddress, HostName, Micros, Network, ProbeSpec, Reach, RunId,

@@ -123,6 +123,7 @@ impl RunManager {
 /// A host that is looked at: what is said of its name, and what port 80 answers there.
 #[derive(Debug, Clone, Copy)]
 pub struct LookedHost<'a> {
+    /// The host name to check.
     pub host: &'a HostName,
     /// That nobody serves.
     pub token: &'a str,
@@ -133,10 +134,13 @@ pub struct LookedHost<'a> {
 /// Why nobody looks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookError {
+    /// The host is outside the scope of runs.
     #[error(transparent)]
     Forbidden(#[from] RunScopeError),
+    /// No vantage can answer.
     #[error("no vantage reports, so nobody could look; `parallax status` shows who does")]
     Nobody,
+    /// Too many requests are in progress.
     #[error("too many looks at once; it is looked at later")]
     Busy,
 }
@@ -144,6 +148,7 @@ pub enum LookError {
 /// What came back of a look.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplySet {
+    /// The observations, in order of arrival.
     pub seen: Vec<Recorded>,
     /// Who was asked, and who of them by public resolvers.
     pub wanted: QueriedResolvers,
@@ -151,7 +156,9 @@ pub struct ReplySet {
 
 /// What a probe of a look is for: the end of its id.
 pub const NAMES: &str = "names";
+/// Part of the assignment id: the self check of cert-manager.
 pub const SELF_CHECK: &str = "self";
+/// Part of the assignment id: the validation of the CA.
 pub const CA: &str = "ca";
 
 impl RunManager {

@@ -10,9 +10,13 @@ use serde_json::Value;
 /// A kind of cert-manager's objects, in the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CertManagerKind {
+    /// `certificates.cert-manager.io`.
     Certificates,
+    /// `issuers.cert-manager.io`.
     Issuers,
+    /// `clusterissuers.cert-manager.io`.
     ClusterIssuers,
+    /// `challenges.acme.cert-manager.io`.
     Challenges,
 }
 
@@ -29,6 +33,7 @@ pub enum CertManagerObject {
 const ANNOTATIONS: [&str; 3] = ["acme.cert-manager.io/", "cert-manager.io/", "parallax.dev/"];
 
 impl CertManagerKind {
+    /// Every kind, in the order in which they are watched.
     pub const ALL: [Self; 4] = [
         Self::Certificates,
         Self::Issuers,

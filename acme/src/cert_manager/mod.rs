@@ -22,6 +22,7 @@ pub use state::{CertManagerState, UnavailableReason};
 pub use watcher::follow;
 
 /// The cluster in which they are followed, if they are.
+#[must_use]
 pub fn wanted(kubernetes: Option<&KubernetesSettings>) -> Option<KubernetesSettings> {
     kubernetes
         .filter(|kubernetes| kubernetes.cert_manager == CertManagerMode::Auto)

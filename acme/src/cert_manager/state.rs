@@ -12,6 +12,7 @@ pub struct CertManagerState {
     pub(crate) issuers: ObjectStore<Issuer>,
     /// Their keys have no namespace.
     pub(crate) cluster_issuers: ObjectStore<Issuer>,
+    /// The Challenges.
     pub challenges: ObjectStore<Challenge>,
 }
 
@@ -20,6 +21,7 @@ pub struct CertManagerState {
 pub enum ObjectStore<T> {
     /// All there are.
     Known {
+        /// The objects by namespace and name.
         objects: Arc<BTreeMap<Key, Arc<T>>>,
         /// What is wrong with the watch; the objects are the last that could be read.
         stale: Option<SourceError>,
@@ -55,6 +57,7 @@ pub enum UnavailableReason {
 
 impl CertManagerState {
     /// Nothing of any kind, for one reason.
+    #[must_use]
     pub fn missing(why: &UnavailableReason) -> Self {
         Self {
             certificates: ObjectStore::Missing(why.clone()),
@@ -77,6 +80,7 @@ impl<T> ObjectStore<T> {
     }
 
     /// Why they are not known.
+    #[must_use]
     pub const fn why_missing(&self) -> Option<&UnavailableReason> {
         match self {
             Self::Known { .. } => None,

@@ -6,7 +6,7 @@ use parallax_api_server::{ApiServer, Manner};
 use parallax_kubernetes::watch::{ApiServerAccess, Key, WatchFailureReason, WatchHealth, WatchTiming};
 use parallax_preflight::Certificate;
 use parallax_runtime::Clock;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;

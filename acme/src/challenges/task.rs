@@ -29,15 +29,23 @@ use crate::cert_manager::CertManagerState;
 /// What it takes to look after them.
 #[derive(Debug)]
 pub struct ChallengeTask {
+    /// The configuration.
     pub options: Options,
     /// The cluster in which cert-manager's pod is looked for.
     pub kubernetes: KubernetesSettings,
+    /// The objects of cert-manager.
     pub picture: watch::Receiver<CertManagerState>,
+    /// Receives the waiting Challenges with their explanations.
     pub waiting: watch::Sender<Arc<[WaitingChallenge]>>,
+    /// Makes the runs that replay self checks.
     pub desk: Arc<RunManager>,
+    /// Whether this replica leads; only the leader replays.
     pub replica: ReplicaState,
+    /// The current topology.
     pub topology: watch::Receiver<TopologyState>,
+    /// The current incidents.
     pub views: watch::Receiver<Arc<View>>,
+    /// Event time.
     pub clock: Clock,
 }
 

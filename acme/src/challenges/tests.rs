@@ -2,20 +2,33 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use parallax_api::{challenges::{ChallengeCause, ChallengeExplanation, SelfCheckReplay, WaitingChallenge}, preflight::CheckState};
-use parallax_diagnosis::{plan::PlanConfig, topology::{Topology, TopologySpec}};
+use parallax_api::{
+    challenges::{ChallengeCause, ChallengeExplanation, SelfCheckReplay, WaitingChallenge},
+    preflight::CheckState,
+};
+use parallax_diagnosis::{
+    plan::PlanConfig,
+    topology::{Topology, TopologySpec},
+};
 use parallax_fixtures as fixtures;
 use parallax_history::store::StoreHandle;
-use parallax_kubernetes::{replicas::{ReplicaRole, ReplicaState}, topology_state::TopologyState, watch::{ApiServerAccess, Key, KubernetesSettings}};
+use parallax_kubernetes::{
+    replicas::{ReplicaRole, ReplicaState},
+    topology_state::TopologyState,
+    watch::{ApiServerAccess, Key, KubernetesSettings},
+};
 use parallax_model::{EventTime, Micros};
-use parallax_preflight::{read, Challenge};
+use parallax_preflight::{Challenge, read};
 use parallax_runs::{RunManager, RunMetrics};
 use parallax_runtime::Clock;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{registry::{ChallengeRegistry, ExplanationState}, *};
+use super::{
+    registry::{ChallengeRegistry, ExplanationState},
+    *,
+};
 use crate::cert_manager::{CertManagerState, ObjectStore, UnavailableReason};
 
 const SAID: &str = "Waiting for HTTP-01 challenge propagation: failed to perform self check GET request 'http://shop.example.test/.well-known/acme-challenge/tok': Get \"http://shop.example.test/.well-known/acme-challenge/tok\": ";

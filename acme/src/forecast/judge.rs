@@ -5,10 +5,18 @@
 
 use std::collections::BTreeSet;
 
-use parallax_api::{forecasts::{ForecastCause, RenewalForecast, RenewalOutlook}, names::{NameFacts, NameVerdict}};
+use parallax_api::{
+    forecasts::{ForecastCause, RenewalForecast, RenewalOutlook},
+    names::{NameFacts, NameVerdict},
+};
 use parallax_diagnosis::topology::Topology;
-use parallax_model::{dns::NameSight, ChallengeClient, EventTime, FailureKind, Front, Outcome, Phase, Reach, ServiceKey, Vantage};
-use parallax_preflight::{authority_says, judge_names, name_facts, QueriedResolvers, SolverRoute, VantageAnswer};
+use parallax_model::{
+    ChallengeClient, EventTime, FailureKind, Front, Outcome, Phase, Reach, ServiceKey, Vantage,
+    dns::NameSight,
+};
+use parallax_preflight::{
+    QueriedResolvers, SolverRoute, VantageAnswer, authority_says, judge_names, name_facts,
+};
 
 use super::subjects::RenewalSubject;
 

@@ -1,18 +1,26 @@
 //! The task that looks, and publishes what it foresees.
 
-use std::{collections::{BTreeMap, BTreeSet}, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use parallax_api::forecasts::{ForecastCause, RenewalForecastList, NOTE};
+use parallax_api::forecasts::{NOTE, RenewalForecastList};
 use parallax_diagnosis::view::View;
 use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState};
 use parallax_model::{AssignmentId, EventTime, HostName, Micros, Placement, Recorded};
-use parallax_preflight::{token, VantageAnswer};
-use parallax_runs::{LookError, LookedHost, ReplySet, RunManager, CA, NAMES, SELF_CHECK};
+use parallax_preflight::{VantageAnswer, token};
+use parallax_runs::{CA, LookError, LookedHost, NAMES, ReplySet, RunManager, SELF_CHECK};
 use parallax_runtime::Clock;
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{judge::{judge, Evidence}, next_check, subjects::{not_checked, RenewalSubjects}};
+use super::{
+    judge::{Evidence, judge},
+    next_check,
+    subjects::{RenewalSubjects, not_checked},
+};
 use crate::cert_manager::CertManagerState;
 
 /// Names looked at at one time. A look takes up to twenty seconds where nobody answers.
@@ -28,14 +36,21 @@ const STALE: u64 = 3;
 /// Looks at what is to be renewed.
 #[derive(Debug)]
 pub struct ForecastTask {
+    /// Event time.
     pub clock: Clock,
+    /// Makes the runs that check names.
     pub desk: Arc<RunManager>,
+    /// Whether this replica leads; only the leader checks.
     pub replica: ReplicaState,
+    /// The objects of cert-manager.
     pub picture: watch::Receiver<CertManagerState>,
+    /// The current topology.
     pub topology: watch::Receiver<TopologyState>,
+    /// The current incidents.
     pub views: watch::Receiver<Arc<View>>,
     /// Time between two looks at a name; nothing where nobody looks.
     pub every: Option<Micros>,
+    /// Receives the forecasts.
     pub out: watch::Sender<Arc<RenewalForecastList>>,
 }
 

@@ -159,7 +159,10 @@ impl Collector for ScrapeSources {
 }
 
 /// What receivers are owed; no series where nobody is told anything.
-fn told(encoder: &mut DescriptorEncoder<'_>, desk: &parallax_notify::NotificationState) -> Result<(), fmt::Error> {
+fn told(
+    encoder: &mut DescriptorEncoder<'_>,
+    desk: &parallax_notify::NotificationState,
+) -> Result<(), fmt::Error> {
     let pending = desk.pending();
     let nobody = pending.is_empty();
     let label = |receiver: &String| ReceiverLabel {

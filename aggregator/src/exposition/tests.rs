@@ -12,8 +12,8 @@ use parallax_kubernetes::{
 };
 use parallax_model::{EventTime, Micros, Placement, Recorded, Round, TargetSpec};
 use parallax_notify::{
-    NotificationContext, NotificationState, Notifier, NotifyMetrics, NotifyOptions, OutboxStore, WebhookOptions,
-    incident_actions::ActionManager,
+    NotificationContext, NotificationState, Notifier, NotifyMetrics, NotifyOptions, OutboxStore,
+    WebhookOptions, incident_actions::ActionManager,
 };
 use parallax_runtime::{
     Clock,
@@ -414,7 +414,11 @@ fn no_series_names_a_node_and_a_target_together() {
 }
 
 /// Notifications with one webhook to which nothing is pending.
-fn idle_receiver(name: &str, handling: &Arc<ActionManager>, metrics: &NotifyMetrics) -> Arc<NotificationState> {
+fn idle_receiver(
+    name: &str,
+    handling: &Arc<ActionManager>,
+    metrics: &NotifyMetrics,
+) -> Arc<NotificationState> {
     let context = NotificationContext {
         clock: Clock::starting_at(fixtures::NOW),
         replica: ReplicaState::alone(1, "n"),
@@ -423,7 +427,11 @@ fn idle_receiver(name: &str, handling: &Arc<ActionManager>, metrics: &NotifyMetr
         topology: watch::channel(TopologyState::new(Arc::default())).1,
         links: Arc::default(),
     };
-    let state = Arc::new(NotificationState::new(context, OutboxStore::Nowhere, metrics.clone()));
+    let state = Arc::new(NotificationState::new(
+        context,
+        OutboxStore::Nowhere,
+        metrics.clone(),
+    ));
     let options = NotifyOptions {
         webhooks: vec![WebhookOptions {
             name: name.to_owned(),

@@ -2,18 +2,33 @@
 
 use std::net::IpAddr;
 
-use axum::{body::Bytes, extract::{Path, State}, http::{header, HeaderMap, StatusCode}, response::{IntoResponse, Response}, Json};
-use parallax_api::{incident_actions::{AcknowledgeRequest, IncidentActions, SilenceRequest, WindowRequest}, runs::{PreflightRun, RunRequest}};
-use parallax_diagnosis::{topology::{PlacedTarget, Topology}, verdict::{Incident, Subject, Verdict}};
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use parallax_api::{
+    incident_actions::{AcknowledgeRequest, IncidentActions, SilenceRequest, WindowRequest},
+    runs::{PreflightRun, RunRequest},
+};
+use parallax_diagnosis::{
+    topology::{PlacedTarget, Topology},
+    verdict::{Incident, Subject, Verdict},
+};
 use parallax_history::store::QueryError;
 use parallax_model::HostName;
 use parallax_notify::incident_actions::ActionError;
 use parallax_runs::MESH;
-use serde::{de::DeserializeOwned, Deserialize};
-use serde_json::{json, Value};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
 
-use super::{history, runs::json_only, ServerState};
-use crate::{access::{AuthorizedUser, Permission}, api_error::ApiError};
+use super::{ServerState, history, runs::json_only};
+use crate::{
+    access::{AuthorizedUser, Permission},
+    api_error::ApiError,
+};
 
 /// Largest body.
 const LARGEST: usize = 16 * 1024;

@@ -6,7 +6,7 @@ use axum::{
     extract::State,
     http::{HeaderMap, StatusCode},
 };
-pub use parallax_api::baselines::{BaselineResetAnswer, BaselineResetRequest};
+pub(crate) use parallax_api::baselines::{BaselineResetAnswer, BaselineResetRequest};
 use parallax_model::TargetId;
 use tokio::sync::oneshot;
 

@@ -13,7 +13,7 @@ use parallax_diagnosis::{
     verdict::{Incident, IncidentState},
     view::View,
 };
-pub use parallax_history::store::{HistoryCursor, QueryError, RollupStep};
+pub(super) use parallax_history::store::{HistoryCursor, QueryError, RollupStep};
 use parallax_model::{EventTime, Micros};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -39,7 +39,6 @@ use tower_http::{
     timeout::TimeoutLayer,
 };
 
-pub use baseline::{BaselineResetAnswer, BaselineResetRequest};
 pub(crate) use connections::serve;
 pub(crate) use forms::FormKey;
 pub(crate) use forward::LeaderProxy;

@@ -17,7 +17,7 @@ use parallax_api::{
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-pub use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
+pub(crate) use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
 use crate::access::Permission;
 
 /// One path with one method.

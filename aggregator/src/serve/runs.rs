@@ -11,7 +11,7 @@ use axum::{
 };
 use futures_util::stream;
 use parallax_api::runs::RunRequest;
-pub use parallax_runs::{LogReader, RunRefusedError};
+pub(super) use parallax_runs::{LogReader, RunRefusedError};
 use serde_json::json;
 
 use super::ServerState;

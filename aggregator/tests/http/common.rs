@@ -1,8 +1,13 @@
 //! An aggregator on a free port, and a client that talks to it as a prober or a browser would.
 
-use std::{fs, io::Write, path::PathBuf, sync::{Arc, Once}};
+use std::{
+    fs,
+    io::Write,
+    path::PathBuf,
+    sync::{Arc, Once},
+};
 
-use flate2::{write::GzEncoder, Compression};
+use flate2::{Compression, write::GzEncoder};
 use parallax_aggregator::{Aggregator, Config, RunError};
 use parallax_diagnosis::view::View;
 use parallax_history::recording::RecordOptions;

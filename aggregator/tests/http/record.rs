@@ -7,7 +7,7 @@ use parallax_diagnosis::{replay::Replay, view::View};
 use parallax_history::recording::RecordOptions;
 use parallax_model::EventTime;
 
-use crate::common::{observation, Running, HEADER};
+use crate::common::{HEADER, Running, observation};
 
 fn replayed(folder: &Path, now: EventTime) -> View {
     let mut files: Vec<_> = std::fs::read_dir(folder)

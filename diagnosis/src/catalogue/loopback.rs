@@ -1,4 +1,4 @@
-//! Within a node, or to oneself: the mirror image of policy `Local`.
+//! Traffic within a node or from a Pod to itself: the mirror image of traffic policy `Local`.
 
 use super::{Cause, CauseContext, Clause, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, topology::ProxyMode, verdict::Remedy};
@@ -8,25 +8,25 @@ const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode];
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F5",
-        title: "balancer loopback with client address preservation (AWS NLB)",
+        title: "load balancer loopback: client IP preservation sends clients back to their own node (AWS NLB)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.leaves_the_node() { 1.0 } else { 0.05 },
         mechanism,
         remedies: |s| {
             let mut all = vec![remedy(
-                "turn client address preservation off at the target group (preserve_client_ip.enabled=false)",
+                "disable client IP preservation on the target group (preserve_client_ip.enabled=false)",
                 None,
-                "endpoints see the balancer's address; with PROXY protocol v2 they can still learn the client's",
+                "endpoints see the load balancer's address; PROXY protocol v2 can still carry the client's",
             )
-.not_when("the target group is of a sort that always keeps the client's address (UDP, for one)")];
+.not_when("the target group always preserves the client IP (UDP, for example)")];
             all.extend(avoid(s));
             all
         },
     },
     Cause {
         id: "F6",
-        title: "balancer loopback (Tencent CLB, Alibaba SLB)",
+        title: "load balancer loopback: clients are sent back to their own node (Tencent CLB, Alibaba SLB)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| {
@@ -41,7 +41,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F7",
-        title: "balancer loopback (Azure and GCP internal balancers)",
+        title: "load balancer loopback: clients are sent back to their own node (Azure and GCP internal load balancers)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.leaves_the_node() { 0.7 } else { 0.05 },
@@ -50,7 +50,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F23",
-        title: "reverse path filter or asymmetric route on the node",
+        title: "the node's reverse path filter drops traffic on an asymmetric route",
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| profiles::LOOPBACK,
         likelier: |s| match s.filters_strictly() {
@@ -60,7 +60,9 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         mechanism: |s| {
             Wording::of(s)
-                .say("packets that stay within a node come back on another way than they went, and are dropped")
+                .say(
+                    "packets within a node return on a different path than they were sent on and are dropped",
+                )
                 .clauses()
         },
         remedies: |_| {
@@ -68,34 +70,34 @@ pub(crate) const CAUSES: &[Cause] = &[
                 remedy(
                     "set rp_filter to loose mode on the nodes",
                     Some("sysctl -w net.ipv4.conf.all.rp_filter=2".to_owned()),
-                    "spoofed sources are filtered less strictly",
+                    "less strict filtering of spoofed source addresses",
                 )
-                .not_when("the counter IPReversePathFilter of the nodes does not rise"),
+                .not_when("the nodes' IPReversePathFilter counter does not increase"),
             ]
         },
     },
     Cause {
         id: "F11",
-        title: "hairpin mode off",
+        title: "hairpin mode is off: Pods cannot reach themselves through their Service",
         regions: &[RegionKind::SelfPod, RegionKind::SelfVip],
         profile: |_| profiles::LOOPBACK,
         likelier: |_| 1.0,
         mechanism: |s| {
             Wording::of(s)
-                .say("the bridge port does not reflect, so a pod that its Service sends back to itself gets no answer")
+                .say("hairpin mode is off on the bridge port, so a Pod that its Service routes back to itself gets no response")
                 .clauses()
         },
         remedies: hairpin,
     },
     Cause {
         id: "F11b",
-        title: "hairpin mode off and bridge-nf-call-iptables=0: pods of one node through the cluster address",
+        title: "hairpin mode off and bridge-nf-call-iptables=0: Pods on one node cannot reach each other through the ClusterIP",
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.05 },
         mechanism: |s| {
             Wording::of(s)
-                .say("the bridge answers within the node without the Service's address translation")
+                .say("the bridge forwards the response within the node without reversing the Service's address translation")
                 .clauses()
         },
         remedies: hairpin,
@@ -110,7 +112,7 @@ fn mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
     };
     Wording::of(s)
         .say(format!(
-            "the balancer hands the connection back to the node it came from without translating its source{policy}"
+            "the load balancer sends the connection back to the node it came from, without source NAT{policy}"
         ))
         .clauses()
 }
@@ -118,23 +120,23 @@ fn mechanism(s: &CauseContext<'_>) -> Vec<Clause> {
 fn avoid(s: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
-            "call the Service by its cluster name from inside, or rewrite the public name to it in CoreDNS",
+            "inside the cluster, call the Service by its cluster name, or rewrite the public name to it in CoreDNS",
             s.about_service(|namespace, name| format!("kubectl -n {namespace} get service {name} -o wide")),
-            "inside and outside take different ways; TLS and PROXY settings must hold on both",
+            "clients inside and outside take different paths; TLS and PROXY protocol must work on both",
         )
-.not_when("clients use the balancer's address itself, or ask another resolver"),
+.not_when("clients use the load balancer's IP address, or query another resolver"),
         remedy(
             "keep clients and endpoints on different nodes (podAntiAffinity)",
             None,
-            "fragile with policy Cluster, where the balancer may choose any node; costs nodes without endpoints",
+            "fragile with policy Cluster, where the load balancer may choose any node; needs nodes without endpoints",
         )
-.not_when("policy is Cluster: the balancer may choose the client's node whether or not an endpoint is there"),
+.not_when("the policy is Cluster: the load balancer may choose the client's node even if it has no endpoint"),
         remedy(
-            "let the balancer reach the pods directly, without the nodes' ports",
+            "let the load balancer target the Pods directly instead of the nodes' ports",
             None,
-            "needs a cloud network whose pods have addresses of their own; endpoints are registered one by one",
+            "needs a cloud network that gives Pods routable addresses; each endpoint is registered individually",
         )
-.not_when("the client is itself the endpoint that is chosen"),
+.not_when("the load balancer chooses the client itself as the endpoint"),
     ]
 }
 
@@ -143,14 +145,14 @@ fn hairpin(_: &CauseContext<'_>) -> Vec<Remedy> {
         remedy(
             "set hairpinMode: true in the CNI configuration",
             None,
-            "takes effect for pods that start afterwards: restart the workload on each node",
+            "takes effect only for Pods that start afterwards: restart the workload on each node",
         )
-        .not_when("the CNI has no bridge, or a NetworkPolicy drops the reflected packet"),
+        .not_when("the CNI does not use a bridge, or a NetworkPolicy drops the hairpin packet"),
         remedy(
-            "use a headless Service for calls to oneself",
+            "use a headless Service where Pods call their own Service",
             None,
-            "clients choose among addresses themselves and notice a gone endpoint later",
+            "clients choose among the addresses themselves and notice a removed endpoint later",
         )
-        .not_when("clients keep the balancer or cluster address"),
+        .not_when("clients keep using the load balancer address or the ClusterIP"),
     ]
 }

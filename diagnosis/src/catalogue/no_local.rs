@@ -1,4 +1,4 @@
-//! Policy `Local` without a local endpoint: F1–F4 for balancer addresses, F25 for cluster addresses.
+//! Traffic policy `Local` without a local endpoint: F1–F4 for load balancer addresses, F25 for ClusterIPs.
 
 use parallax_model::KindClass;
 
@@ -16,7 +16,7 @@ const REGIONS: &[RegionKind] = &[RegionKind::NoLocal];
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F1",
-        title: "externalTrafficPolicy: Local without a local endpoint, kube-proxy in IPVS mode",
+        title: "externalTrafficPolicy: Local refuses clients on nodes without an endpoint (kube-proxy in IPVS mode)",
         regions: REGIONS,
         profile: |_| profiles::NOLOCAL_REFUSES,
         likelier: |s| {
@@ -27,14 +27,14 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         mechanism: |s| {
             let binds = match s.mode() {
-                ProxyMode::Ipvs => "and kube-proxy in IPVS mode binds",
-                _ => "and an older kube-proxy in IPVS mode would bind",
+                ProxyMode::Ipvs => "kube-proxy in IPVS mode binds",
+                _ => "an older kube-proxy in IPVS mode would bind",
             };
             policy(
                 s,
                 &format!(
-                    ", {binds} the balancer address on every node without giving a node without an endpoint a \
-                     destination for it"
+                    "; {binds} the load balancer address on every node, even on nodes that have no endpoint to \
+                     forward to"
                 ),
             )
         },
@@ -42,15 +42,15 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F2",
-        title: "externalTrafficPolicy: Local without a local endpoint, kube-proxy in iptables mode",
+        title: "externalTrafficPolicy: Local drops traffic on nodes without an endpoint (kube-proxy in iptables mode)",
         regions: REGIONS,
         profile: |_| profiles::NOLOCAL_DROPS,
         likelier: |s| balancer(s) * mode(s, ProxyMode::Iptables),
         mechanism: |s| {
             policy(
                 s,
-                ", which drops on nodes without an endpoint whatever kube-proxy does not know to be a local pod \
-                 (cluster CIDR missing or too small)",
+                "; on nodes without an endpoint, kube-proxy drops connections from every address that it does not \
+                 recognize as a local Pod (cluster CIDR missing or too small)",
             )
         },
         remedies: |s| {
@@ -61,20 +61,21 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F3",
-        title: "externalTrafficPolicy: Local without a local endpoint, kube-proxy in nftables mode",
+        title: "externalTrafficPolicy: Local drops traffic on nodes without an endpoint (kube-proxy in nftables mode)",
         regions: REGIONS,
         profile: |_| profiles::NOLOCAL_DROPS,
         likelier: |s| balancer(s) * mode(s, ProxyMode::Nftables),
         mechanism: |s| {
             let drops = match s.mode() {
-                ProxyMode::Nftables => "and kube-proxy in nftables mode drops",
-                _ => "and kube-proxy in nftables mode would drop",
+                ProxyMode::Nftables => "kube-proxy in nftables mode drops",
+                _ => "kube-proxy in nftables mode would drop",
             };
             policy(
                 s,
                 &format!(
-                    ", {drops} on nodes without an endpoint whatever it does not know to be a local pod (cluster CIDR \
-                     missing or too small); before 1.33.6 also what comes from the node's own network"
+                    "; on nodes without an endpoint, {drops} connections from every address that it does not recognize \
+                     as a local Pod (cluster CIDR missing or too small); before 1.33.6, also those from the node's own \
+                     network"
                 ),
             )
         },
@@ -82,11 +83,11 @@ pub(crate) const CAUSES: &[Cause] = &[
             let mut all = vec![
                 name_the_pods(),
                 remedy(
-                    "upgrade kube-proxy to 1.33.6, 1.34 or later, where the clients are in the nodes' own network",
+                    "upgrade kube-proxy to 1.33.6, 1.34 or later if the clients are in the nodes' own network",
                     None,
-                    "a patch release on every node",
+                    "a patch upgrade of kube-proxy on every node",
                 )
-                .not_when("the node's rules are out of date: then only that node deviates (F24)"),
+                .not_when("a node's Service rules are stale: then only that node fails (F24)"),
             ];
             all.extend(remedies(s));
             all
@@ -94,14 +95,14 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F4",
-        title: "externalTrafficPolicy: Local without a local endpoint, kube-proxy replaced",
+        title: "externalTrafficPolicy: Local fails on nodes without an endpoint (kube-proxy replacement)",
         regions: REGIONS,
         profile: |_| profiles::NOLOCAL_EITHER,
         likelier: |s| balancer(s) * mode(s, ProxyMode::Unknown),
         mechanism: |s| {
             policy(
                 s,
-                ", and the node's service implementation has no endpoint of its own for the address",
+                "; the node's Service implementation has no local endpoint for the address",
             )
         },
         remedies: |s| {
@@ -109,25 +110,25 @@ pub(crate) const CAUSES: &[Cause] = &[
             all.push(remedy(
                 "change the version of the kube-proxy replacement",
                 None,
-                "behaviour here differs by version (cilium#45252 and others): read the release notes first",
+                "this behavior differs between versions (cilium#45252 and others): read the release notes first",
             ));
             all
         },
     },
     Cause {
         id: "F25",
-        title: "internalTrafficPolicy: Local without a local endpoint",
+        title: "internalTrafficPolicy: Local fails on nodes without an endpoint",
         regions: REGIONS,
         profile: |s| profiles::nolocal(s.mode()),
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.0 },
         mechanism: |s| {
             let said = if s.is_local() {
-                "internalTrafficPolicy: Local restricts the cluster address to endpoints of the same node"
+                "internalTrafficPolicy: Local restricts the ClusterIP to endpoints on the client's node"
                     .to_owned()
             } else {
                 format!(
-                    "the nodes restrict the cluster address to endpoints of their own, as under \
-                     internalTrafficPolicy: Local, which {} does not have",
+                    "each node restricts the ClusterIP to its own endpoints, as under \
+                     internalTrafficPolicy: Local, although {} does not set it",
                     s.service_words()
                 )
             };
@@ -140,23 +141,23 @@ pub(crate) const CAUSES: &[Cause] = &[
                     s.about_service(|namespace, name| {
                         format!("kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"internalTrafficPolicy\":\"Cluster\"}}}}'")
                     }),
-                    "traffic may leave the node; what relied on node-local answers no longer can",
+                    "traffic may leave the node; clients can no longer rely on reaching a local endpoint",
                 )
-.not_when("the Service must stay within the node by design (a node agent)"),
+.not_when("traffic must stay on the node by design (a node agent)"),
                 daemon_set(s),
             ]
         },
     },
 ];
 
-/// What policy Local does here, or what looks like it where the Service does not say so.
+/// The effect of traffic policy Local, or of something that behaves like it where the Service does not set it.
 fn policy(s: &CauseContext<'_>, does: &str) -> Vec<Clause> {
     let said = match (s.service, s.is_local()) {
         (_, true) => format!("externalTrafficPolicy: Local{does}"),
         (None, false) => format!("as under externalTrafficPolicy: Local{does}"),
         (Some(service), false) => {
             format!(
-                "as under externalTrafficPolicy: Local, which Service {} does not have{does}",
+                "as under externalTrafficPolicy: Local, although Service {} does not set it{does}",
                 service.key
             )
         }
@@ -174,7 +175,7 @@ fn balancer(s: &CauseContext<'_>) -> f64 {
     }
 }
 
-/// The mode is a prior, never proof: what the API publishes may be out of date on one node.
+/// The proxy mode is a prior, never proof: what the API publishes may be stale for one node.
 fn mode(s: &CauseContext<'_>, wanted: ProxyMode) -> f64 {
     match s.mode() {
         ProxyMode::Unknown => 0.25,
@@ -183,7 +184,7 @@ fn mode(s: &CauseContext<'_>, wanted: ProxyMode) -> f64 {
     }
 }
 
-/// Ways out of policy Local for the balancer of a Service.
+/// Returns the remedies for traffic policy Local at the load balancer of a Service.
 pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> {
     let info = topology
         .fronts()
@@ -196,14 +197,14 @@ pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> 
     })
 }
 
-/// For a kube-proxy that holds pods to the policy as it takes them for clients outside.
+/// For a kube-proxy that applies the policy to Pods because it takes them for external clients.
 fn name_the_pods() -> Remedy {
     remedy(
-        "tell kube-proxy the pods' addresses (--cluster-cidr or detectLocalMode)",
+        "configure the Pod CIDR in kube-proxy (--cluster-cidr or detectLocalMode)",
         Some("kubectl -n kube-system edit configmap kube-proxy".to_owned()),
-        "kube-proxy restarts on every node; connections stay, rules are rewritten once",
+        "kube-proxy restarts on every node and rewrites its rules once; established connections survive",
     )
-    .not_when("clients come from outside those addresses, such as a virtual machine in the same network")
+    .not_when("clients have addresses outside the Pod CIDR, such as a virtual machine in the same network")
 }
 
 fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
@@ -214,16 +215,16 @@ fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
                 format!("kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"externalTrafficPolicy\":\"Cluster\"}}}}'")
             }),
             format!(
-                "the client's source address is lost (use X-Forwarded-For or PROXY protocol), and {}",
+                "endpoints no longer see the client's source address (use X-Forwarded-For or PROXY protocol), and {}",
                 s.service.map_or_else(
-                    || "the balancer registers every node for each port".to_owned(),
+                    || "the load balancer registers every node for each port".to_owned(),
                     |service| consequence(s.topology, service)
                 )
             ),
         )
         .not_when(
-            "traffic really leaves the node (ipMode Proxy, a host name in the status): Cluster does not cure loopback \
-             there, it puts every node in the balancer's pool",
+            "traffic really leaves the node (ipMode: Proxy, or a host name in the status): Cluster does not fix \
+             loopback there, it adds every node to the load balancer's pool",
         ),
         daemon_set(s),
     ];
@@ -233,25 +234,25 @@ fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
         Some(FrontKind::LoadBalancer(IpMode::Proxy))
     ) {
         all.push(remedy(
-            "let the cloud controller set ipMode: Proxy in the Service's status",
+            "have the cloud controller set ipMode: Proxy in the Service's status",
             None,
             if refused {
                 "needs Kubernetes 1.30 and a cloud controller that supports it; traffic then really leaves the node, and \
-                 a balancer without source translation that picks the client's own node loops back (check F5–F7)"
+                 a load balancer without source NAT that picks the client's own node causes loopback (check F5–F7)"
             } else {
-                "needs Kubernetes 1.30 and a cloud controller that supports it; every connection then makes the detour \
-                 over the balancer, and loopback (F5–F7) becomes possible"
+                "needs Kubernetes 1.30 and a cloud controller that supports it; every connection then takes the detour \
+                 through the load balancer, and loopback (F5–F7) becomes possible"
             },
         )
-        .not_when("the balancer cannot be reached from the nodes, or its own filter keeps them out"));
+        .not_when("the nodes cannot reach the load balancer, or its own filter blocks them"));
     }
     all.push(
         remedy(
-            "pin the clients to nodes with an endpoint (podAffinity)",
+            "schedule the clients on nodes with an endpoint (podAffinity)",
             None,
-            "fragile: it fails again as soon as either side is rescheduled",
+            "fragile: clients fail again as soon as either side is rescheduled",
         )
-        .not_when("clients use the host network of other nodes, or their pods are not yours to place"),
+        .not_when("clients use the host network of other nodes, or you do not control where their Pods are scheduled"),
     );
     all
 }
@@ -273,15 +274,15 @@ fn daemon_set(s: &CauseContext<'_>) -> Remedy {
         .map(|service| format!("; {}", consequence(s.topology, service)))
         .unwrap_or_default();
     remedy(
-        "run the endpoints as a DaemonSet, so that every node has one",
+        "run the endpoints as a DaemonSet so that every node has one",
         None,
         format!(
-            "{} more than the {} of today, with their memory and CPU; nodes with taints need tolerations{quota}",
-            plural(more, "pod"),
+            "{} (today: {}), with their memory and CPU; tainted nodes need tolerations{quota}",
+            plural(more, "more Pod"),
             pods
         ),
     )
     .not_when(
-        "the balancer hands clients back to their own node (F5–F7): then every node has an entry to loop back to",
+        "the load balancer sends clients back to their own node (F5–F7): then every node has an endpoint to loop back to",
     )
 }

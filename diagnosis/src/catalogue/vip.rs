@@ -1,4 +1,4 @@
-//! The address itself fails for all clients inside, while the endpoints answer.
+//! The address fails for all clients inside the cluster, although the endpoints answer.
 
 use parallax_model::{FailureKind, KindClass};
 
@@ -12,7 +12,7 @@ const NOT_TLS: &[FailureKind] = &[FailureKind::NotTls];
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F14",
-        title: "blocked: security group, source ranges or an allow-list",
+        title: "a security group, loadBalancerSourceRanges or an allow-list blocks clients",
         regions: &[RegionKind::Vip, RegionKind::OutsideAll],
         // Few counts: a filter drops, rejects or answers 403, but what it does it does every time. With many, timeouts and
         // nothing else would count against it the more of them there are.
@@ -22,31 +22,31 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |s| {
             vec![
                 remedy(
-                    "open the port in the security group, in loadBalancerSourceRanges or in the allow-list",
+                    "open the port in the security group, loadBalancerSourceRanges or the allow-list",
                     s.about_service(|namespace, name| {
                         format!(
                             "kubectl -n {namespace} get service {name} -o jsonpath='{{.spec.loadBalancerSourceRanges}}'"
                         )
                     }),
-                    "whoever the filter kept out gets in: widen it to the sources that need it, not to all",
+                    "exposes the port to clients that were blocked: allow only the sources that need it",
                 )
                 .not_when(
-                    "nothing arrives at the balancer at all: then a router or the address itself is the cause (F12)",
+                    "no traffic arrives at the load balancer at all: then a router or the address is the cause (F12)",
                 ),
             ]
         },
     },
     Cause {
         id: "F9",
-        title: "PROXY protocol bypassed inside the cluster",
+        title: "in-cluster traffic bypasses the load balancer, so the PROXY header is missing",
         regions: REGIONS,
         profile: |_| profiles::PROTO_VIP,
         likelier: |s| if s.is_balancer() { 1.0 } else { 0.1 },
         mechanism: |s| {
             let said = if s.is_balancer() {
-                "the node short-cuts the balancer, which would have added the PROXY header that the endpoints insist on"
+                "the node bypasses the load balancer, which would add the PROXY header that the endpoints require"
             } else {
-                "the endpoints insist on a PROXY header, and nothing on the way adds one"
+                "the endpoints require a PROXY header, and nothing on the path adds one"
             };
             Wording::of(s).say(said).clauses()
         },
@@ -54,7 +54,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F10",
-        title: "TLS termination at the balancer bypassed inside the cluster",
+        title: "in-cluster traffic bypasses the load balancer that terminates TLS",
         regions: REGIONS,
         profile: |_| [0.3, 0.1, 1.0, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1],
         likelier: |s| {
@@ -66,7 +66,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         mechanism: |s| {
             Wording::of(s)
-                .say("the node short-cuts the balancer that would have ended TLS")
+                .say("the node bypasses the load balancer that terminates TLS")
                 .say_if(&[Claim::Of(NOT_TLS)], ", so plain HTTP answers on the TLS port")
                 .clauses()
         },
@@ -74,30 +74,30 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F12",
-        title: "the way back to our own public address is missing (no NAT loopback)",
+        title: "the router lacks NAT loopback for the cluster's own public address",
         regions: &[RegionKind::Vip],
         profile: |_| profiles::VIP,
         likelier: |s| if s.info.is_none() { 0.5 } else { 0.05 },
         mechanism: |s| {
             Wording::of(s)
-                .say("the router does not translate connections from inside to its own outside address")
+                .say("the router does not translate connections from inside the network to its own public address")
                 .clauses()
         },
         remedies: |_| {
             vec![
                 remedy(
-                    "enable NAT loopback on the router, or answer the name inside with an inside address",
+                    "enable NAT loopback on the router, or resolve the name to an internal address inside the network (split DNS)",
                     None,
-                    "with a split answer inside and outside differ from then on, and certificates must be checked from \
-                     outside",
+                    "with split DNS, clients inside and outside take different paths, and certificates must be checked \
+                     from outside",
                 )
-                .not_when("clients use the address itself instead of the name"),
+                .not_when("clients use the IP address instead of the name"),
             ]
         },
     },
     Cause {
         id: "F28",
-        title: "source ports for translation are used up on the way out",
+        title: "source NAT port exhaustion on the outbound gateway",
         regions: &[RegionKind::Vip, RegionKind::ClientVip],
         profile: |_| [8.0, 0.2, 0.3, 0.5, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1],
         likelier: |s| {
@@ -109,29 +109,31 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         mechanism: |s| {
             Wording::of(s)
-                .say("new connections to one address and port find no free source port at the gateway that translates them")
+                .say("the outbound gateway has no free source port for new connections to this address and port")
                 .clauses()
         },
         remedies: |_| {
             vec![
                 remedy(
-                    "give the outbound gateway more addresses or ports per node",
+                    "give the outbound gateway more addresses, or more ports per node",
                     None,
-                    "each address adds about 64 000 connections to one destination, and is billed",
+                    "each address adds about 64 000 connections to one destination and is billed",
                 )
-                .not_when("connections fail without load: then a filter or the balancer is the cause"),
+                .not_when(
+                    "connections also fail without load: then a filter or the load balancer is the cause",
+                ),
                 remedy(
-                    "reuse connections (keep-alive) instead of opening one a request",
+                    "reuse connections (keep-alive) instead of opening one per request",
                     None,
-                    "a change of the clients",
+                    "the clients must be changed",
                 )
-                .not_when("many clients with one connection each are the load"),
+                .not_when("the load comes from many clients with one connection each"),
             ]
         },
     },
     Cause {
         id: "P5",
-        title: "nothing serves the address: its balancer or its Service rules are gone",
+        title: "nothing serves the address: its load balancer or Service rules are gone",
         regions: &[RegionKind::Vip],
         profile: |_| [1.5, 5.0, 1.0, 2.0, 0.2, 0.3, 0.2, 0.2, 0.1, 0.1],
         likelier: |s| if Claim::NoEndpoint.holds(s) { 0.0 } else { 0.7 },
@@ -141,31 +143,31 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::EndpointsPass, Claim::AddressFails, refused][..],
-                        "the endpoints answer, and the address in front of them refuses all connections"
+                        "the endpoints answer, but the address in front of them refuses all connections"
                             .to_owned(),
                     ),
                     (
                         &[Claim::EndpointsPass],
-                        "the endpoints answer, and the address in front of them does not lead there"
+                        "the endpoints answer, but the address in front of them does not reach them"
                             .to_owned(),
                     ),
                     (
                         &[],
-                        "the balancer of the address or its Service rules are gone".to_owned(),
+                        "the load balancer or the Service rules of the address are gone".to_owned(),
                     ),
                 ])
                 .clauses()
         },
         remedies: |s| {
             vec![remedy(
-                "compare the Service's ports and status with what the balancer listens on",
+                "compare the Service's ports and status with the load balancer's listeners",
                 Some(
                     s.about_service(|namespace, name| {
                         format!("kubectl -n {namespace} describe service {name}")
                     })
                     .unwrap_or_else(|| "kubectl get services -A -o wide".to_owned()),
                 ),
-                "nothing: reading only",
+                "none: read-only",
             )]
         },
     },
@@ -179,14 +181,14 @@ fn blocked(s: &CauseContext<'_>) -> Vec<Clause> {
         return Wording::of(s)
             .say_if(
                 &[Claim::Answered],
-                format!("the answer{status} is that of a filter: "),
+                format!("the response{status} comes from a filter: "),
             )
-            .say("an allow-list in front keeps these clients out")
+            .say("an allow-list in front blocks these clients")
             .clauses();
     }
     if s.region == RegionKind::OutsideAll {
         return Wording::of(s)
-            .say("something in front filters what comes from outside the cluster")
+            .say("something in front filters traffic from outside the cluster")
             .say_if(
                 &[Claim::AddressPassesInside],
                 ", while the address answers clients inside",
@@ -197,7 +199,7 @@ fn blocked(s: &CauseContext<'_>) -> Vec<Clause> {
         .say_first([
             (
                 &[Claim::AddressFails, Claim::EndpointsPass][..],
-                "the address answers none of them while the endpoints behind it do: ".to_owned(),
+                "the address answers none of them, although the endpoints behind it do: ".to_owned(),
             ),
             (
                 &[Claim::AddressFails, Claim::EveryClient],
@@ -205,26 +207,26 @@ fn blocked(s: &CauseContext<'_>) -> Vec<Clause> {
             ),
             (&[], String::new()),
         ])
-        .say("something in front filters")
+        .say("something in front filters the traffic")
         .clauses()
 }
 
 fn short_cut(s: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
-            "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
+            "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
             s.about_service(|namespace, name| {
                 format!("kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'")
             }),
-            "every connection from inside makes the detour over the balancer; a balancer without source translation may \
-             loop back (F5–F7)",
+            "every in-cluster connection takes the detour through the load balancer; without source NAT, the load \
+             balancer may send clients back to their own node (F5–F7)",
         )
-        .not_when("the balancer does not add the header in the first place, or the two ends disagree on its version"),
+        .not_when("the load balancer does not add the header in the first place, or the two ends disagree on its version"),
         remedy(
-            "call the endpoints through another Service without the balancer's protocol",
+            "call the endpoints through another Service that does not use the load balancer's protocol",
             None,
-            "one more Service and name; the path that users take is no longer the one that is called",
+            "one more Service and name; in-cluster calls no longer test the path that users take",
         )
-        .not_when("the caller must use the public name, as the self check of an ACME client does"),
+        .not_when("the caller must use the public name, as the self-check of an ACME client does"),
     ]
 }

@@ -24,11 +24,21 @@ impl RecordResult {
 /// What was recorded so far. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct RecordMetrics {
+    /// Lines by result.
     pub recorded: Family<ResultLabel, Counter>,
+    /// 1 while recording fails.
     pub failing: Gauge,
 }
 
+impl Default for RecordMetrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl RecordMetrics {
+    /// Counters at zero.
+    #[must_use]
     pub fn new() -> Self {
         let metrics = Self {
             recorded: Family::default(),

@@ -33,7 +33,9 @@ impl DocumentKind {
 /// A document. It is kept for as long after its last change as an incident after its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredDocument {
+    /// The kind of document.
     pub sort: DocumentKind,
+    /// Unique within its kind.
     pub id: String,
     /// When it was last changed.
     pub at: EventTime,

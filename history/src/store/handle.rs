@@ -32,11 +32,13 @@ pub enum QueryError {
 #[derive(Debug, Clone)]
 pub struct StoreHandle {
     pub(super) waiting: Option<Arc<WriteQueue>>,
+    /// The state of the store.
     pub state: watch::Receiver<Arc<StoreState>>,
 }
 
 impl StoreHandle {
     /// Without a store.
+    #[must_use]
     pub fn off() -> Self {
         // The last value stays readable after the sender is gone.
         let (_, state) = watch::channel(Arc::new(StoreState::off()));
@@ -44,6 +46,7 @@ impl StoreHandle {
     }
 
     /// How it is.
+    #[must_use]
     pub fn now(&self) -> Arc<StoreState> {
         self.state.borrow().clone()
     }

@@ -96,6 +96,7 @@ impl HistoryWriter {
     }
 
     /// Keeps the store open beyond the hub, for whoever has a last word.
+    #[must_use]
     pub fn hold(&self) -> Arc<StoreHold> {
         Arc::clone(&self.hold)
     }

@@ -15,12 +15,23 @@ pub struct PendingKindLabel {
 /// What was given to the store so far. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
+    /// Rows written, by kind.
     pub written: Family<PendingKindLabel, Counter>,
+    /// Rows dropped because the queue was full, by kind.
     pub dropped: Family<PendingKindLabel, Counter>,
+    /// Rows deleted to stay within the size limit.
     pub surplus: Counter,
 }
 
+impl Default for StoreMetrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl StoreMetrics {
+    /// Counters at zero.
+    #[must_use]
     pub fn new() -> Self {
         let metrics = Self {
             written: Family::default(),

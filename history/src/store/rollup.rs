@@ -19,6 +19,7 @@ impl RollupStep {
     pub(crate) const ALL: [Self; 2] = [Self::Fine, Self::Coarse];
 
     /// As the API and the store name it.
+    #[must_use]
     pub const fn seconds(self) -> i64 {
         match self {
             Self::Fine => 300,
@@ -36,11 +37,13 @@ impl RollupStep {
 /// What a roll-up is about. In order of age first, so that the oldest is found at once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RollupKey {
+    /// Start of the span.
     pub start: EventTime,
     pub(crate) step: RollupStep,
     pub(crate) target: TargetId,
     /// Labels of the wire: a store may hold those of a newer version.
     pub channel: Cow<'static, str>,
+    /// Placement of the client against the entry.
     pub placement: Cow<'static, str>,
 }
 

@@ -33,6 +33,7 @@ pub enum Status {
 /// The store at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreState {
+    /// Whether the store works.
     pub status: Status,
     /// Where it is; empty without one.
     pub place: String,
@@ -46,6 +47,7 @@ pub struct StoreState {
 
 impl StoreState {
     /// No store.
+    #[must_use]
     pub fn off() -> Self {
         Self::at(Status::Off, String::new())
     }

@@ -27,19 +27,26 @@ pub enum IncidentEnding {
 pub struct IncidentEnd {
     /// When it was over, or last known to be open.
     pub at: EventTime,
+    /// Why it ended.
     pub how: IncidentEnding,
 }
 
 /// What a list shows of an incident.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentSummary {
+    /// The id.
     pub id: String,
+    /// The subject of the verdict.
     pub subject: String,
     /// Region and members, as one word each.
     pub region: String,
+    /// The headline.
     pub sentence: String,
+    /// The probability of the verdict.
     pub probability: Probability,
+    /// The first failing round.
     pub since: EventTime,
+    /// When it was first named.
     pub opened: EventTime,
     /// When it was last known to be as kept.
     pub seen: EventTime,
@@ -48,6 +55,8 @@ pub struct IncidentSummary {
 }
 
 impl IncidentSummary {
+    /// The summary of an incident, last seen at this time.
+    #[must_use]
     pub fn of(incident: &Incident, seen: EventTime) -> Self {
         let end = match incident.state {
             IncidentState::Closed { closed } => Some(IncidentEnd {
@@ -70,11 +79,13 @@ impl IncidentSummary {
     }
 
     /// About the same: what a restart took the id from. The id itself is derived from the opening round too.
+    #[must_use]
     pub fn resembles(&self, other: &Self) -> bool {
         self.subject == other.subject && self.region == other.region
     }
 
     /// Its place in the history, if it is over.
+    #[must_use]
     pub fn cursor(&self) -> Option<HistoryCursor> {
         let end = self.end.as_ref()?;
         Some(HistoryCursor {
@@ -87,13 +98,16 @@ impl IncidentSummary {
 /// An incident read back. The whole is not parsed: a former version's verdict is still worth showing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredIncident {
+    /// The row of the list.
     pub summary: IncidentSummary,
+    /// The incident as JSON.
     pub incident: Value,
 }
 
 impl StoredIncident {
     /// As the API says it: the incident, with the end that it got here. One without an end is no open incident either:
     /// an aggregator that is gone left it, and this one has not found it again.
+    #[must_use]
     pub fn into_json(self) -> Value {
         let mut value = self.incident;
         let (at, how) = match &self.summary.end {
@@ -112,13 +126,14 @@ impl StoredIncident {
 /// A verdict as it was from some time on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VerdictChange {
+    /// When the verdict changed.
     pub at: EventTime,
     pub verdict: Value,
 }
 
 /// An incident on its way to the store.
 #[derive(Debug, Clone, PartialEq)]
-pub struct IncidentRow {
+pub(crate) struct IncidentRow {
     pub incident: Incident,
     /// When it was so.
     pub seen: EventTime,
@@ -126,7 +141,7 @@ pub struct IncidentRow {
 
 /// A changed verdict on its way to the store.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChangeRow {
+pub(crate) struct ChangeRow {
     pub incident: String,
     pub at: EventTime,
     pub verdict: Verdict,
@@ -136,12 +151,15 @@ pub struct ChangeRow {
 /// id". Written `MICROSECONDS` or `MICROSECONDS-ID`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryCursor {
+    /// The end of the last incident before this place.
     pub at: EventTime,
+    /// Its id; without one the place is before every incident that ended at that time.
     pub id: Option<String>,
 }
 
 impl HistoryCursor {
     /// Whether something that ended then comes after this place.
+    #[must_use]
     pub fn precedes(&self, at: EventTime, id: &str) -> bool {
         at < self.at || at == self.at && self.id.as_deref().is_some_and(|own| own < id)
     }

@@ -74,6 +74,7 @@ impl fmt::Debug for StoreWorker {
 impl StoreWorker {
     /// The three ends of a store: for the hub, for the thread, and for those who ask. Nothing is opened yet: a disk that
     /// does not answer must not hold up the start.
+    #[must_use]
     pub fn new(
         opener: Box<dyn StoreOpener>,
         clock: Clock,

@@ -62,7 +62,7 @@ impl PendingKind {
 
 /// What is written together.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct WriteBatch {
+pub struct WriteBatch {
     /// By id: a later state replaces an earlier one.
     pub(crate) incidents: BTreeMap<String, IncidentRow>,
     pub(crate) changes: VecDeque<ChangeRow>,

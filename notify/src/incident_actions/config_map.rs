@@ -7,11 +7,19 @@
 use std::{sync::Arc, time::Duration};
 
 use kube::api::PostParams;
-use parallax_kubernetes::{api_client::ApiClient, config_map::{self, within, ConfigMapError, GET, UPDATE}, object_key::ObjectKey, replicas::ReplicaState};
-use tokio::{sync::{watch, Notify}, time::{sleep, timeout, Instant}};
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    config_map::{self, ConfigMapError, GET, UPDATE, within},
+    object_key::ObjectKey,
+    replicas::ReplicaState,
+};
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{document::ActionDocument, ActionManager};
+use super::{ActionManager, document::ActionDocument};
 use crate::incident_actions::IncidentActionMetrics;
 
 /// Time between two looks: what another replica wrote is known here after as long.
@@ -39,6 +47,8 @@ pub struct ActionConfigMap {
 }
 
 impl ActionConfigMap {
+    /// Persists actions in this ConfigMap.
+    #[must_use]
     pub fn new(
         client: ApiClient,
         place: ObjectKey,

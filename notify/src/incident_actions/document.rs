@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parallax_api::incident_actions::{IncidentActions, MaintenanceWindow};
 use parallax_model::{EventTime, Micros};
-use serde::{de::DeserializeOwned, Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// Incidents with a handling in memory; beyond it the ones that nobody touched for longest are forgotten.
 pub(super) const MOST: usize = 2_000;

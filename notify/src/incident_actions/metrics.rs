@@ -5,6 +5,7 @@ use prometheus_client::metrics::gauge::Gauge;
 /// Clones share the gauge.
 #[derive(Debug, Clone, Default)]
 pub struct IncidentActionMetrics {
+    /// Actions that are not persisted.
     pub unshared: Gauge,
 }
 

@@ -4,7 +4,6 @@
 //! None of it changes a judgement: an incident closes on evidence alone. A silenced or acknowledged one is still open
 //! and still shown; it only calls nobody.
 
-
 mod config_map;
 mod document;
 mod metrics;
@@ -14,14 +13,16 @@ mod windows;
 
 use std::{sync::Arc, time::Duration};
 
-use parallax_api::incident_actions::{Acknowledgement, FixVerification, IncidentActions, IncidentSilence, MaintenanceWindow};
+use parallax_api::incident_actions::{
+    Acknowledgement, FixVerification, IncidentActions, IncidentSilence, MaintenanceWindow,
+};
 use parallax_model::{EventTime, Micros, RunId, TargetId};
 use parking_lot::Mutex;
-use serde::{de::DeserializeOwned, Serialize};
+use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
 pub use config_map::ActionConfigMap;
-use document::{ActionDocument, VersionedAction, MOST};
+use document::{ActionDocument, MOST, VersionedAction};
 
 pub use metrics::IncidentActionMetrics;
 
@@ -38,19 +39,28 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Something that cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
+    /// A duration is out of range.
     #[error("{field}: expected {low} to {high} seconds (a minute to thirty days), found {found}")]
     Span {
+        /// The field of the request.
         field: &'static str,
+        /// The smallest value allowed, in seconds.
         low: u64,
+        /// The largest value allowed, in seconds.
         high: u64,
+        /// The value in the request.
         found: u64,
     },
+    /// The note is too long; its length in characters.
     #[error("note: expected at most {NOTE} characters, found {0}")]
     Note(usize),
+    /// The filter for targets is empty.
     #[error("targets: expected a part of a target's URL, found nothing")]
     NoTargets,
+    /// There is no maintenance window with this id.
     #[error("no maintenance window has the id {0:?}; `parallax maintenance list` shows them")]
     NoWindow(String),
+    /// The limit of maintenance windows is reached.
     #[error("too many windows are kept; end some first")]
     Full,
 }
@@ -58,14 +68,19 @@ pub enum ActionError {
 /// Whether somebody has dealt with an incident, so that it calls nobody any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionState {
+    /// No action; receivers are notified.
     None,
+    /// A person acknowledged the incident.
     Acknowledged,
+    /// A person silenced the incident.
     Silenced,
+    /// A maintenance window covers the incident.
     Maintenance,
 }
 
 impl ActionState {
     /// The word in texts and metric labels.
+    #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -106,6 +121,8 @@ impl ActionManagerState {
 }
 
 impl ActionManager {
+    /// A manager without actions.
+    #[must_use]
     pub fn new(clock: Clock, store: StoreHandle, ledger: Option<ActionConfigMap>) -> Self {
         Self {
             clock,
@@ -341,12 +358,7 @@ impl ActionManager {
     }
 
     /// Somebody asks whether a fix works; the run says.
-    pub async fn verify(
-        &self,
-        incident: &str,
-        by: &str,
-        run: RunId,
-    ) -> Result<IncidentActions, ActionError> {
+    pub async fn verify(&self, incident: &str, by: &str, run: RunId) -> Result<IncidentActions, ActionError> {
         self.ready().await;
         let mark = self.mark(by, None)?;
         let verification = FixVerification {

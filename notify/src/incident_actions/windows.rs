@@ -4,18 +4,14 @@ use parallax_api::incident_actions::{MaintenanceWindow, WindowRequest};
 use parallax_history::store::DocumentKind;
 use parallax_model::{EventTime, Micros, TargetId};
 
-use super::{document::VersionedAction, span, ActionError, ActionManager};
+use super::{ActionError, ActionManager, document::VersionedAction, span};
 
 /// Windows in memory.
 const WINDOWS: usize = 500;
 
 impl ActionManager {
     /// A window of maintenance.
-    pub async fn open(
-        &self,
-        by: &str,
-        request: WindowRequest,
-    ) -> Result<MaintenanceWindow, ActionError> {
+    pub async fn open(&self, by: &str, request: WindowRequest) -> Result<MaintenanceWindow, ActionError> {
         self.ready().await;
         if request
             .targets
@@ -103,9 +99,8 @@ impl ActionManager {
 /// Whether a window covers an incident with these targets. A window for some targets covers neither an incident with
 /// others among its targets nor one without any, such as a node's.
 pub(super) fn covers(window: &MaintenanceWindow, targets: &[TargetId], now: EventTime) -> bool {
-    let meant = window
-        .targets
-        .as_deref()
-        .is_none_or(|text| !targets.is_empty() && targets.iter().all(|target| target.as_str().contains(text)));
+    let meant = window.targets.as_deref().is_none_or(|text| {
+        !targets.is_empty() && targets.iter().all(|target| target.as_str().contains(text))
+    });
     (window.from..window.until).contains(&now) && meant
 }

@@ -9,7 +9,7 @@ mod authority;
 mod causes;
 mod self_check;
 
-use std::{borrow::Cow, collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use parallax_api::{
     names::{NameProblem, NameVerdict},
@@ -20,8 +20,7 @@ use parallax_model::{
     ChallengeClient, ChallengeSight, FailureKind, Micros, Network, NodeName, Outcome, Phase, Placement,
     Vantage,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::wording::{authority_says, self_check_says};
 

@@ -2,7 +2,7 @@
 
 use parallax_api::names::{CaaState, NameCause, NameVerdict};
 use proptest::prelude::*;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -231,8 +231,7 @@ fn views_of_the_public_that_do_not_agree_on_who_may_issue_prove_nothing() {
 fn a_name_that_only_the_inside_knows_fails_the_ca_and_one_public_server_that_knows_it_leaves_it_open() {
     let inside = ("own", a(&["10.0.0.1"]), json!("none"));
     let gone = ("public", json!("no_name"), json!("no_name"));
-    let facts =
-        |views: &[(&str, Value, Value)]| name_facts(HOST, &[of("n1/pod", sight(views, &[]))], BOTH);
+    let facts = |views: &[(&str, Value, Value)]| name_facts(HOST, &[of("n1/pod", sight(views, &[]))], BOTH);
     let said = judged(&facts(&[inside.clone(), gone.clone()]), "");
     assert_eq!(said.problems[0].cause, NameCause::Nxdomain);
     assert_eq!(
@@ -274,10 +273,7 @@ fn an_address_that_only_the_public_has_is_told() {
         ("own", a(&["203.0.113.10"]), json!("none")),
         ("public", a(&["203.0.113.10"]), a(&["2001:db8::10"])),
     ];
-    let said = judged(
-        &name_facts(HOST, &[of("n1/pod", sight(&views, &[]))], BOTH),
-        "",
-    );
+    let said = judged(&name_facts(HOST, &[of("n1/pod", sight(&views, &[]))], BOTH), "");
     let ids: Vec<_> = said.findings.iter().map(|finding| finding.id.as_ref()).collect();
     assert_eq!(ids, ["F15", "F17"]);
     assert!(said.findings[1].text.contains("2001:db8::10"), "{said:?}");

@@ -4,19 +4,31 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use parallax_api::forecasts::RenewalForecast;
 use parallax_api_server::ApiServer;
-use parallax_diagnosis::{plan::PlanConfig, topology::{Topology, TopologySpec}, view::{VantageState, View}};
+use parallax_diagnosis::{
+    plan::PlanConfig,
+    topology::{Topology, TopologySpec},
+    view::{VantageState, View},
+};
 use parallax_history::store::StoreHandle;
-use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState, watch::{Key, WatchHealth}};
+use parallax_kubernetes::{
+    replicas::ReplicaState,
+    topology_state::TopologyState,
+    watch::{Key, WatchHealth},
+};
 use parallax_model::{Micros, ProbeSpec, Recorded, Vantage};
-use parallax_preflight::{read, Certificate, Issuer, Meta};
+use parallax_preflight::{Certificate, Issuer, Meta, read};
 use parallax_runs::{RunManager, RunMetrics, RunOptions};
 use parallax_runtime::Clock;
 use proptest::prelude::*;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{judge::{judge, Evidence}, subjects::RenewalSubjects, *};
+use super::{
+    judge::{Evidence, judge},
+    subjects::RenewalSubjects,
+    *,
+};
 use crate::cert_manager::{self, CertManagerKind, CertManagerState, ObjectStore, UnavailableReason};
 
 const HOST: &str = "shop.example.test";

@@ -1,7 +1,7 @@
 //! What was: incidents that are over, from memory and from the store, and how safe that is.
 
 use parallax_diagnosis::{verdict::IncidentState, view::View};
-pub use parallax_history::store::{IncidentEnding, IncidentSummary, Status, StoreState};
+pub(super) use parallax_history::store::{IncidentEnding, IncidentSummary, Status, StoreState};
 use parallax_model::EventTime;
 
 use super::{incident::capitalised, wording};

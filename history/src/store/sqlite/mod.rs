@@ -32,6 +32,8 @@ pub struct SqliteFile {
 }
 
 impl SqliteFile {
+    /// A store in the file that the options name; the file is opened by the worker.
+    #[must_use]
     pub const fn new(options: StoreOptions) -> Self {
         Self { options }
     }

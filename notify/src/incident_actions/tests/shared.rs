@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use parallax_api_server::{ApiServer, Manner};
-use parallax_kubernetes::{api_client::ApiClient, replicas::{ReplicaRole, ReplicaState}};
+use parallax_kubernetes::{
+    api_client::ApiClient,
+    replicas::{ReplicaRole, ReplicaState},
+};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use super::*;
