@@ -19,7 +19,6 @@
 //! | [`checkpoint`] | what outlives the process |
 //! | `engine` | topology and observations in, a view out |
 //! | [`replay`] | a recorded stream through the same engine |
-//! | [`text`] | a view as plain text |
 //!
 //! A module uses only modules above it in this table.
 //!
@@ -33,7 +32,6 @@ pub mod findings;
 pub mod plan;
 pub mod replay;
 pub mod requests;
-pub mod text;
 pub mod topology;
 pub mod verdict;
 pub mod view;

@@ -99,6 +99,23 @@ pub struct MatrixRow {
     pub cells: Vec<MatrixCell>,
 }
 
+impl MatrixRow {
+    /// The usual answers of the target, as `200 by nginx, 404`; empty until they are known.
+    #[must_use]
+    pub fn usual_answers(&self) -> String {
+        let answer = |answer: &UsualAnswer| {
+            let servers: Vec<_> = answer.servers.iter().map(ToString::to_string).collect();
+            if servers.is_empty() {
+                answer.status.to_string()
+            } else {
+                format!("{} by {}", answer.status, servers.join(" or "))
+            }
+        };
+        let answers: Vec<_> = self.baseline.iter().map(answer).collect();
+        answers.join(", ")
+    }
+}
+
 /// One target from one vantage, through the way a user would take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatrixCell {

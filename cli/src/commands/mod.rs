@@ -16,7 +16,7 @@ pub(crate) mod vantage;
 
 use std::io::{IsTerminal, Write as _};
 
-use parallax_diagnosis::text::ColorMode;
+use parallax_terminal::ColorMode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,7 @@ pub(crate) fn called_as_plugin() -> bool {
 }
 
 /// Colour where a person looks, unless they asked for none (`NO_COLOR`).
-fn style() -> ColorMode {
+fn color() -> ColorMode {
     let plain =
         !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     if plain {

@@ -5,18 +5,15 @@ mod state;
 use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use parallax_aggregator::{Aggregator, Config};
-use parallax_diagnosis::{
-    text::{self, ColorMode},
-    verdict::IncidentState,
-    view::View,
-};
+use parallax_diagnosis::{verdict::IncidentState, view::View};
 use parallax_model::{Network, NodeName, PodName, Vantage};
 use parallax_prober::{Agent, AgentConfig, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY};
+use parallax_terminal::ColorMode;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{stop_on_signal, style};
+use super::{color, stop_on_signal};
 use crate::exit::Failure;
 
 /// Rows of the matrix that fit a screen beside the rest; the page has all of them.
@@ -99,7 +96,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let prober = ProberThread::start(agent, stop.clone());
         let printer = StatusPrinter {
             views,
-            style: style(),
+            style: color(),
             quiet: args.quiet,
         };
         let (served, ()) = tokio::join!(aggregator.run(stop.clone()), printer.run(stop.clone()));
@@ -159,7 +156,7 @@ impl StatusPrinter {
             let state = screen(&view, self.style);
             if state != shown {
                 shown = state;
-                let asked = text::asked(&view, self.style);
+                let asked = parallax_terminal::pending_probes(&view, self.style);
                 let mut out = std::io::stdout().lock();
                 // A closed pipe ends the reader, not the mesh.
                 let _ = writeln!(out, "\n{shown}{asked}").and_then(|()| out.flush());
@@ -172,8 +169,8 @@ impl StatusPrinter {
 fn screen(view: &View, style: ColorMode) -> String {
     let mut text = format!(
         "{}\n{}",
-        text::summary(view, style),
-        text::matrix(view, style, ROWS)
+        parallax_terminal::summary(view, style),
+        parallax_terminal::matrix(view, style, ROWS)
     );
     for incident in view
         .incidents
@@ -181,9 +178,9 @@ fn screen(view: &View, style: ColorMode) -> String {
         .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
     {
         text.push('\n');
-        text.push_str(&text::incident(incident, incident.opened, style));
+        text.push_str(&parallax_terminal::incident(incident, incident.opened, style));
     }
-    let besides = text::besides(view, style);
+    let besides = parallax_terminal::findings(view, style);
     if !besides.is_empty() {
         text.push('\n');
         text.push_str(&besides);

@@ -1,4 +1,4 @@
-//! One endpoint fails while the EndpointSlice offers it.
+//! One endpoint of a Service fails.
 
 use super::{Cause, Claim, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, topology::Service};
@@ -32,7 +32,7 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
                 ),
                 (
                     &[Claim::MemberFailsDirectly, Claim::OtherEndpointsPass],
-                    format!("endpoint {endpoint} fails when it is dialled directly, while the others answer"),
+                    format!("endpoint {endpoint} fails on direct connections, while the others answer"),
                 ),
                 (
                     &[Claim::OtherEndpointsPass],
@@ -42,11 +42,11 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
             ])
             .say_if(
                 &[Claim::MemberReady],
-                "; it is ready all the same, so its readiness probe does not test what clients need",
+                "; it is ready nevertheless, so its readiness probe does not test what clients need",
             )
             .say_if(
                 &[Claim::MemberUnready],
-                "; the EndpointSlice says that it is not ready",
+                "; its EndpointSlice marks it as not ready",
             )
             .clauses()
     },
@@ -54,18 +54,18 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
         let pod = s.member().unwrap_or("the endpoint");
         vec![
             remedy(
-                format!("replace the pod {pod}"),
+                format!("replace the Pod {pod}"),
                 s.about_service(|namespace, _| format!("kubectl -n {namespace} delete pod {pod}"))
                     .filter(|_| s.member().is_some()),
-                "its open connections end; one endpoint less until the new one is ready",
+                "its open connections are closed; one endpoint fewer until the new Pod is ready",
             )
-            .not_when("the node under it is the cause: the new pod may land there again"),
+            .not_when("its node is the cause: the new Pod may be scheduled there again"),
             remedy(
-                "make its readiness probe ask what clients ask",
+                "make its readiness probe test what clients need",
                 s.about_service(|namespace, name| {
                     format!("kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={name}")
                 }),
-                "a roll-out of the workload",
+                "a rollout of the workload",
             ),
         ]
     },

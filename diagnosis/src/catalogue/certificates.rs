@@ -1,4 +1,4 @@
-//! TLS that a client does not accept. Classes of failure do not tell these apart; kinds do.
+//! TLS that a client does not accept. Failure classes do not distinguish these causes; failure kinds do.
 
 use parallax_model::FailureKind;
 
@@ -26,31 +26,29 @@ const PROFILE: KindProfile = [0.1, 0.1, 0.1, 0.1, 0.1, 8.0, 0.1, 0.1, 0.1, 0.1];
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P13",
-        title: "the server shows a certificate of another name",
+        title: "the certificate is not valid for the host name",
         regions: REGIONS,
         profile: |_| PROFILE,
         likelier: |s| share(s, WRONG_NAME),
         mechanism: |s| {
-            let host = s
-                .tls_server()
-                .map_or("the name that was asked for", |(host, _)| host);
+            let host = s.tls_server().map_or("the requested name", |(host, _)| host);
             Wording::of(s)
-                .say(format!("the server's certificate is not for {host}"))
+                .say(format!("the server's certificate is not valid for {host}"))
                 .say_if(
                     &[Claim::Routed],
-                    ", as where its controller has no certificate for the host and shows its default one",
+                    ", as happens when its controller has no certificate for the host and serves its default one",
                 )
                 .clauses()
         },
         remedies: |s| {
             vec![
                 remedy(
-                    "have the server show a certificate that names the host: add the host to the certificate, and the \
-                     Secret to spec.tls of its Ingress or to the listener of its Gateway",
+                    "serve a certificate that names the host: add the host to the certificate, and the Secret to spec.tls \
+                     of its Ingress or to the listener of its Gateway",
                     look(s).or_else(|| Some("kubectl get ingress -A -o wide".to_owned())),
-                    "a new certificate has to be issued; the other names of the old one must be kept",
+                    "a new certificate must be issued; keep the other names of the old one",
                 )
-                .not_when("the name leads to another server than meant: then its address is wrong"),
+                .not_when("the name resolves to the wrong server: then its address is the problem"),
             ]
         },
     },
@@ -71,32 +69,35 @@ pub(crate) const CAUSES: &[Cause] = &[
                         &[Claim::Of(NOT_YET)],
                         "the server's certificate is not valid yet, or a clock is wrong".to_owned(),
                     ),
-                    (&[], "the server's certificate is out of its time".to_owned()),
+                    (
+                        &[],
+                        "the server's certificate is outside its validity period".to_owned(),
+                    ),
                 ])
                 .clauses()
         },
         remedies: |s| {
             vec![
                 remedy(
-                    "renew the certificate, and have the server load the new one",
+                    "renew the certificate and make the server load the new one",
                     look(s).or_else(|| Some("kubectl get certificates -A".to_owned())),
                     "most servers reload it without dropping connections; some restart",
                 )
                 .not_when(
-                    "it is not valid yet: then the clock of the server, of its CA or of the clients is wrong",
+                    "it is not valid yet: then the clock of the server, its CA or the clients is wrong",
                 ),
                 remedy(
-                    "look at why its renewal failed: the issuer, its challenges, its quota",
+                    "find out why the renewal failed: the issuer, its challenges, its rate limits",
                     Some("kubectl get certificaterequests,challenges -A".to_owned()),
-                    "nothing: reading only",
+                    "none (read-only)",
                 )
-                .not_when("the certificate was not made by cert-manager"),
+                .not_when("cert-manager did not issue the certificate"),
             ]
         },
     },
     Cause {
         id: "P15",
-        title: "no trusted root issued the certificate: a private CA or a self-signed certificate",
+        title: "the certificate is self-signed or issued by an untrusted CA",
         regions: REGIONS,
         profile: |_| PROFILE,
         // A private CA that issues from its root and says where that is found looks like a chain without intermediate.
@@ -104,7 +105,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         mechanism: |s| {
             Wording::of(s)
                 .say(
-                    "the server's certificate leads to no root that the probers trust, as with a private CA or a \
+                    "the server's certificate does not chain to a root that the probers trust, as with a private CA or a \
                      self-signed certificate",
                 )
                 .clauses()
@@ -112,18 +113,18 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |s| {
             vec![
                 remedy(
-                    "have the probers trust the CA: extraRoots in the manifests' values, parallax.dev/extra-roots on the \
-                     Ingress or HTTPRoute, or --extra-roots where probers are started by hand",
+                    "make the probers trust the CA: extraRoots in the manifests' values, parallax.dev/extra-roots on the \
+                     Ingress or HTTPRoute, or --extra-roots for probers that are started by hand",
                     look(s),
-                    "probes then accept whatever that CA issues, as clients do that trust it",
+                    "probes then accept every certificate from that CA, as clients that trust it do",
                 )
-                .not_when("clients do not trust the CA either: then they fail as the probes do"),
+                .not_when("clients do not trust the CA either: then they fail like the probes"),
                 remedy(
-                    "serve a certificate of a CA that clients trust",
+                    "serve a certificate from a CA that clients trust",
                     None,
-                    "the name must be validated by that CA, over HTTP or DNS",
+                    "that CA must validate the name, over HTTP or DNS",
                 )
-                .not_when("the name is an inside one that no public CA may issue for"),
+                .not_when("the name is internal and no public CA may issue for it"),
             ]
         },
     },
@@ -135,24 +136,26 @@ pub(crate) const CAUSES: &[Cause] = &[
         likelier: |s| share(s, INCOMPLETE) + 0.02 * share(s, UNTRUSTED),
         mechanism: |s| {
             Wording::of(s)
-                .say("the server sends its certificate without the intermediate certificate of the CA that issued it")
+                .say(
+                    "the server sends its certificate without the intermediate certificate of the issuing CA",
+                )
                 .clauses()
         },
         remedies: |s| {
             vec![
                 remedy(
-                    "serve the whole chain: the server's certificate, and behind it those of the intermediate CAs \
+                    "serve the whole chain: the server's certificate followed by the intermediate CA certificates \
                      (fullchain.pem, or tls.crt of the Secret)",
                     look(s),
-                    "nothing but a reload",
+                    "a reload of the server",
                 )
-                .not_when("a private root issued the certificate itself: then clients need that root (P15)"),
+                .not_when("a private root CA issued the certificate directly: then clients need that root (P15)"),
             ]
         },
     },
     Cause {
         id: "P17",
-        title: "no TLS where TLS is asked for",
+        title: "the port does not speak TLS",
         regions: REGIONS,
         profile: |_| PROFILE,
         likelier: |s| share(s, NOT_TLS),
@@ -161,7 +164,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::Of(NOT_TLS)][..],
-                        "the port does not speak TLS: it answers in plain text".to_owned(),
+                        "the port does not speak TLS: it answers in plaintext".to_owned(),
                     ),
                     (&[], "the port does not speak TLS".to_owned()),
                 ])
@@ -173,22 +176,22 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .map(|(host, port)| format!("curl -sSI --max-time 5 http://{}/", at(host, port)));
             vec![
                 remedy(
-                    "have the port speak TLS, or ask it in plain HTTP",
+                    "enable TLS on the port, or use plain HTTP for it",
                     plain,
-                    "in plain HTTP everything on the way can read and change what is said",
+                    "with plain HTTP, anyone on the path can read and modify the traffic",
                 )
-                .not_when("a balancer in front ends TLS, and the clients inside bypass it (F10)"),
+                .not_when("a load balancer in front terminates TLS and in-cluster clients bypass it (F10)"),
             ]
         },
     },
 ];
 
-/// Failures of some kinds among all, and nothing where there are none: these causes have a sign of their own.
+/// The share of failures that are of these kinds; zero rules the cause out, because each cause has kinds of its own.
 fn share(s: &CauseContext<'_>, kinds: &[FailureKind]) -> f64 {
     s.kind_share(|kind, _| kinds.contains(kind))
 }
 
-/// What shows the certificates that the server sends.
+/// A command that shows the certificates that the server sends.
 fn look(s: &CauseContext<'_>) -> Option<String> {
     let (host, port) = s.tls_server()?;
     Some(format!(

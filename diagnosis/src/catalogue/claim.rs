@@ -1,8 +1,8 @@
-//! What a sentence may say, and what has to be seen for it.
+//! The claims of a sentence and the evidence that each one requires.
 //!
-//! A mechanism is written in clauses. A clause that only names the mechanism is what the probability is of, and may
-//! always be said. One that tells what was seen, or what the cluster publishes, names it as a [`Claim`] and is left out
-//! where the claim does not hold: so no sentence says more than its table.
+//! A mechanism consists of clauses. A clause that only names the mechanism is covered by the probability and is always
+//! allowed. A clause that states an observation, or something that the cluster publishes, carries it as a [`Claim`] and is
+//! omitted if the claim does not hold, so no sentence says more than its table.
 
 use parallax_model::{Channel, FailureKind, KindClass};
 
@@ -15,31 +15,31 @@ use crate::{
     topology::{EndpointCondition, Service},
 };
 
-/// Something that a clause says besides the mechanism, and that can be looked up.
+/// A verifiable statement that a clause makes in addition to the mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     // === of the table ===
-    /// Every probe that surely crosses the region failed.
+    /// Every probe that certainly crosses the region failed.
     AllFail,
-    /// At least nineteen in twenty of them did.
+    /// At least 19 of 20 probes that certainly cross the region failed.
     NearlyAllFail,
     /// Probes of more than one channel failed in the region.
     SeveralChannels,
-    /// More than one client asked, and each of them failed in the region.
+    /// More than one client sent probes, and every client failed in the region.
     EveryClient,
     /// Every probe through the address failed.
     AddressFails,
-    /// The endpoints were dialled directly, and answered.
+    /// Direct probes reached the endpoints.
     EndpointsPass,
-    /// The endpoints were dialled directly, and none answered.
+    /// Every direct probe of the endpoints failed.
     EndpointsFail,
-    /// The region's node dialled the endpoints directly, and they answered.
+    /// Direct probes from the region's node reached the endpoints.
     EndpointsPassFromMember,
-    /// Connections to the region's endpoint failed through the address, where that is known.
+    /// Connections through the address that are known to have reached the region's endpoint failed.
     MemberFailsThroughAddress,
-    /// Connections to the region's endpoint failed that were made directly.
+    /// Direct connections to the region's endpoint failed.
     MemberFailsDirectly,
-    /// Other endpoints than the region's were reached.
+    /// Probes of endpoints other than the region's passed.
     OtherEndpointsPass,
     /// Probes from the region's node to itself passed.
     PassesFromItself,
@@ -53,7 +53,7 @@ pub(crate) enum Claim {
     AddressPassesElsewhere,
     /// The region's address answers clients inside the cluster.
     AddressPassesInside,
-    /// What the region's node asked for by address passed.
+    /// Probes by IP address from the region's node passed.
     ByAddressPasses,
     /// Other names than the region's resolve, or names resolve on other nodes.
     OtherNamesPass,
@@ -61,25 +61,25 @@ pub(crate) enum Claim {
     // === of the failures ===
     /// Most failures are of one class.
     Mostly(KindClass),
-    /// Most failures carry an answer: a status of HTTP, or a content.
+    /// Most failures carry a response: an HTTP status or content.
     Answered,
-    /// An answer sent the client elsewhere.
+    /// At least one response redirected the client.
     Redirected,
     /// Most failures are of one of these kinds.
     Of(&'static [FailureKind]),
 
     // === of what the cluster publishes ===
-    /// The entry is that of a controller that passes on.
+    /// The entry belongs to a controller that forwards to the application.
     Routed,
     /// The Service has no usable endpoint.
     NoEndpoint,
-    /// The Service behind the route has none.
+    /// The Service behind the route has no usable endpoint.
     NoOrigin,
-    /// The Service that was asked for names has none.
+    /// The resolver's Service has no usable endpoint.
     NoResolver,
-    /// Nodes that are not ready took the Service its endpoints.
+    /// Kubernetes withdrew the Service's endpoints because nodes were not ready.
     Withdrawn,
-    /// It is the API server's own Service.
+    /// The Service is that of the API server.
     ApiServer,
     /// The Service has endpoints, and all of them are ready.
     Ready,
@@ -89,20 +89,20 @@ pub(crate) enum Claim {
     MemberUnready,
 
     // === of questions to a resolver ===
-    /// They were lost over TCP, too.
+    /// DNS queries over TCP were lost as well.
     LostOverTcp,
-    /// One of two questions was lost while the other was answered, and asking again helped.
+    /// One of two parallel DNS queries was lost while the other was answered, and a retry succeeded.
     OneOfTwoLost,
 }
 
 impl Claim {
-    /// Whether it is so.
+    /// Reports whether the claim holds.
     pub(crate) fn holds(self, s: &CauseContext<'_>) -> bool {
         // Rows of slow probes count those that were slow, not those that failed.
         self.is_published(s).unwrap_or_else(|| !s.slow && self.is_seen(s))
     }
 
-    /// Of what the cluster publishes and of the failures; nothing of the table.
+    /// Evaluates claims about published state and resolver queries; `None` for claims about the table or the failures.
     fn is_published(self, s: &CauseContext<'_>) -> Option<bool> {
         let lacks = |service: Option<&Service>| service.is_some_and(|service| service.usable().is_empty());
         let member = |wanted: fn(EndpointCondition) -> bool| {
@@ -194,7 +194,7 @@ fn to_itself(key: &RowKey) -> bool {
     key.to_member == Some(true) && key.from_member == Some(true)
 }
 
-/// A failure that shows where the answer sent the client.
+/// Reports whether a failure shows that the response redirected the client.
 pub(crate) fn is_redirect(kind: &FailureKind, status: Option<u16>) -> bool {
     matches!(
         kind,
@@ -202,21 +202,21 @@ pub(crate) fn is_redirect(kind: &FailureKind, status: Option<u16>) -> bool {
     ) || status.is_some_and(|status| (300..400).contains(&status) && status != 304)
 }
 
-/// A part of a sentence, and what it claims.
+/// A part of a sentence with its claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Clause {
     pub(crate) text: String,
     pub(crate) claims: Vec<Claim>,
 }
 
-/// Clauses of one sentence, each said only where what it claims holds.
+/// Builder of a sentence; a clause is added only if its claims hold.
 #[derive(Debug)]
 pub(crate) struct Wording<'s, 'a> {
     situation: &'s CauseContext<'a>,
     clauses: Vec<Clause>,
 }
 
-/// A way to say something, and what it claims.
+/// Alternative text with its claims.
 pub(crate) type ClaimedText<'t> = (&'t [Claim], String);
 
 impl<'s, 'a> Wording<'s, 'a> {
@@ -227,12 +227,12 @@ impl<'s, 'a> Wording<'s, 'a> {
         }
     }
 
-    /// Names the mechanism, and claims nothing else.
+    /// Adds a clause that names the mechanism and claims nothing else.
     pub(crate) fn say(self, text: impl Into<String>) -> Self {
         self.say_if(&[], text)
     }
 
-    /// Says a clause where all of its claims hold.
+    /// Adds a clause if all of its claims hold.
     pub(crate) fn say_if(mut self, claims: &[Claim], text: impl Into<String>) -> Self {
         if claims.iter().all(|claim| claim.holds(self.situation)) {
             self.clauses.push(Clause {
@@ -243,7 +243,7 @@ impl<'s, 'a> Wording<'s, 'a> {
         self
     }
 
-    /// Says the first of several ways whose claims all hold.
+    /// Adds the first alternative whose claims all hold.
     pub(crate) fn say_first<'t>(mut self, ways: impl IntoIterator<Item = ClaimedText<'t>>) -> Self {
         let holds = |(claims, _): &ClaimedText<'_>| claims.iter().all(|claim| claim.holds(self.situation));
         if let Some((claims, text)) = ways.into_iter().find(holds) {
@@ -260,7 +260,7 @@ impl<'s, 'a> Wording<'s, 'a> {
     }
 }
 
-/// The sentence of some clauses.
+/// Joins clauses into a sentence.
 pub(crate) fn joined(clauses: &[Clause]) -> String {
     clauses.iter().map(|clause| clause.text.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! Endpoints that Kubernetes itself takes away: from nodes that are not ready, and from its own API server.
+//! Endpoints that Kubernetes itself withdraws: those on nodes that are not ready, and those of its API server.
 
 use parallax_model::KindClass;
 
@@ -17,21 +17,21 @@ const REGIONS: &[RegionKind] = &[
     RegionKind::DnsClient,
 ];
 
-/// Regions of the clients of one node, whose Service rules may follow later than those of the others.
+/// Regions of the clients of one node, whose Service rules may be updated later than those of the other nodes.
 const OF_ONE_NODE: [RegionKind; 2] = [RegionKind::ClientVip, RegionKind::DnsClient];
 
 const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 
-/// The cause that is one incident whatever the Services that it hits.
+/// The cause that is one incident regardless of how many Services it affects.
 pub(crate) const WITHDRAWN: &str = "P11";
 
-/// Causes that do not apply where Kubernetes itself took the endpoints: they would blame what is behind it.
+/// Causes that do not apply where Kubernetes itself withdrew the endpoints: they would blame a consequence.
 pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P9", "P10", "F11b", "F24"];
 
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: WITHDRAWN,
-        title: "nodes are marked NotReady: Kubernetes withdrew their endpoints",
+        title: "nodes are NotReady, so Kubernetes withdrew their endpoints",
         regions: REGIONS,
         // Behind a route it is the controller that answers; who asks for a name gets no answer.
         profile: |s| match (s.region, s.share(ANSWERS) > 0.5) {
@@ -46,8 +46,9 @@ pub(crate) const CAUSES: &[Cause] = &[
             match &s.withdrawal {
                 Some(withdrawal) if OF_ONE_NODE.contains(&s.region) && withdrawal.returned => {
                     let node = s.node_words();
-                    let late =
-                        format!(", and the Service rules of {node} have not followed their return yet");
+                    let late = format!(
+                        ", and the Service rules of {node} do not include the returned endpoints yet"
+                    );
                     wording.say_if(&[Claim::Withdrawn], late).clauses()
                 }
                 _ => wording.clauses(),
@@ -60,21 +61,21 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .and_then(|withdrawal| withdrawal.nodes.first());
             vec![
                 remedy(
-                    "find out why the kubelets do not renew their Leases: the API server, the way to it, or the kubelets \
-                     themselves",
+                    "find out why the kubelets do not renew their Leases: the API server, the network path to it, or the \
+                     kubelets themselves",
                     Some(node.map_or_else(
                         || "kubectl get nodes -o wide".to_owned(),
                         |node| format!("kubectl describe node {node}"),
                     )),
-                    "nothing: reading only",
+                    "none (read-only)",
                 )
-                .not_when("the API server has just come back: the nodes are ready again within a minute"),
+                .not_when("the API server came back moments ago: the nodes become Ready again within a minute"),
             ]
         },
     },
     Cause {
         id: "P12",
-        title: "the API server withdrew its own endpoint: it is being restarted or cannot be reached",
+        title: "the API server withdrew its own endpoint: it is restarting or unreachable",
         regions: &[
             RegionKind::Target,
             RegionKind::Vip,
@@ -94,21 +95,18 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::ApiServer, Claim::NoEndpoint][..],
-                        "the API server withdrew its own endpoint: it is being restarted or cannot be reached"
+                        "the API server withdrew its own endpoint: it is restarting or unreachable"
                             .to_owned(),
                     ),
-                    (
-                        &[],
-                        "the API server is being restarted or cannot be reached".to_owned(),
-                    ),
+                    (&[], "the API server is restarting or unreachable".to_owned()),
                 ])
                 .clauses()
         },
         remedies: |_| {
             vec![remedy(
-                "look at the API server on the control plane nodes: its process, its log, etcd behind it",
+                "check the API server on the control plane nodes: its process, its log and its etcd",
                 Some("kubectl get --raw /readyz".to_owned()),
-                "nothing: reading only; what runs goes on without it",
+                "none (read-only); running workloads continue without the API server",
             )]
         },
     },

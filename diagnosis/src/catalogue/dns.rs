@@ -6,7 +6,7 @@ use crate::{inference::profiles, regions::RegionKind};
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P9",
-        title: "a node's way to its resolver is broken",
+        title: "a node cannot reach its DNS resolver",
         regions: &[RegionKind::DnsClient],
         profile: |_| profiles::DNS,
         likelier: |_| 1.0,
@@ -17,13 +17,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                 |asked| format!("its resolver {asked}"),
             );
             Wording::of(s)
-                .say(format!("the way of {node} to {resolver} is broken"))
-                .say_if(&[Claim::LostOverTcp], ", over UDP and TCP alike")
+                .say(format!("the path from {node} to {resolver} is broken"))
+                .say_if(&[Claim::LostOverTcp], ", over both UDP and TCP")
                 .say_if(&[Claim::OtherNamesPass], "; names resolve on other nodes")
-                .say_if(
-                    &[Claim::ByAddressPasses],
-                    "; what the node asks for by address works",
-                )
+                .say_if(&[Claim::ByAddressPasses], "; its connections by IP address work")
                 .clauses()
         },
         remedies: |s| {
@@ -31,21 +28,21 @@ pub(crate) const CAUSES: &[Cause] = &[
             vec![
                 remedy(
                     format!(
-                        "look at what filters port 53 (UDP and TCP) for pods on {node}, and at its node-local resolver \
-                         if it has one"
+                        "check what filters port 53 (UDP and TCP) for Pods on {node}, and its node-local resolver if it \
+                         has one"
                     ),
                     s.about_member(|node| {
                         format!("kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={node}")
                     }),
-                    "restarting a node-local resolver interrupts names on that node for seconds",
+                    "restarting a node-local resolver interrupts DNS on that node for a few seconds",
                 )
-                .not_when("the node reaches nothing at all: then its network is the cause (P1)"),
+                .not_when("the node cannot reach anything: then its network is the cause (P1)"),
             ]
         },
     },
     Cause {
         id: "P10",
-        title: "the cluster resolver fails",
+        title: "the cluster DNS resolver fails",
         regions: &[RegionKind::DnsAll],
         profile: |_| profiles::DNS,
         likelier: |_| 1.0,
@@ -70,7 +67,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     &[Claim::AllFail, Claim::EveryClient],
                     "; no name resolves on any node",
                 )
-                .say_if(&[Claim::LostOverTcp], "; questions over TCP are lost, too")
+                .say_if(&[Claim::LostOverTcp], "; queries over TCP are lost too")
                 .clauses()
         },
         remedies: |s| {
@@ -83,56 +80,56 @@ pub(crate) const CAUSES: &[Cause] = &[
             let mut all = Vec::new();
             if Claim::NoResolver.holds(s) {
                 all.push(remedy(
-                    "bring the resolver's pods up: look at their Deployment, its replicas and their readiness",
+                    "bring up the resolver's Pods: check their Deployment, its replicas and their readiness",
                     about,
-                    "nothing: reading only",
+                    "none (read-only)",
                 ));
             }
             all.push(remedy(
-                "look at CoreDNS: its pods, its log, its forwarders",
+                "check CoreDNS: Pods, logs and forwarders",
                 Some("kubectl -n kube-system logs -l k8s-app=kube-dns --tail=50".to_owned()),
-                "nothing: reading only",
+                "none (read-only)",
             ));
             all
         },
     },
     Cause {
         id: "F16",
-        title: "one of two parallel questions is lost now and then (conntrack race)",
+        title: "a conntrack race drops one of two parallel DNS queries",
         regions: &[RegionKind::DnsAll, RegionKind::DnsClient],
         profile: |_| [8.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.5],
         likelier: |s| if is_race(s) { 10.0 } else { 0.0 },
         mechanism: |s| {
             Wording::of(s)
                 .say(
-                    "questions for both families leave from one port at once, and the second finds its translation taken",
+                    "the A and AAAA queries leave from one port at the same time, and their conntrack entries collide",
                 )
                 .say_if(
                     &[Claim::OneOfTwoLost],
-                    "; one of the two is lost, the other is answered, and asking again from another port helps",
+                    "; one of the two is lost, the other is answered, and a retry from another port succeeds",
                 )
                 .clauses()
         },
         remedies: |_| {
             vec![
                 remedy(
-                    "run NodeLocal DNS: questions then travel over TCP or without translation",
+                    "run NodeLocal DNSCache: queries then use TCP or avoid NAT",
                     Some("kubectl -n kube-system get daemonset node-local-dns".to_owned()),
-                    "one pod a node; its configuration must carry the same overrides as CoreDNS",
+                    "one Pod per node; its configuration needs the same overrides as CoreDNS",
                 )
-                .not_when("lookups fail always and not now and then: then the resolver is down (P10)"),
+                .not_when("lookups fail every time, not intermittently: then the resolver is down (P10)"),
                 remedy(
                     "set single-request-reopen in the pods' dnsConfig",
                     None,
-                    "the pods restart; each lookup takes a second round trip",
+                    "the Pods restart; each lookup takes a second round trip",
                 )
-                .not_when("images use musl, which does not know the option"),
+                .not_when("images use musl, which does not support the option"),
             ]
         },
     },
     Cause {
         id: "F15",
-        title: "one name fails: split horizon, an override, or its zone",
+        title: "one name does not resolve (split-horizon DNS, an override, or its zone)",
         regions: &[RegionKind::DnsName],
         profile: |_| profiles::DNS,
         likelier: |_| 1.0,
@@ -146,26 +143,26 @@ pub(crate) const CAUSES: &[Cause] = &[
                     ),
                     (
                         &[Claim::OtherNamesPass],
-                        format!("an override or the zone of {name}, while other names resolve"),
+                        format!("an override or the zone of {name} is broken; other names resolve"),
                     ),
-                    (&[], format!("an override or the zone of {name}")),
+                    (&[], format!("an override or the zone of {name} is broken")),
                 ])
                 .clauses()
         },
         remedies: |_| {
             vec![
                 remedy(
-                    "compare the answer inside with the public one, and the overrides in the resolver's configuration",
+                    "compare the in-cluster answer with the public one, and check the overrides in the resolver's configuration",
                     Some("kubectl -n kube-system get configmap coredns -o yaml".to_owned()),
-                    "an override shadows the public name for every pod",
+                    "an override shadows the public name for every Pod",
                 )
-                .not_when("the zone itself is broken: then the name fails outside, too"),
+                .not_when("the zone itself is broken: then the name also fails outside the cluster"),
             ]
         },
     },
 ];
 
-/// The race has signs of its own, and a resolver that is away, hung or filtered has others.
+/// Reports whether the evidence shows the race. A resolver that is down, hung or filtered leaves other signs.
 fn is_race(s: &CauseContext<'_>) -> bool {
     Claim::OneOfTwoLost.holds(s) && !Claim::LostOverTcp.holds(s) && !Claim::NoResolver.holds(s)
 }

@@ -1,4 +1,4 @@
-//! The catalogue as a page for people, `docs/reference/causes.md`: written from the data, so that it cannot say anything else.
+//! Generates `docs/reference/causes.md` from the catalogue, so that page and code cannot diverge.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,18 @@ use crate::{
     verdict::Remedy,
 };
 
-const HEAD: &str = "# What can be wrong, and what is said about it
+const HEAD: &str = "# Causes, findings and hazards
 
-Every cause that the diagnosis can name, every finding and hazard, and what no probe of the mesh can show. Written from
-the catalogue itself: `PARALLAX_BLESS=1 cargo test -p parallax-diagnosis --lib the_page_of_causes` renews it.
+This page lists every cause that the diagnosis can name, every finding and hazard, and the causes that the mesh cannot
+observe. It is generated from the catalogue: `PARALLAX_BLESS=1 cargo test -p parallax-diagnosis --lib the_page_of_causes`
+rewrites it.
 
-`F…` are the causes of the failure catalogue, `I…` the incidents that started the project, `P…` causes of our own. A letter behind an
-id names a variant or a part of it.
+Ids with `F` come from the failure catalogue, ids with `I` from the incidents that started the project; ids with `P` are
+specific to Parallax. A trailing letter denotes a variant or a part of a cause.
 
 ";
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn document() -> String {
     let topology = Topology::default();
     let situation = CauseContext {
@@ -27,14 +28,16 @@ pub(super) fn document() -> String {
         ..CauseContext::of(&topology)
     };
     let mut out = HEAD.to_owned();
-    out.push_str("## Causes of failing probes\n\n| id | cause | fails together (region) |\n|---|---|---|\n");
+    out.push_str(
+        "## Causes of failing probes\n\n| id | cause | regions that fail together |\n|---|---|---|\n",
+    );
     let mut causes: Vec<&Cause> = all().collect();
     causes.sort_by_key(|cause| order(cause.id));
     for cause in &causes {
         let regions: Vec<String> = cause.regions.iter().map(|region| format!("`{region}`")).collect();
         let _ = writeln!(out, "| {} | {} | {} |", cause.id, cause.title, regions.join(", "));
     }
-    out.push_str("\n### What to do\n\n| id | remedy | won't help if |\n|---|---|---|\n");
+    out.push_str("\n### Remedies\n\n| id | remedy | won't help if |\n|---|---|---|\n");
     // Causes that share a way out share its row.
     let mut ways: Vec<(Vec<&str>, Remedy)> = Vec::new();
     for cause in &causes {
@@ -52,16 +55,16 @@ pub(super) fn document() -> String {
         let not_when = remedy.not_when.as_deref().unwrap_or("");
         let _ = writeln!(out, "| {} | {} | {not_when} |", ids.join(", "), remedy.action);
     }
-    out.push_str("\n## Findings besides failing probes\n\n| kind | of | what |\n|---|---|---|\n");
+    out.push_str("\n## Findings\n\nProblems that exist even if all probes pass.\n\n| kind | id | description |\n|---|---|---|\n");
     for kind in FindingKind::ALL {
         let _ = writeln!(out, "| `{kind}` | {} | {} |", kind.catalogue(), kind.title());
     }
-    out.push_str("\n## Hazards: nobody fails yet\n\n| kind | of | what |\n|---|---|---|\n");
+    out.push_str("\n## Hazards\n\nConfiguration or node state that would make clients fail; no client fails yet.\n\n| kind | id | description |\n|---|---|---|\n");
     for kind in HazardKind::ALL {
         let _ = writeln!(out, "| `{kind}` | {} | {} |", kind.catalogue(), kind.title());
     }
     out.push_str(
-        "\n## What the mesh cannot observe\n\nNever taken for excluded.\n\n| id | cause | what would be needed |\n|---|---|---|\n",
+        "\n## What the mesh cannot observe\n\nPassing probes never rule these causes out.\n\n| id | cause | needed to observe it |\n|---|---|---|\n",
     );
     for unseen in NOT_OBSERVABLE {
         let _ = writeln!(out, "| {} | {} | {} |", unseen.id, unseen.title, unseen.needed);
@@ -69,7 +72,7 @@ pub(super) fn document() -> String {
     out
 }
 
-/// F before P, by number, then by letter.
+/// Sort key: F before P, then by number, then by letter.
 fn order(id: &str) -> (char, u32, &str) {
     let letter = id.chars().next().unwrap_or(' ');
     let digits: String = id.chars().skip(1).take_while(char::is_ascii_digit).collect();

@@ -8,7 +8,7 @@ const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode];
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F5",
-        title: "load balancer loopback: client IP preservation sends clients back to their own node (AWS NLB)",
+        title: "load balancer loopback: client IP preservation breaks connections back to the client's own node (AWS NLB)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.leaves_the_node() { 1.0 } else { 0.05 },
@@ -26,7 +26,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F6",
-        title: "load balancer loopback: clients are sent back to their own node (Tencent CLB, Alibaba SLB)",
+        title: "load balancer loopback: connections back to the client's own node fail (Tencent CLB, Alibaba SLB)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| {
@@ -41,7 +41,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F7",
-        title: "load balancer loopback: clients are sent back to their own node (Azure and GCP internal load balancers)",
+        title: "load balancer loopback: connections back to the client's own node fail (Azure and GCP internal load balancers)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.leaves_the_node() { 0.7 } else { 0.05 },
@@ -50,7 +50,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F23",
-        title: "the node's reverse path filter drops traffic on an asymmetric route",
+        title: "reverse path filter or asymmetric routing drops traffic on the node",
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| profiles::LOOPBACK,
         likelier: |s| match s.filters_strictly() {

@@ -1,6 +1,7 @@
-//! The catalogue of causes as data: one family a file, one line a cause in its list.
+//! The catalogue of causes as data: one file per family, listed in [`all`].
 //!
-//! First the posterior over regions, then over the causes that share the named region, given kinds and facts.
+//! The diagnosis first computes the posterior over regions, then over the causes that share the named region, given the
+//! failure kinds and the facts.
 
 mod backend;
 mod certificates;
@@ -42,23 +43,23 @@ pub(crate) use situation::{
 };
 pub(crate) use table::ContingencyTable;
 
-/// One cause.
+/// A cause of failing probes.
 #[derive(Debug)]
 pub(crate) struct Cause {
-    /// Id in the catalogue (`F…`), or one of ours (`P…`) where the catalogue has none.
+    /// Id in the failure catalogue (`F…`), or an id of this project (`P…`) where the catalogue has none.
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
     /// The regions it breaks.
     pub(crate) regions: &'static [RegionKind],
     pub(crate) profile: fn(&CauseContext<'_>) -> KindProfile,
-    /// How much likelier the facts of this cluster make it than its neighbours in the region; zero rules it out.
+    /// The weight that the facts of this cluster give it relative to the other causes of the region; zero rules it out.
     pub(crate) likelier: fn(&CauseContext<'_>) -> f64,
-    /// The mechanism in clauses, to stand behind who is hit and how.
+    /// The mechanism as clauses; in the sentence it follows who fails and how.
     pub(crate) mechanism: fn(&CauseContext<'_>) -> Vec<Clause>,
     pub(crate) remedies: fn(&CauseContext<'_>) -> Vec<Remedy>,
 }
 
-/// All causes.
+/// All causes of the catalogue.
 pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
     [
         no_local::CAUSES,
@@ -77,10 +78,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Cause> {
     .flatten()
 }
 
-/// Looks for a fact that moves one cause against the others of its region.
+/// Looks for a fact that changes the weight of one cause against the others of its region.
 type FactRule = fn(&CauseContext<'_>) -> Option<Fact>;
 
-/// What is looked for, by the cause that it moves.
+/// Fact rules with the id of the cause that each one weights.
 const FACTS: &[(&str, FactRule)] = &[("F13", target::policies)];
 
 fn facts_of<'a>(cause: &'a Cause, situation: &'a CauseContext<'_>) -> impl Iterator<Item = Fact> + 'a {
@@ -88,7 +89,7 @@ fn facts_of<'a>(cause: &'a Cause, situation: &'a CauseContext<'_>) -> impl Itera
     own.filter_map(|(_, look)| look(situation))
 }
 
-/// What moved causes against their neighbours, to be logged beside what moved the region itself.
+/// Returns the facts that changed the weights of causes; they are reported alongside the facts that moved the region.
 pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> Vec<Fact> {
     ranked
         .iter()
@@ -97,8 +98,8 @@ pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> V
         .collect()
 }
 
-/// The causes of regions that cannot be told apart, likeliest first, with their share of the whole. Each region comes with
-/// its share. Those below one in a hundred are left out.
+/// Ranks the causes of regions that the evidence cannot separate, likeliest first, each with its share of the total. Each
+/// region comes with its share of the class. Causes below one percent are left out.
 pub(crate) fn rank_class(
     regions: &[(RegionKind, f64)],
     situation: &CauseContext<'_>,
@@ -117,8 +118,8 @@ pub(crate) fn rank_class(
     sums
 }
 
-/// The causes of a region, likeliest first, with their share of its probability. Those below one in a hundred are left
-/// out.
+/// Ranks the causes of a region, likeliest first, each with its share of the region's probability. Causes below one
+/// percent are left out.
 pub(crate) fn rank(region: RegionKind, situation: &CauseContext<'_>) -> Vec<(&'static Cause, f64)> {
     let of_control_plane = |id: &str| all().any(|c| c.id == id && (c.likelier)(situation) > 0.0);
     let outranked = ["P11", "P12"].into_iter().any(of_control_plane);
@@ -156,7 +157,7 @@ pub(crate) fn named(ranked: &[(&Cause, f64)]) -> Vec<NamedCause> {
         .collect()
 }
 
-/// The likeliest cause's ways out, then those of the others that say something new.
+/// Returns the remedies of the likeliest cause, then those of the next two whose action is not listed yet.
 pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> Vec<Remedy> {
     let mut remedies: Vec<Remedy> = Vec::new();
     for (cause, _) in ranked.iter().take(3) {
@@ -170,11 +171,11 @@ pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -
     remedies
 }
 
-/// Causes that delay as well as break: a balancer that tries the next endpoint after some 4 s, names that are asked
-/// again after 5 s, and whatever loses packets.
+/// Causes that delay connections as well as break them: a load balancer that tries the next endpoint after about 4 s, DNS
+/// queries that are retried after 5 s, and everything that loses packets.
 pub(crate) const DELAYING: &[&str] = &["F6", "F15", "F16", "F22", "F27", "F28"];
 
-/// Static facts of a front's Service that move the prior, each logged with its multiplier.
+/// Static facts about a front's Service that move the prior, each reported with its multiplier.
 pub(crate) fn facts(
     topology: &Topology,
     (front, service): (Option<&Front>, Option<&ServiceKey>),
@@ -216,19 +217,19 @@ pub(crate) fn facts(
                 add(
                     nolocal,
                     0.02,
-                    format!("externalTrafficPolicy of Service {key} is Cluster"),
+                    format!("Service {key} has externalTrafficPolicy: Cluster"),
                 );
             }
             TrafficPolicy::Local if mode == ProxyMode::Ipvs || foreign_proxy || ip_mode == IpMode::Proxy => {
                 let why = match (mode, ip_mode) {
                     (ProxyMode::Ipvs, _) => "kube-proxy runs in IPVS mode",
-                    (_, IpMode::Proxy) => "its balancer address has ipMode Proxy",
+                    (_, IpMode::Proxy) => "its load balancer address has ipMode: Proxy",
                     _ => "kube-proxy is replaced",
                 };
                 add(
                     nolocal,
                     5.0,
-                    format!("externalTrafficPolicy of Service {key} is Local and {why}"),
+                    format!("Service {key} has externalTrafficPolicy: Local and {why}"),
                 );
             }
             TrafficPolicy::Local if matches!(mode, ProxyMode::Iptables | ProxyMode::Nftables) => {
@@ -236,7 +237,7 @@ pub(crate) fn facts(
                     nolocal,
                     0.2,
                     format!(
-                        "a current kube-proxy serves the balancer address of Service {key} from every node (ipMode VIP)"
+                        "a current kube-proxy serves the load balancer address of Service {key} on every node (ipMode: VIP)"
                     ),
                 );
             }
@@ -247,14 +248,14 @@ pub(crate) fn facts(
                 add(
                     nolocal,
                     0.02,
-                    format!("internalTrafficPolicy of Service {key} is Cluster"),
+                    format!("Service {key} has internalTrafficPolicy: Cluster"),
                 );
             }
             TrafficPolicy::Local => {
                 add(
                     nolocal,
                     5.0,
-                    format!("internalTrafficPolicy of Service {key} is Local"),
+                    format!("Service {key} has internalTrafficPolicy: Local"),
                 );
             }
         },
@@ -264,7 +265,7 @@ pub(crate) fn facts(
                 add(
                     nolocal,
                     0.02,
-                    format!("{front} is an address of node {node}, which answers there itself"),
+                    format!("{front} is an address of node {node}, which serves it itself"),
                 );
             }
         }
@@ -272,7 +273,7 @@ pub(crate) fn facts(
     facts
 }
 
-/// Endpoints that the EndpointSlice does not offer.
+/// Endpoints that are not ready according to the EndpointSlice.
 fn unready(service: &Service, world: &NameRegistry) -> Vec<PriorFact> {
     let unready = service.endpoints.iter();
     let unready = unready.filter(|endpoint| endpoint.condition == EndpointCondition::Unready);
@@ -280,7 +281,7 @@ fn unready(service: &Service, world: &NameRegistry) -> Vec<PriorFact> {
         Some(PriorFact {
             about: FactScope::Pod(world.pods.get(&endpoint.pod)?),
             fact: Fact {
-                text: format!("the EndpointSlice says that {} is not ready", endpoint.pod),
+                text: format!("the EndpointSlice marks {} as not ready", endpoint.pod),
                 multiplier: 10.0,
                 cause: None,
             },

@@ -5,7 +5,7 @@ use parallax_model::{FailureKind, KindClass};
 use super::{Cause, CauseContext, Claim, Clause, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
 
-/// What a path that loses large packets looks like: the connection stands, and no answer follows.
+/// Failures of a path that loses large packets: the connection opens, but no response follows.
 const STALLED: &[FailureKind] = &[
     FailureKind::FirstByteTimeout,
     FailureKind::TlsTimeout,
@@ -24,7 +24,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F22",
-        title: "packets larger than the path allows are lost (MTU)",
+        title: "the network path drops large packets (MTU mismatch)",
         regions: &[RegionKind::Cross, RegionKind::Zone, RegionKind::Pair],
         profile: |_| [1.0, 0.1, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1, 0.1],
         likelier: |s| {
@@ -38,20 +38,20 @@ pub(crate) const CAUSES: &[Cause] = &[
             Wording::of(s)
                 .say_if(
                     &[Claim::Of(STALLED)],
-                    "connections stand and answers stall between nodes, as where ",
+                    "connections between nodes open but responses stall, as happens when ",
                 )
-                .say("the path's MTU is smaller than the pods'")
+                .say("the path's MTU is smaller than the Pods' MTU")
                 .clauses()
         },
         remedies: |s| {
             vec![
                 remedy(
-                    "lower the pods' MTU in the CNI configuration to what the path carries",
+                    "lower the Pods' MTU in the CNI configuration to what the path supports",
                     s.peer_address()
                         .map(|address| format!("ping -M do -s 1422 {address}")),
-                    "pods must restart; a few per cent more packets for the same data",
+                    "Pods must restart; the same data needs a few percent more packets",
                 )
-                .not_when("small answers are lost as well: then it is the path and not its MTU (P7)"),
+                .not_when("small responses are lost as well: then the path is the cause, not its MTU (P7)"),
             ]
         },
     },
@@ -63,48 +63,48 @@ pub(crate) const CAUSES: &[Cause] = &[
         likelier: |_| 0.5,
         mechanism: |s| {
             Wording::of(s)
-                .say("the bridge or a NetworkPolicy keeps pods of one node from each other")
+                .say("the bridge or a NetworkPolicy blocks traffic between Pods on the same node")
                 .say_if(
                     &[Claim::BetweenNodesPasses],
-                    ", while pods of other nodes get through",
+                    ", while Pods on other nodes are reachable",
                 )
                 .clauses()
         },
         remedies: |_| {
             vec![remedy(
-                "look at the nodes' bridge settings and at NetworkPolicies that select by node address",
+                "check the nodes' bridge settings and NetworkPolicies that select by node address",
                 Some("kubectl get networkpolicies -A".to_owned()),
-                "nothing: reading only",
+                "none (read-only)",
             )]
         },
     },
 ];
 
-/// What gets lost, and on which paths.
+/// Names the traffic that is lost and its paths.
 fn lost(s: &CauseContext<'_>) -> Vec<Clause> {
     let [from, to] = s.members.as_slice() else {
         return Wording::of(s)
             .say_first([
                 (
                     &[Claim::AllFail, Claim::SeveralChannels][..],
-                    "whatever leaves its node is lost, on every channel".to_owned(),
+                    "all traffic between nodes is lost, on every channel".to_owned(),
                 ),
-                (&[Claim::AllFail], "whatever leaves its node is lost".to_owned()),
+                (&[Claim::AllFail], "all traffic between nodes is lost".to_owned()),
                 (&[], "the network between nodes loses packets".to_owned()),
             ])
-            .say_if(&[Claim::WithinNodePasses], ", and within a node all is well")
+            .say_if(&[Claim::WithinNodePasses], "; traffic within a node is fine")
             .clauses();
     };
     Wording::of(s)
         .say_first([
             (
                 &[Claim::AllFail, Claim::SeveralChannels][..],
-                format!("nothing gets from {from} to {to}, on no channel"),
+                format!("no traffic gets from {from} to {to}, on any channel"),
             ),
-            (&[Claim::AllFail], format!("nothing gets from {from} to {to}")),
+            (&[Claim::AllFail], format!("no traffic gets from {from} to {to}")),
             (
                 &[Claim::NearlyAllFail],
-                format!("hardly anything gets from {from} to {to}"),
+                format!("almost no traffic gets from {from} to {to}"),
             ),
             (&[], format!("the network loses packets from {from} to {to}")),
         ])
@@ -114,10 +114,10 @@ fn lost(s: &CauseContext<'_>) -> Vec<Clause> {
 fn remedies(_: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
-            "check tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and routes between these nodes",
+            "check the tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and the routes between these nodes",
             Some("kubectl -n kube-system get pods -o wide".to_owned()),
-            "opening a tunnel port in a security group lets every machine of that group send into the overlay",
+            "an open tunnel port in a security group lets every machine in that group send into the overlay",
         )
-        .not_when("the nodes reach each other on those ports: then look at the CNI agents"),
+        .not_when("the nodes already reach each other on those ports: then check the CNI agents"),
     ]
 }

@@ -1,4 +1,4 @@
-//! One node deviates: as a client, as a destination, or in its Service rules.
+//! One node fails: as a client, as a destination, or in its Service rules.
 
 use super::{Cause, CauseContext, Claim, Wording, remedy};
 use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
@@ -6,7 +6,7 @@ use crate::{inference::profiles, regions::RegionKind, verdict::Remedy};
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "P1",
-        title: "a node cannot reach others",
+        title: "a node's outbound connections fail",
         regions: &[RegionKind::Client],
         profile: |_| profiles::CLIENT,
         likelier: |_| 1.0,
@@ -16,13 +16,13 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::AllFail, Claim::SeveralChannels][..],
-                        format!("everything that starts on {node} fails, whatever it asks for"),
+                        format!("every connection from {node} fails, whatever its destination"),
                     ),
                     (
                         &[Claim::SeveralChannels],
-                        format!("what starts on {node} fails, whatever it asks for"),
+                        format!("connections from {node} fail, whatever their destination"),
                     ),
-                    (&[], format!("the way out of {node} is broken")),
+                    (&[], format!("the outbound path of {node} is broken")),
                 ])
                 .clauses()
         },
@@ -30,14 +30,14 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F27",
-        title: "conntrack table full on a node",
+        title: "a node's conntrack table is full",
         regions: &[RegionKind::Client, RegionKind::Bnode],
         profile: |_| profiles::CLIENT,
         likelier: |s| s.conntrack_full(),
         mechanism: |s| {
             Wording::of(s)
                 .say(format!(
-                    "{} drops new connections, as a full conntrack table does",
+                    "{} drops new connections, as happens when its conntrack table is full",
                     s.node_words()
                 ))
                 .clauses()
@@ -63,7 +63,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F24",
-        title: "stale kube-proxy on a node",
+        title: "kube-proxy on a node has stale Service rules",
         regions: &[RegionKind::ClientVip],
         profile: |_| profiles::CLIENT_VIP,
         likelier: |_| 1.0,
@@ -73,13 +73,13 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::AddressFails, Claim::EndpointsPassFromMember][..],
-                        format!("{node} reaches the endpoints directly but not through the address: its Service rules are out of date"),
+                        format!("{node} reaches the endpoints directly but not through the address: its Service rules are stale"),
                     ),
                     (
                         &[Claim::AddressPassesElsewhere],
-                        format!("the address answers other nodes: the Service rules of {node} are out of date"),
+                        format!("the address answers other nodes: the Service rules of {node} are stale"),
                     ),
-                    (&[], format!("the Service rules of {node} are out of date")),
+                    (&[], format!("the Service rules of {node} are stale")),
                 ])
                 .clauses()
         },
@@ -92,15 +92,15 @@ pub(crate) const CAUSES: &[Cause] = &[
                             "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"
                         )
                     }),
-                    "its rules are rewritten once; established connections stay",
+                    "kube-proxy rewrites its rules once; established connections survive",
                 )
-                .not_when("kube-proxy cannot reach the API server: it then comes back with the same old rules"),
+                .not_when("kube-proxy cannot reach the API server: then it restarts with the same stale rules"),
             ]
         },
     },
     Cause {
         id: "P2",
-        title: "a node cannot be reached",
+        title: "a node is unreachable",
         regions: &[RegionKind::Bnode],
         profile: |_| profiles::NETWORK,
         likelier: |_| 1.0,
@@ -110,13 +110,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::AllFail, Claim::FailsFromItself][..],
-                        format!("nothing that runs on {node} can be reached, not even from the node itself"),
+                        format!("nothing on {node} is reachable, not even from the node itself"),
                     ),
-                    (
-                        &[Claim::AllFail],
-                        format!("nothing that runs on {node} can be reached"),
-                    ),
-                    (&[], format!("{node} cannot be reached")),
+                    (&[Claim::AllFail], format!("nothing on {node} is reachable")),
+                    (&[], format!("{node} is unreachable")),
                 ])
                 .clauses()
         },
@@ -124,7 +121,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "P3",
-        title: "a node cannot be reached from the other nodes",
+        title: "a node is unreachable from other nodes",
         regions: &[RegionKind::BnodeRemote],
         profile: |_| profiles::NETWORK,
         likelier: |_| 1.0,
@@ -134,15 +131,15 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::AllFail, Claim::PassesFromItself][..],
-                        format!("pods on {node} answer on the node itself and no other node: its routes, tunnel or security group"),
+                        format!("Pods on {node} answer on the node itself but no other node: its routes, tunnel or security group"),
                     ),
                     (
                         &[Claim::PassesFromItself],
-                        format!("pods on {node} answer on the node itself, and other nodes do not get through: its routes, tunnel or security group"),
+                        format!("Pods on {node} answer on the node itself, but other nodes cannot reach them: its routes, tunnel or security group"),
                     ),
                     (
                         &[],
-                        format!("other nodes do not get through to {node}: its routes, tunnel or security group, or the node itself"),
+                        format!("other nodes cannot reach {node}: its routes, tunnel or security group, or the node itself"),
                     ),
                 ])
                 .clauses()
@@ -155,17 +152,17 @@ fn node_out(s: &CauseContext<'_>) -> Vec<Remedy> {
     let node = s.node_words();
     vec![
         remedy(
-            format!("take {node} out of service while it is repaired"),
+            format!("drain {node} until it is repaired"),
             s.about_member(|node| format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data")),
-            "its pods move and restart; the other nodes must have room for them",
+            "its Pods are rescheduled and restart; the other nodes need capacity for them",
         ),
         remedy(
-            format!("look at the network agent of {node} (CNI pod, routes, node conditions)"),
+            format!("check the network of {node} (CNI Pod, routes, node conditions)"),
             Some(s.member().map_or_else(
                 || "kubectl get nodes -o wide".to_owned(),
                 |node| format!("kubectl describe node {node}"),
             )),
-            "nothing: reading only",
+            "none (read-only)",
         ),
     ]
 }

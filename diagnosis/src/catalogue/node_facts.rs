@@ -1,5 +1,5 @@
-//! Facts of nodes that move the prior, each logged with its multiplier. None is a verdict: a full table may drop nothing,
-//! and an old count may be about to be corrected.
+//! Node facts that move the prior, each reported with its multiplier. No fact is a verdict: a full conntrack table may drop
+//! nothing, and a stale count may be about to be corrected.
 
 use parallax_model::NodeName;
 
@@ -15,10 +15,10 @@ use crate::{
     verdict::Fact,
 };
 
-/// From here on a conntrack table counts as full: the kernel drops early, and counts come seconds apart.
+/// Fill level from which a conntrack table is considered full: the kernel drops early, and counts arrive seconds apart.
 pub(crate) const FULL_PERCENT: u8 = 95;
 
-/// What is known of nodes whatever is asked for.
+/// Facts about nodes that apply to every subject.
 pub(super) fn everywhere(topology: &Topology, world: &NameRegistry) -> Vec<PriorFact> {
     let mut facts = Vec::new();
     for node in topology.nodes().values() {
@@ -32,7 +32,7 @@ pub(super) fn everywhere(topology: &Topology, world: &NameRegistry) -> Vec<Prior
             facts.push(fact(FactScope::Node(RegionKind::Bnode, ix), 3.0, text));
         }
         if node.facts.proxy_healthy == Some(false) {
-            let text = format!("kube-proxy of {name} says that it is not healthy");
+            let text = format!("kube-proxy on {name} reports that it is not healthy");
             facts.push(fact(FactScope::Node(RegionKind::ClientVip, ix), 5.0, text));
         }
     }
@@ -46,7 +46,7 @@ pub(super) fn everywhere(topology: &Topology, world: &NameRegistry) -> Vec<Prior
     facts
 }
 
-/// What is known of nodes as far as it concerns one front.
+/// Facts about nodes that apply to one front.
 pub(super) fn of_front(
     topology: &Topology,
     info: &FrontInfo,
@@ -58,7 +58,7 @@ pub(super) fn of_front(
     for (node, known, published) in stale(topology, service) {
         if let Some(ix) = world.nodes.get(&node.name) {
             let text = format!(
-                "kube-proxy of {} knows {known} of its endpoints of Service {}, the EndpointSlices have {published}",
+                "kube-proxy on {} has {known} local endpoints of Service {}, the EndpointSlices have {published}",
                 node.name, service.key
             );
             facts.push(fact(FactScope::Node(RegionKind::ClientVip, ix), 10.0, text));
@@ -73,19 +73,19 @@ pub(super) fn of_front(
         let about = FactScope::Kind(RegionKind::NoLocal);
         facts.push(if bound.is_empty() {
             let text = format!(
-                "{address} is not on kube-ipvs0 of {}: traffic leaves the node",
+                "{address} is not bound to kube-ipvs0 on {}: traffic leaves the node",
                 some(&unbound)
             );
             fact(about, 0.2, text)
         } else {
-            let text = format!("{address} is on kube-ipvs0 of {}", some(&bound));
+            let text = format!("{address} is bound to kube-ipvs0 on {}", some(&bound));
             fact(about, 2.0, text)
         });
     }
     let dropping = nodes_with(topology, |facts| facts.drops_own_sources == Some(true));
     if ip_mode == IpMode::Vip && topology.proxy_mode() == ProxyMode::Ipvs && !dropping.is_empty() {
         let text = format!(
-            "{} drops packets that come from its own addresses (in_martian_src rises), as health checks from {address} would",
+            "packets from the node's own addresses are dropped on {} (in_martian_src increases), as health checks from {address} would be",
             some(&dropping)
         );
         for kind in [RegionKind::OutsideAll, RegionKind::OutsideFrontNode] {
@@ -114,7 +114,7 @@ fn hairpin(topology: &Topology, service: &Service) -> Vec<PriorFact> {
     vec![fact(FactScope::Kind(RegionKind::SelfVip), multiplier, text)]
 }
 
-/// Nodes that are known to have a balancer's address on `kube-ipvs0`, and those known not to.
+/// Nodes that have a load balancer's address on `kube-ipvs0`, and nodes that do not; unknown nodes are in neither list.
 fn bound(topology: &Topology, address: std::net::IpAddr) -> (Vec<&NodeName>, Vec<&NodeName>) {
     let has = |facts: &NodeFacts| {
         facts
@@ -151,13 +151,13 @@ const fn fact(about: FactScope, multiplier: f64, text: String) -> PriorFact {
 // === what tells the causes of one region apart ===
 
 impl CauseContext<'_> {
-    /// Facts of the node that the region is about.
+    /// Facts of the region's node.
     fn member_facts(&self) -> Option<&NodeFacts> {
         let name = NodeName::new(self.members.first()?.as_str()).ok()?;
         self.topology.nodes().get(&name).map(|node| &node.facts)
     }
 
-    /// How much likelier a full conntrack table is for what is measured of it.
+    /// The weight of a full conntrack table, given its measured fill level.
     pub(super) fn conntrack_full(&self) -> f64 {
         match self.member_facts().and_then(|facts| facts.conntrack_percent) {
             Some(percent) if percent >= FULL_PERCENT => 3.0,
@@ -166,17 +166,17 @@ impl CauseContext<'_> {
         }
     }
 
-    /// Whether some node filters strictly by reverse path, where that is known.
+    /// Reports whether any node has a strict reverse path filter, if known.
     pub(super) fn filters_strictly(&self) -> Option<bool> {
         self.any_node(|facts| facts.strict_rp_filter)
     }
 
-    /// Whether some node drops packets from its own addresses, where that is known.
+    /// Reports whether any node drops packets from its own addresses, if known.
     pub(super) fn drops_own_sources(&self) -> Option<bool> {
         self.any_node(|facts| facts.drops_own_sources)
     }
 
-    /// Whether the front's address is on some node's `kube-ipvs0`, where that is known.
+    /// Reports whether the front's address is on any node's `kube-ipvs0`, if known.
     pub(super) fn is_bound(&self) -> Option<bool> {
         let service = self.service?;
         let mut balancers = self.topology.fronts().iter().filter(|(_, info)| {
@@ -190,7 +190,7 @@ impl CauseContext<'_> {
         }
     }
 
-    /// True where one node says so, false where all that say anything deny it.
+    /// True if any node reports true, false if all nodes that report anything report false.
     fn any_node(&self, says: impl Fn(&NodeFacts) -> Option<bool>) -> Option<bool> {
         self.topology
             .nodes()

@@ -1,4 +1,4 @@
-//! What a mesh cannot observe, declared instead of passed over: a pass says nothing of these.
+//! Causes that the mesh cannot observe. They are declared explicitly because passing probes do not rule them out.
 
 use super::{CauseContext, all};
 use crate::{
@@ -6,55 +6,55 @@ use crate::{
     verdict::NotExcluded,
 };
 
-/// A cause of the catalogue that no probe of the mesh can show.
+/// A catalogue cause that no probe of the mesh can detect.
 #[derive(Debug)]
 pub(crate) struct UnobservableCause {
-    /// Id in the catalogue; a letter behind it names the part that is meant.
+    /// Catalogue id; a trailing letter denotes a part of that entry.
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
-    /// What would be needed to see it.
+    /// What would be needed to observe it.
     pub(crate) needed: &'static str,
     when: Relevance,
 }
 
-/// When there is reason to speak of it.
+/// When the cause is worth reporting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relevance {
-    /// While fewer vantages than this report from outside.
+    /// While fewer than this many vantages report from outside.
     Outside(usize),
     /// Always.
     Always,
 }
 
-/// All of them.
+/// All unobservable causes.
 pub(crate) const NOT_OBSERVABLE: &[UnobservableCause] = &[
     UnobservableCause {
         id: "F13a",
-        title: "NetworkPolicy that keeps another namespace from the front",
-        needed: "a prober with that namespace's labels, or an evaluation of its policies",
+        title: "a NetworkPolicy blocks another namespace from the front",
+        needed: "a prober with that namespace's labels, or an evaluation of its NetworkPolicies",
         when: Relevance::Always,
     },
     UnobservableCause {
         id: "F30",
-        title: "egress proxy in the environment of cert-manager",
+        title: "cert-manager uses an egress proxy",
         needed: "the environment of the cert-manager Deployment (HTTP_PROXY, HTTPS_PROXY, NO_PROXY)",
         when: Relevance::Always,
     },
     UnobservableCause {
         id: "F31",
-        title: "CDN, firewall or geo-block that filters by where a client comes from",
-        needed: "vantages on the internet in at least two networks, asking as the CA's user agent does",
+        title: "a CDN, firewall or geo-block filters by client location",
+        needed: "internet vantages in at least two networks that send the CA's User-Agent",
         when: Relevance::Outside(2),
     },
     UnobservableCause {
         id: "F32",
-        title: "ingress on host ports behind a node's own public address",
-        needed: "the nodes' public addresses as fronts, with which pod holds which host port",
+        title: "ingress on host ports at a node's own public address",
+        needed: "the nodes' public addresses as fronts, and which Pod holds which host port",
         when: Relevance::Always,
     },
 ];
 
-/// Causes that only an outside vantage can show: those whose every region lies outside.
+/// Causes that only an outside vantage can detect: those whose regions all lie outside.
 pub(crate) fn only_outside() -> impl Iterator<Item = NotExcluded> {
     all()
         .filter(|cause| {
@@ -66,7 +66,7 @@ pub(crate) fn only_outside() -> impl Iterator<Item = NotExcluded> {
         .map(|cause| NotExcluded {
             id: cause.id.to_owned(),
             title: cause.title.to_owned(),
-            needed: "a vantage outside the cluster that reports".to_owned(),
+            needed: "a reporting vantage outside the cluster".to_owned(),
         })
 }
 
@@ -78,7 +78,7 @@ fn declared(unseen: &UnobservableCause) -> NotExcluded {
     }
 }
 
-/// Those of which there is reason to speak while so many vantages report from outside.
+/// Unobservable causes that are worth reporting while this many vantages report from outside.
 pub(crate) fn with_outside_vantages(outside: usize) -> impl Iterator<Item = NotExcluded> {
     NOT_OBSERVABLE
         .iter()
@@ -89,7 +89,7 @@ pub(crate) fn with_outside_vantages(outside: usize) -> impl Iterator<Item = NotE
         .map(declared)
 }
 
-/// What a verdict's own evidence cannot exclude besides.
+/// Further causes that a verdict's own evidence cannot rule out.
 pub(crate) fn by_verdict(
     region: RegionKind,
     situation: &CauseContext<'_>,
@@ -100,8 +100,8 @@ pub(crate) fn by_verdict(
     if outside == 0 && situation.is_balancer() {
         all.push(NotExcluded {
             id: "I7".to_owned(),
-            title: "that clients outside the cluster fail, too, or for another reason".to_owned(),
-            needed: "a vantage outside the cluster that reports".to_owned(),
+            title: "clients outside the cluster may fail as well, or for another reason".to_owned(),
+            needed: "a reporting vantage outside the cluster".to_owned(),
         });
     }
     let by_namespace = matches!(region, RegionKind::Vip | RegionKind::Target);

@@ -1,4 +1,4 @@
-//! What only clients outside the cluster meet. An in-cluster pass never implies an outside pass.
+//! Failures that only clients outside the cluster see. An in-cluster pass never implies an outside pass.
 
 use super::{Cause, Wording, remedy};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 
 pub(crate) const CAUSES: &[Cause] = &[Cause {
     id: "F8",
-    title: "the balancer's health checks come from its own address, which the nodes take for theirs",
+    title: "nodes drop the load balancer's health checks because they come from an address bound on every node",
     regions: &[RegionKind::OutsideFrontNode, RegionKind::OutsideAll],
     profile: |_| profiles::VIP,
     likelier: |s| {
@@ -30,32 +30,32 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
     mechanism: |s| {
         // The mode is not always known.
         let binds = match s.mode() {
-            ProxyMode::Ipvs => "kube-proxy in IPVS mode binds the balancer's address on every node",
-            _ => "the nodes take the balancer's address for their own, as under kube-proxy in IPVS mode",
+            ProxyMode::Ipvs => "kube-proxy in IPVS mode binds the load balancer's address on every node",
+            _ => "the nodes treat the load balancer's address as their own, as under kube-proxy in IPVS mode",
         };
         Wording::of(s)
             .say(format!(
-                "{binds}, so the kernel drops health checks that come from it; the balancer takes every node for dead"
+                "{binds}, so the kernel drops health checks that come from it, and the load balancer considers every node dead"
             ))
             .clauses()
     },
     remedies: |s| {
         vec![
             remedy(
-                "let the cloud controller set ipMode: Proxy in the Service's status",
+                "have the cloud controller set ipMode: Proxy in the Service's status",
                 s.about_service(|namespace, name| {
                     format!("kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'")
                 }),
-                "needs Kubernetes 1.30 and a controller that supports it; every connection from inside makes the detour \
-                 over the balancer",
+                "needs Kubernetes 1.30 and a cloud controller that supports it; every in-cluster connection then takes \
+                 the detour through the load balancer",
             )
-            .not_when("the balancer may hand a client back to its own node (F5–F7)"),
+            .not_when("the load balancer may send a client back to its own node (F5–F7)"),
             remedy(
-                "have the balancer check from reserved addresses instead of its own",
+                "configure the load balancer to send health checks from reserved addresses instead of its own",
                 None,
-                "a setting of the provider; its health checks must be let in from there",
+                "a provider setting; firewalls must allow health checks from those addresses",
             )
-            .not_when("the balancer also translates clients to its own address: the kernel drops these, too"),
+            .not_when("the load balancer also applies source NAT to client traffic: the kernel drops that as well"),
         ]
     },
 }];

@@ -1,4 +1,4 @@
-//! What a cause, its facts, its words and its remedies are decided on.
+//! The context in which a cause, its facts, its wording and its remedies are evaluated.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,17 +18,17 @@ use crate::{
     wording::listed,
 };
 
-/// Failures by kind and status, as whole probes.
+/// Failure counts by kind and HTTP status, in whole probes.
 pub(crate) type FailureCounts = BTreeMap<(FailureKind, Option<u16>), f64>;
 
-/// Whether a controller stands between the address and the application.
+/// Whether a controller forwards traffic between the address and the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ControllerPresence {
-    /// It does: the host is a route of it.
+    /// Present: the host is a route of a controller.
     There,
-    /// The address or name is the Service's own.
+    /// Absent: the address or name belongs to the Service itself.
     Not,
-    /// The way in is not known.
+    /// The path to the application is not known.
     #[default]
     Unknown,
 }
@@ -39,59 +39,59 @@ impl ControllerPresence {
     }
 }
 
-/// Clients whose probes may cross the region, by node or vantage.
+/// Numbers of clients (nodes or vantages) whose probes may cross the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CrossingClients {
     pub(crate) asked: usize,
     pub(crate) failing: usize,
 }
 
-/// Endpoints that Kubernetes withdrew from nodes that were not ready when probes failed.
+/// Endpoints that Kubernetes withdrew because their nodes were not ready when probes failed.
 #[derive(Debug, Clone)]
 pub(crate) struct EndpointWithdrawal<'a> {
-    /// Of those that are judged.
+    /// The affected Service among those under judgement.
     pub(crate) service: &'a Service,
     pub(crate) nodes: &'a BTreeSet<NodeName>,
-    /// Other Services that lost theirs as well.
+    /// Other Services that lost endpoints as well.
     pub(crate) others: Vec<&'a ServiceKey>,
-    /// The nodes are not ready now.
+    /// Whether the nodes are still not ready.
     pub(crate) lasts: bool,
-    /// At least one endpoint is back.
+    /// Whether at least one endpoint has returned.
     pub(crate) returned: bool,
 }
 
-/// What a cause, its facts and its remedies are decided on.
+/// The input of a cause's weights, wording and remedies.
 #[derive(Debug, Clone)]
 pub(crate) struct CauseContext<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) region: RegionKind,
     pub(crate) info: Option<&'a FrontInfo>,
     pub(crate) service: Option<&'a Service>,
-    /// The Service whose pods answer in the end, where the one above only passes on to them.
+    /// The Service whose Pods finally answer, where `service` only forwards to them.
     pub(crate) origin: Option<&'a Service>,
     pub(crate) controller: ControllerPresence,
-    /// The one target that is judged, or the only one that the subject concerns.
+    /// The target under judgement, or the only target of the subject.
     pub(crate) target: Option<&'a Target>,
     pub(crate) resolver: ResolverView<'a>,
-    /// A Service of these that Kubernetes took its endpoints from, as nodes were not ready.
+    /// Withdrawn endpoints of one of these Services, whose nodes were not ready.
     pub(crate) withdrawal: Option<EndpointWithdrawal<'a>>,
     /// Members of the named region, as printed.
     pub(crate) members: Vec<String>,
-    /// Failures inside the region by class, as whole probes.
+    /// Failures inside the region by class, in whole probes.
     pub(crate) kinds: KindProfile,
     /// The same by kind.
     pub(crate) failures: FailureCounts,
-    /// What people read beside the sentence.
+    /// The table that is printed with the sentence.
     pub(crate) table: ContingencyTable,
     pub(crate) clients: CrossingClients,
-    /// Successes are judged by how long they take.
+    /// Whether the latency of successes is judged instead of failures.
     pub(crate) slow: bool,
-    /// The failing clients' own nodes are seen to answer for the address.
+    /// Whether TTL evidence shows that the failing clients' own nodes answer for the address.
     pub(crate) own_node_answers: bool,
 }
 
 impl<'a> CauseContext<'a> {
-    /// Nothing is known but the topology.
+    /// Creates a context in which only the topology is known.
     pub(crate) fn of(topology: &'a Topology) -> Self {
         Self {
             topology,
@@ -148,7 +148,7 @@ impl<'a> CauseContext<'a> {
         self.members.first().map(String::as_str)
     }
 
-    /// "node n1", or "the node" where the region names none.
+    /// "node n1", or "the node" if the region has no member.
     pub(crate) fn node_words(&self) -> String {
         self.member()
             .map_or_else(|| "the node".to_owned(), |node| format!("node {node}"))
@@ -160,7 +160,7 @@ impl<'a> CauseContext<'a> {
             .map_or_else(|| "the Service".to_owned(), |s| format!("Service {}", s.key))
     }
 
-    /// The port that the endpoints listen on, where known.
+    /// The port that the endpoints listen on, if known.
     pub(crate) fn endpoint_port(&self) -> Option<u16> {
         self.info
             .map(|info| info.target_port)
@@ -170,24 +170,24 @@ impl<'a> CauseContext<'a> {
             })
     }
 
-    /// Host and port that TLS is asked of.
+    /// Host and port of the TLS server.
     pub(crate) fn tls_server(&self) -> Option<(&str, u16)> {
         let (host, port) = self.target?.probe.server()?;
         Some((host.as_str(), port))
     }
 
-    /// A command about the Service, where it is known.
+    /// A command for the Service, if the Service is known.
     pub(crate) fn about_service(&self, command: impl Fn(&str, &str) -> String) -> Option<String> {
         let key = &self.service?.key;
         Some(command(key.namespace.as_str(), key.name.as_str()))
     }
 
-    /// A command about the region's node or endpoint, where it has one.
+    /// A command for the region's node or endpoint, if it has one.
     pub(crate) fn about_member(&self, command: impl Fn(&str) -> String) -> Option<String> {
         self.member().map(command)
     }
 
-    /// An address at the other end of the path: that of the prober on the region's last node, or on any.
+    /// An address at the other end of the path: that of the prober on the region's last node, or of any prober.
     pub(crate) fn peer_address(&self) -> Option<IpAddr> {
         let nodes = self.topology.nodes();
         let named = self
@@ -198,7 +198,7 @@ impl<'a> CauseContext<'a> {
         nodes.find_map(|node| Some(node.prober.as_ref()?.address.ip()))
     }
 
-    /// The Service has endpoints, and Kubernetes says that all of them are ready.
+    /// Reports whether the Service has endpoints and all of them are ready.
     pub(crate) fn pods_are_ready(&self) -> bool {
         self.service.is_some_and(|service| {
             let ready = |condition| condition == EndpointCondition::Ready;
@@ -206,7 +206,7 @@ impl<'a> CauseContext<'a> {
         })
     }
 
-    /// Failures of a class, as a share of all in the region.
+    /// Failures of these classes, as a share of all failures in the region.
     pub(crate) fn share(&self, classes: &[KindClass]) -> f64 {
         let total: f64 = self.kinds.iter().sum();
         let some: f64 = classes
@@ -216,7 +216,7 @@ impl<'a> CauseContext<'a> {
         if total > 0.0 { some / total } else { 0.0 }
     }
 
-    /// Failures of some kinds, as a share of all in the region.
+    /// Failures of the wanted kinds, as a share of all failures in the region.
     pub(crate) fn kind_share(&self, wanted: impl Fn(&FailureKind, Option<u16>) -> bool) -> f64 {
         let total: f64 = self.failures.values().sum();
         let some = self.failures.iter();
@@ -227,14 +227,14 @@ impl<'a> CauseContext<'a> {
         if total > 0.0 { some / total } else { 0.0 }
     }
 
-    /// The most frequent failure, where it makes up more than half of them.
+    /// The kind and status of more than half of the failures, if there is one.
     pub(crate) fn main_failure(&self) -> Option<(&FailureKind, Option<u16>)> {
         let total: f64 = self.failures.values().sum();
         let ((kind, status), _) = self.failures.iter().find(|(_, count)| **count * 2.0 > total)?;
         Some((kind, *status))
     }
 
-    /// The most frequent status of HTTP, where more than half of the failures have it.
+    /// The HTTP status of more than half of the failures, if there is one.
     pub(crate) fn main_status(&self) -> Option<u16> {
         self.main_failure().and_then(|(_, status)| status)
     }

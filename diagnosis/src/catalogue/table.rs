@@ -1,17 +1,17 @@
-//! The contingency table as data: who asked how, how often that failed, and whether the named region predicts it.
+//! The contingency table as data: probes and failures by channel and placement, and whether the named region predicts them.
 
 use parallax_model::{Channel, Front, Placement};
 
 use crate::regions::share::PathShare;
 
-/// Whether the named region predicts failure of a row's probes.
+/// Whether the named region predicts that a row's probes fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PredictedFailure {
     /// Every path of these probes crosses the region.
     Sure,
-    /// Which path they took is not known, and some of those they may have taken cross it.
+    /// The path of these probes is not known; some of the possible paths cross the region.
     Perhaps,
-    /// No path of theirs crosses it.
+    /// No path of these probes crosses the region.
     Outside,
 }
 
@@ -27,29 +27,29 @@ impl From<PathShare> for PredictedFailure {
     }
 }
 
-/// Which cells a part of the table is about.
+/// The cells that a part of the table covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TablePart {
-    /// The subject's own, with its controls.
+    /// The subject's own cells and its control probes.
     Own,
-    /// Those of another front of the same Service.
+    /// Cells of another front of the same Service.
     Sibling(Front),
-    /// Those of all fronts and endpoints, beside a finding about nodes or names.
+    /// Cells of all fronts and endpoints, for a finding about nodes or names.
     Everywhere,
 }
 
-/// What makes a row of the table.
+/// The key of a table row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowKey {
     pub(crate) part: TablePart,
     pub(crate) channel: Channel,
     pub(crate) reach: PredictedFailure,
     pub(crate) placement: Option<Placement>,
-    /// Whether they start at the node that the region is about; absent where it is about none, or that says nothing.
+    /// Whether the probes start on the region's node; absent if the region has none or it does not matter.
     pub(crate) from_member: Option<bool>,
-    /// Whether they arrive at the node, endpoint or name that the region is about, where that is known.
+    /// Whether the probes go to the region's node, endpoint or name, if known.
     pub(crate) to_member: Option<bool>,
-    /// Whether they stay within a node, in regions that are about that.
+    /// Whether the probes stay within a node, for regions that depend on it.
     pub(crate) within: Option<bool>,
 }
 
@@ -62,13 +62,13 @@ pub(crate) struct TableRow {
     pub(crate) kinds: Vec<(String, u64)>,
 }
 
-/// All rows.
+/// The whole table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContingencyTable {
     pub(crate) rows: Vec<TableRow>,
 }
 
-/// Probes and failures of some rows together.
+/// Probes and failures summed over some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ProbeSum {
     pub(crate) probes: u64,
@@ -76,24 +76,24 @@ pub(crate) struct ProbeSum {
 }
 
 impl ProbeSum {
-    /// There are such probes, and every one of them failed.
+    /// Reports whether there are such probes and all of them failed.
     pub(crate) const fn all_fail(self) -> bool {
         self.probes > 0 && self.failures >= self.probes
     }
 
-    /// There are such probes, and some of them failed.
+    /// Reports whether there are such probes and some of them failed.
     pub(crate) const fn some_fail(self) -> bool {
         self.failures > 0
     }
 
-    /// There are such probes, and at most one in twenty of them failed.
+    /// Reports whether there are such probes and at most one in twenty failed.
     pub(crate) const fn pass(self) -> bool {
         self.probes > 0 && self.failures * 20 <= self.probes
     }
 }
 
 impl ContingencyTable {
-    /// The sum of the rows that are meant.
+    /// Sums the rows that the predicate selects.
     pub(crate) fn sum(&self, meant: impl Fn(&RowKey) -> bool) -> ProbeSum {
         let rows = self.rows.iter().filter(|row| meant(&row.key));
         rows.fold(ProbeSum::default(), |sum, row| ProbeSum {

@@ -1,4 +1,4 @@
-//! The target fails whichever way it is approached: its endpoints are missing, kept from their clients, or fail themselves.
+//! The target fails on every channel: its endpoints are missing, blocked from their clients, or failing.
 
 use parallax_model::{FailureKind, KindClass};
 
@@ -17,7 +17,7 @@ const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F26",
-        title: "no usable endpoint",
+        title: "the Service has no usable endpoint",
         // Without endpoints nothing is dialled directly, so the evidence is of the address alone.
         regions: &[RegionKind::Target, RegionKind::Vip],
         // A headless Service without endpoints has a name without addresses. Behind a route it is the controller that answers.
@@ -43,15 +43,15 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .filter(|service| service.usable().is_empty())
                 .or(s.origin);
             vec![remedy(
-                "bring an endpoint up: compare the Service's selector with its pods and their readiness",
+                "restore an endpoint: compare the Service's selector with its Pods and check their readiness",
                 service.map(slices),
-                "nothing: reading only",
+                "none (read-only)",
             )]
         },
     },
     Cause {
         id: "F19",
-        title: "ingress class, host conflict or path rewrite: no controller serves this host",
+        title: "no controller serves this host (ingress class, host conflict or path rewrite)",
         regions: REGIONS,
         profile: |_| [0.1, 0.1, 0.2, 0.1, 0.1, 0.5, 8.0, 0.3, 0.1, 0.1],
         likelier: |s| {
@@ -71,14 +71,14 @@ pub(crate) const CAUSES: &[Cause] = &[
                         &[Claim::Routed, Claim::Answered][..],
                         match status {
                             None | Some(404) => {
-                                "the controller answers and has no route for the host, or another's".to_owned()
+                                "the controller answers, but has no route for the host or uses the route of another host".to_owned()
                             }
                             Some(status) => format!(
-                                "the controller answers {status}: another route, a rewrite or a filter than the target expects"
+                                "the controller answers {status}: the route, rewrite or filter is not the one that the target expects"
                             ),
                         },
                     ),
-                    (&[], "the server has no route for the host, or another's".to_owned()),
+                    (&[], "the server has no route for the host or uses the route of another host".to_owned()),
                 ])
                 .clauses()
         },
@@ -92,7 +92,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F20",
-        title: "the application's pods do not serve",
+        title: "the application's Pods fail to serve requests",
         regions: REGIONS,
         profile: |_| [0.5, 0.3, 0.5, 0.1, 0.5, 0.1, 0.5, 8.0, 0.1, 0.1],
         likelier: |s| {
@@ -110,21 +110,21 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::Routed, errors, Claim::AllFail][..],
-                        "the controller answers for the host and finds no application pod that serves".to_owned(),
+                        "the controller answers for the host, but finds no application Pod that serves requests".to_owned(),
                     ),
                     (
                         &[Claim::Routed, errors],
-                        "the controller answers for the host, and some of the application's pods do not serve"
+                        "the controller answers for the host, but some of the application's Pods fail to serve requests"
                             .to_owned(),
                     ),
                     (
                         &[errors],
                         format!("{} server errors", match s.service {
-                            Some(service) => format!("the pods of Service {} answer with", service.key),
-                            None => "the application answers with".to_owned(),
+                            Some(service) => format!("the Pods of Service {} return", service.key),
+                            None => "the application returns".to_owned(),
                         }),
                     ),
-                    (&[], "the application's pods do not serve".to_owned()),
+                    (&[], "the application's Pods fail to serve requests".to_owned()),
                 ])
                 .clauses()
         },
@@ -134,30 +134,32 @@ pub(crate) const CAUSES: &[Cause] = &[
                 pods,
             );
             vec![remedy(
-                "look at the application's pods: their log, their readiness, their latest roll-out",
+                "check the application's Pods: logs, readiness and latest rollout",
                 Some(command),
-                "nothing: reading only",
+                "none (read-only)",
             )]
         },
     },
     Cause {
         id: "F18",
-        title: "a redirect leads astray",
+        title: "a redirect sends clients to the wrong place",
         regions: REGIONS,
         profile: |_| [0.3, 0.3, 0.2, 0.1, 0.1, 0.2, 8.0, 0.2, 0.1, 0.1],
         // Only where an answer did send the client elsewhere.
         likelier: |s| 4.0 * s.kind_share(is_redirect),
         mechanism: |s| {
             let said = match s.main_failure() {
-                Some((FailureKind::RedirectLoop, _)) => "the redirects run in a circle".to_owned(),
+                Some((FailureKind::RedirectLoop, _)) => "the redirects form a loop".to_owned(),
                 Some((FailureKind::RedirectTooMany, _)) => {
                     "there are more redirects than a client follows".to_owned()
                 }
                 Some((FailureKind::Status, Some(status))) => {
-                    format!("the answer is a redirect ({status}) where another one is expected")
+                    format!("the response is a redirect ({status}) where the target expects another status")
                 }
-                _ => "the answer sends clients to another scheme, port or host than the target allows"
-                    .to_owned(),
+                _ => {
+                    "the response redirects clients to a scheme, port or host that the target does not allow"
+                        .to_owned()
+                }
             };
             Wording::of(s).say_if(&[Claim::Redirected], said).clauses()
         },
@@ -168,22 +170,22 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .map(|url| url.split('#').next().unwrap_or(url));
             vec![
                 remedy(
-                    "look at where the answer leads",
+                    "check where the redirect leads",
                     url.map(|url| format!("curl -sSI --max-redirs 0 {url}")),
-                    "nothing: reading only",
+                    "none (read-only)",
                 ),
                 remedy(
-                    "exempt /.well-known/acme-challenge/ from redirects and from authentication",
+                    "exempt /.well-known/acme-challenge/ from redirects and authentication",
                     Some("kubectl get ingress -A -o yaml".to_owned()),
-                    "that path then answers in plain HTTP; only tokens lie there",
+                    "that path is then served over plain HTTP; it contains only tokens",
                 )
-                .not_when("the redirect comes from the balancer or a CDN in front of the cluster"),
+                .not_when("the redirect comes from the load balancer or a CDN in front of the cluster"),
             ]
         },
     },
     Cause {
         id: "F13",
-        title: "a filter before the pods: NetworkPolicy, security group or host firewall",
+        title: "a NetworkPolicy, security group or host firewall blocks traffic to the Pods",
         regions: REGIONS,
         // How long a controller waits for the pods is one setting: its clients see its 504s or give up before. Where none
         // gives up, server errors alone must not speak for F20 the longer they last.
@@ -213,26 +215,24 @@ pub(crate) const CAUSES: &[Cause] = &[
             };
             let (action, cost) = if is_filtered(s) {
                 (
-                    "find what drops packets to the pods' port: NetworkPolicies, security groups, host firewalls; and let in \
-                     those clients that need it",
-                    "whoever the filter kept out gets in: name the sources, not everybody",
+                    "find what drops packets to the Pods' port (NetworkPolicies, security groups, host firewalls) and \
+                     allow the clients that need access",
+                    "opens the port to clients that were blocked: allow specific sources, not everyone",
                 )
             } else {
                 (
-                    "allow the ingress controller's namespace to reach the pods (port 8089 for ACME solvers)",
-                    "whatever runs in the controller's namespace may then call these pods",
+                    "allow the ingress controller's namespace to reach the Pods (port 8089 for ACME solvers)",
+                    "everything in the controller's namespace may then connect to these Pods",
                 )
             };
-            vec![
-                remedy(action, Some(command), cost).not_when(
-                    "the policy is the provider's or the mesh's own, outside of NetworkPolicy objects",
-                ),
-            ]
+            vec![remedy(action, Some(command), cost).not_when(
+                "the policy belongs to the cloud provider or service mesh and is not a NetworkPolicy object",
+            )]
         },
     },
     Cause {
         id: "F21",
-        title: "service mesh with STRICT mTLS refuses plain requests",
+        title: "the service mesh rejects plaintext requests (STRICT mTLS)",
         regions: REGIONS,
         profile: |_| [0.3, 0.3, 4.0, 0.1, 0.1, 0.5, 0.1, 6.0, 0.1, 0.1],
         likelier: |s| {
@@ -247,21 +247,24 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::Routed][..],
-                        "the application's sidecar refuses plain requests, and the controller makes them"
+                        "the application's sidecar rejects plaintext requests, and the controller sends them"
                             .to_owned(),
                     ),
-                    (&[], "the application's sidecar refuses plain requests".to_owned()),
+                    (
+                        &[],
+                        "the application's sidecar rejects plaintext requests".to_owned(),
+                    ),
                 ])
                 .clauses()
         },
         remedies: |_| {
             vec![
                 remedy(
-                    "inject the sidecar into the controller or solver pods, or exempt the port (PeerAuthentication)",
+                    "inject the sidecar into the controller or solver Pods, or exempt the port (PeerAuthentication)",
                     Some("kubectl get peerauthentication -A".to_owned()),
-                    "the pods restart; an exempted port takes plain requests from everything inside",
+                    "the Pods restart; an exempted port accepts plaintext requests from the whole cluster",
                 )
-                .not_when("the mesh does not run in the namespace of the application"),
+                .not_when("the service mesh does not cover the application's namespace"),
             ]
         },
     },
@@ -276,21 +279,18 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::AddressFails, Claim::EndpointsFail][..],
-                        "address and endpoints fail alike".to_owned(),
+                        "the address and the endpoints fail alike".to_owned(),
                     ),
                     (&[], reason(s).to_owned()),
                 ])
-                .say_if(
-                    &[Claim::Ready],
-                    ", though Kubernetes says that the pods are ready",
-                )
+                .say_if(&[Claim::Ready], ", although Kubernetes reports the Pods as ready")
                 .clauses()
         },
         remedies: workload,
     },
 ];
 
-/// The Service without an endpoint, what of it there is, and what clients meet instead.
+/// Names the Service without a usable endpoint, the state of its endpoints, and what clients get instead.
 fn no_endpoint(s: &CauseContext<'_>) -> Vec<Clause> {
     let what_is = |service: &Service| match service.endpoints.len() {
         0 => "none exists".to_owned(),
@@ -340,7 +340,7 @@ fn no_endpoint(s: &CauseContext<'_>) -> Vec<Clause> {
         .clauses()
 }
 
-/// Everything that leads to ready pods times out while connecting: packets are dropped, and by more than one of them.
+/// Reports whether connections to Pods that are all ready time out: something drops the packets.
 fn is_filtered(s: &CauseContext<'_>) -> bool {
     let silent = s.kind_share(|kind, _| *kind == FailureKind::ConnectTimeout) > 0.9;
     silent && s.pods_are_ready() && !s.controller.is_there()
@@ -353,28 +353,31 @@ fn filtered(s: &CauseContext<'_>) -> Vec<Clause> {
             .map_or_else(String::new, |port| format!(" on port {port}"));
         let service = s.service_words();
         let which = match guards(s) {
-            Intermediaries::Named(_, names) => format!(" (the NetworkPolicy {names} selects the pods)"),
+            Intermediaries::Named(_, names) => format!(" (NetworkPolicy {names} selects the Pods)"),
             Intermediaries::Unknown | Intermediaries::None(_) => String::new(),
         };
         return Wording::of(s)
             .say_first([
                 (
                     &[Claim::Ready, Claim::AddressFails, Claim::EndpointsFail][..],
-                    format!("no way to the ready pods of {service} gets an answer{port}: "),
+                    format!("no connection to the ready Pods of {service}{port} succeeds: "),
                 ),
-                (&[Claim::Ready], format!("the pods of {service} are ready, and silent{port}: ")),
+                (
+                    &[Claim::Ready],
+                    format!("the Pods of {service} are ready but do not respond{port}: "),
+                ),
             ])
             .say(format!(
-                "a filter drops the packets, such as a NetworkPolicy, a security group or a host firewall{which}"
+                "a filter such as a NetworkPolicy, security group or host firewall drops the packets{which}"
             ))
             .clauses();
     }
     let which = match guards(s) {
         Intermediaries::Named(_, names) => {
-            format!(": the NetworkPolicy {names} selects them and may not name it")
+            format!(": NetworkPolicy {names} selects them and may not allow it")
         }
         Intermediaries::Unknown | Intermediaries::None(_) => {
-            ", as behind a NetworkPolicy that does not name it".to_owned()
+            ", as if a NetworkPolicy did not allow it".to_owned()
         }
     };
     Wording::of(s)
@@ -382,43 +385,43 @@ fn filtered(s: &CauseContext<'_>) -> Vec<Clause> {
             (
                 &[Claim::Routed, Claim::Answered][..],
                 format!(
-                    "the controller answers for the host and does not get through to the application's pods{which}"
+                    "the controller answers for the host, but cannot reach the application's Pods{which}"
                 ),
             ),
             (
                 &[Claim::Routed],
-                format!("the controller does not get through to the application's pods{which}"),
+                format!("the controller cannot reach the application's Pods{which}"),
             ),
             (
                 &[],
-                "a filter keeps clients from the pods, such as a NetworkPolicy, a security group or a host firewall"
+                "a filter such as a NetworkPolicy, security group or host firewall blocks clients from the Pods"
                     .to_owned(),
             ),
         ])
         .clauses()
 }
 
-/// What a failure of its kind usually is, where nothing of the pods is known.
+/// The usual reason for a kind of failure, where nothing is known about the Pods.
 fn reason(s: &CauseContext<'_>) -> &'static str {
     let Some((kind, status)) = s.main_failure() else {
         return "the workload behind the address fails";
     };
     match kind.class(status) {
         KindClass::Refused => "nothing listens on the port, or a firewall rejects the connection",
-        KindClass::Timeout => "the host is away or hangs, or a firewall drops the packets",
+        KindClass::Timeout => "the host is offline or hangs, or a firewall drops the packets",
         KindClass::Unreachable => "there is no route to the host, or a firewall rejects the connection",
-        KindClass::Reset => "what listens on the port ends the connections",
-        KindClass::Stall => "the answers stop in their middle",
-        KindClass::Tls => "the server and the probers do not agree in the TLS handshake",
-        KindClass::Http4xx => "the answers are not those that the target expects",
-        KindClass::Http5xx => "the answers are server errors",
-        KindClass::NxDomain | KindClass::ServFail => "the name does not lead there",
+        KindClass::Reset => "the server on the port closes the connections",
+        KindClass::Stall => "responses stop before they are complete",
+        KindClass::Tls => "the server and the probers cannot complete a TLS handshake",
+        KindClass::Http4xx => "the responses are not the ones that the target expects",
+        KindClass::Http5xx => "the responses are server errors",
+        KindClass::NxDomain | KindClass::ServFail => "the name does not resolve to the target",
     }
 }
 
 fn workload(s: &CauseContext<'_>) -> Vec<Remedy> {
-    let action = "look at the workload behind it, its latest roll-out first";
-    let cost = "rolling back loses what the roll-out brought";
+    let action = "check the workload behind the target, starting with its latest rollout";
+    let cost = "a rollback also reverts the rollout's other changes";
     vec![remedy(action, s.origin.or(s.service).map(pods), cost)]
 }
 
@@ -438,11 +441,11 @@ fn pods(service: &Service) -> String {
     )
 }
 
-/// What stands before the pods that answer in the end.
+/// The NetworkPolicies that select the Pods that finally answer.
 enum Intermediaries<'a> {
     Unknown,
     None(&'a Service),
-    /// `namespace/name`, with commas between them.
+    /// `namespace/name`, separated by commas.
     Named(&'a Service, String),
 }
 
@@ -463,18 +466,18 @@ fn guards<'a>(s: &CauseContext<'a>) -> Intermediaries<'a> {
     }
 }
 
-/// What is known of the policies before these pods, as it moves F13 among the causes of its region. That there is one is
-/// no proof that it is in the way, and what a provider keeps outside of these objects is not seen.
+/// The fact about NetworkPolicies of these Pods that moves F13 among the causes of its region. That a policy exists does not
+/// prove that it blocks the traffic, and filters that a provider keeps outside of these objects are not visible.
 pub(super) fn policies(s: &CauseContext<'_>) -> Option<Fact> {
     let (text, multiplier) = match guards(s) {
         Intermediaries::Unknown => return None,
         Intermediaries::None(service) => (
-            format!("no NetworkPolicy selects the pods of Service {}", service.key),
+            format!("no NetworkPolicy selects the Pods of Service {}", service.key),
             0.2,
         ),
         Intermediaries::Named(service, names) => (
             format!(
-                "the NetworkPolicy {names} lets only some in to the pods of Service {}",
+                "NetworkPolicy {names} restricts ingress to the Pods of Service {}",
                 service.key
             ),
             3.0,

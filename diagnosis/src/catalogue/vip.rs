@@ -109,7 +109,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         },
         mechanism: |s| {
             Wording::of(s)
-                .say("the outbound gateway has no free source port for new connections to this address and port")
+                .say("the outbound NAT gateway has no free source port for new connections to this address and port")
                 .clauses()
         },
         remedies: |_| {
@@ -167,7 +167,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                     })
                     .unwrap_or_else(|| "kubectl get services -A -o wide".to_owned()),
                 ),
-                "none: read-only",
+                "none (read-only)",
             )]
         },
     },
@@ -227,6 +227,6 @@ fn short_cut(s: &CauseContext<'_>) -> Vec<Remedy> {
             None,
             "one more Service and name; in-cluster calls no longer test the path that users take",
         )
-        .not_when("the caller must use the public name, as the self-check of an ACME client does"),
+        .not_when("the caller must use the public name, as the self check of an ACME client does"),
     ]
 }

@@ -1,4 +1,4 @@
-//! Who answers for a front's address, as far as TTL evidence says.
+//! TTL evidence for which host answers at a front's address.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::{inference::judgement::Finding, wording::NAMES};
 
 pub(super) struct Locality {
     pub(super) lines: Vec<String>,
-    /// The failing clients' own nodes answer.
+    /// Whether the failing clients' own nodes answer.
     pub(super) own_node_answers: bool,
 }
 
@@ -42,7 +42,7 @@ impl VerdictContext<'_> {
         }
         for (vantage, evidence) in self.ttl.iter().filter(|(v, _)| !failing.contains(v)).take(2) {
             let so = if evidence.untouched() {
-                ": its own node answers too, and has somewhere to send it"
+                ": its own node answers too and has an endpoint to forward to"
             } else {
                 ": the answer crossed a router"
             };

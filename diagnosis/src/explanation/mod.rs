@@ -1,4 +1,4 @@
-//! From a finding to what people read: the sentence, the table, who answered, what was ruled out and what to do.
+//! Turns a finding into a verdict for people: the sentence, the table, who answered, what was ruled out, and remedies.
 
 mod locality;
 mod row_words;
@@ -25,7 +25,7 @@ use crate::{
     verdict::{Fact, Subject, Verdict},
 };
 
-/// What asked probes have to say to a verdict.
+/// The contribution of on-demand probes to a verdict.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestedProbes {
     pub(crate) ways: separation::SeparatingProbes,
@@ -33,7 +33,7 @@ pub(crate) struct RequestedProbes {
     pub(crate) answers: Vec<String>,
 }
 
-/// What a verdict is written from.
+/// The data that a verdict is written from.
 #[derive(Debug)]
 pub(crate) struct VerdictContext<'a> {
     pub(crate) topology: &'a Topology,
@@ -45,17 +45,17 @@ pub(crate) struct VerdictContext<'a> {
     /// The Service whose endpoints they reach.
     pub(crate) service: Option<&'a Service>,
     pub(crate) withdrawals: &'a EndpointWithdrawals,
-    /// Who is asked for names, where names are judged.
+    /// The resolvers that are queried, where names are judged.
     pub(crate) resolver: ResolverView<'a>,
-    /// Cells of the other fronts of the same Service, since the window began.
+    /// Cells of the other fronts of the same Service since the start of the window.
     pub(crate) siblings: Vec<(Front, RoundCells)>,
     /// Cells of all fronts and their endpoints, for findings about nodes.
     pub(crate) everywhere: Option<RoundCells>,
-    /// Who answered for the front's address, by vantage.
+    /// TTL evidence for who answered at the front's address, by vantage.
     pub(crate) ttl: Vec<(Vantage, TtlEvidence)>,
-    /// How slow and against what, where slowness is judged.
+    /// The observed and usual latency, where latency is judged.
     pub(crate) step: Option<LatencyStep>,
-    /// What was asked beyond the plan, and what it decided.
+    /// Probes requested beyond the plan and their effect.
     pub(crate) asked: RequestedProbes,
     pub(crate) facts: Vec<Fact>,
     pub(crate) targets: Vec<parallax_model::TargetId>,
@@ -123,7 +123,7 @@ impl<'a> VerdictContext<'a> {
         }
     }
 
-    /// The first of some Services that lost its endpoints to nodes that were not ready when probes failed.
+    /// Returns the first of the Services whose endpoints were withdrawn because nodes were not ready when probes failed.
     fn withdrawal(
         &self,
         services: [Option<&'a Service>; 3],
@@ -143,7 +143,7 @@ impl<'a> VerdictContext<'a> {
         })
     }
 
-    /// The kinds of region that cannot be told apart, the named one first, each with its share of their probability.
+    /// Kinds of the regions that cannot be separated, the named one first, each with its share of the class probability.
     fn shares(judgement: &Judgement, finding: &Finding) -> Vec<(RegionKind, f64)> {
         let p = |region: &Region| {
             let scored = &judgement.posterior.scored;
@@ -166,7 +166,7 @@ impl<'a> VerdictContext<'a> {
         shares
     }
 
-    /// The target that is judged, where it is one.
+    /// The target under judgement, if the unit is a target.
     fn placed(&self) -> Option<&'a PlacedTarget> {
         let (JudgementUnit::Target(target) | JudgementUnit::Whole(target)) = self.unit.plain() else {
             return None;
@@ -182,7 +182,7 @@ impl<'a> VerdictContext<'a> {
         }
     }
 
-    /// The one target that is judged, or the only one that the subject concerns.
+    /// The target under judgement, or the only target of the subject.
     fn target(&self) -> Option<&'a parallax_model::Target> {
         let only = || match self.targets.as_slice() {
             [one] => self.topology.targets().get(one),
@@ -191,7 +191,7 @@ impl<'a> VerdictContext<'a> {
         self.placed().or_else(only).map(|placed| &placed.target)
     }
 
-    /// Failures inside a region, by class and by kind.
+    /// Counts failures inside a region by class and by kind.
     fn failures_inside(&self, cells: &RoundCells, region: Region) -> (KindProfile, FailureCounts) {
         let mut sums = KindProfile::default();
         let mut failures = FailureCounts::new();
@@ -208,7 +208,7 @@ impl<'a> VerdictContext<'a> {
         (sums, failures)
     }
 
-    /// Who asked across the region, and who of them failed there. Two vantages of one node are one client.
+    /// Counts the clients whose probes cross the region, and those that failed there. Two vantages on one node are one client.
     fn clients(&self, cells: &RoundCells, region: Region) -> CrossingClients {
         let client = |client: VantageIx| -> Result<NodeIx, VantageIx> {
             self.scene.node_of_client(client).ok_or(client)

@@ -1,4 +1,4 @@
-//! What each row of the table is about, in words.
+//! Describes each row of the table in words.
 
 use parallax_model::{Channel, Placement};
 
@@ -15,8 +15,8 @@ impl VerdictContext<'_> {
         let what = self.endpoint_word();
         let place = match key.placement {
             Some(Placement::NoLocal) => format!(" from nodes without {what}"),
-            Some(Placement::SameNode) => format!(" from nodes with {what}, answered there"),
-            Some(Placement::CrossNode) => format!(" from nodes with {what}, answered by another node"),
+            Some(Placement::SameNode) => format!(" from nodes with {what}, answered on the same node"),
+            Some(Placement::CrossNode) => format!(" from nodes with {what}, answered on another node"),
             Some(Placement::Unknown) => format!(" from nodes with {what}"),
             Some(Placement::Outside) => " from outside the cluster".to_owned(),
             Some(Placement::SelfPod) | None => String::new(),
@@ -34,20 +34,20 @@ impl VerdictContext<'_> {
             (Channel::Vip | Channel::NodePort, Some(front)) => {
                 let kind = self.topology.front(&front).map(|i| i.kind);
                 match (kind, self.topology.machine(&front)) {
-                    (Some(FrontKind::ClusterIp), _) => format!("through the cluster address {front}"),
+                    (Some(FrontKind::ClusterIp), _) => format!("through the ClusterIP {front}"),
                     (_, Some(node)) => format!("through {front} of node {node}"),
                     _ => format!("through {front}"),
                 }
             }
             (Channel::Vip | Channel::NodePort, None) => "through the fronts".to_owned(),
             (Channel::Proxied, _) => "through the front with a PROXY header".to_owned(),
-            (Channel::Direct, _) => "directly to the endpoints".to_owned(),
+            (Channel::Direct, _) => "direct connections".to_owned(),
             (Channel::Mesh, _) => "between probers".to_owned(),
-            (Channel::Dns, _) => "names".to_owned(),
+            (Channel::Dns, _) => "lookups".to_owned(),
         }
     }
 
-    /// What of the region's member a row is about.
+    /// The relation of a row to the region's member.
     fn part_words(&self, key: &RowKey, region: Region) -> String {
         let members = region.describe(self.world).members;
         let (from, to) = (key.from_member, key.to_member);
@@ -56,17 +56,17 @@ impl VerdictContext<'_> {
                 Some(true) => format!(" from node {node}"),
                 // Placement says the rest.
                 _ if key.placement == Some(Placement::Outside) => String::new(),
-                _ => format!(" from other nodes than {node}"),
+                _ => format!(" from nodes other than {node}"),
             },
             (Region::Backend(_), [pod]) => match to {
                 Some(true) => format!(" to {pod}"),
-                Some(false) => format!(" to others than {pod}"),
+                Some(false) => format!(" to endpoints other than {pod}"),
                 None => String::new(),
             },
             (Region::Bnode(_) | Region::BnodeRemote(_), [node]) => match (to, from) {
                 (Some(true), Some(true)) => format!(" to node {node} from itself"),
                 (Some(true), _) => format!(" to node {node}"),
-                (Some(false), _) => format!(" to other nodes than {node}"),
+                (Some(false), _) => format!(" to nodes other than {node}"),
                 (None, _) => String::new(),
             },
             (Region::Pair(..) | Region::Zone(..), [from, to]) => match key.reach {
@@ -76,13 +76,13 @@ impl VerdictContext<'_> {
                 PredictedFailure::Outside => " on other paths".to_owned(),
             },
             (Region::DnsName(_), [name]) => match to {
-                Some(true) => format!(" {name}"),
-                _ => format!(" other than {name}"),
+                Some(true) => format!(" of {name}"),
+                _ => format!(" of names other than {name}"),
             },
             (Region::Cross | Region::Same | Region::SameVip, _) if key.placement.is_none() => {
                 match key.within {
-                    Some(true) => " of the client's own node".to_owned(),
-                    Some(false) if key.channel == Channel::Direct => " of other nodes".to_owned(),
+                    Some(true) => " within the client's node".to_owned(),
+                    Some(false) if key.channel == Channel::Direct => " to other nodes".to_owned(),
                     _ => String::new(),
                 }
             }
@@ -90,7 +90,7 @@ impl VerdictContext<'_> {
         }
     }
 
-    /// "an ingress pod" where the Service is an ingress controller's, as far as its targets tell; else "an endpoint".
+    /// "an ingress Pod" if the targets show that the Service belongs to an ingress controller, otherwise "an endpoint".
     pub(super) fn endpoint_word(&self) -> &'static str {
         let service = self
             .front
@@ -102,7 +102,7 @@ impl VerdictContext<'_> {
             placed.is_some_and(|placed| placed.routed && placed.entry.as_ref().map(|(key, _)| key) == service)
         };
         if self.targets.iter().any(routed) {
-            "an ingress pod"
+            "an ingress Pod"
         } else {
             "an endpoint"
         }

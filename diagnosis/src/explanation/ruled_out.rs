@@ -1,4 +1,4 @@
-//! What the table rules out, and by which counts.
+//! The regions that the table rules out, with the counts that rule them out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::{
     verdict::RuledOut,
 };
 
-/// Regions that are listed as ruled out.
+/// Maximum number of regions that are listed as ruled out.
 const RULED_OUT: usize = 6;
 
 impl VerdictContext<'_> {
@@ -46,7 +46,8 @@ impl VerdictContext<'_> {
             .sum()
     }
 
-    /// Successes it would have to break, by channel, and failures it would leave unexplained.
+    /// Formats the evidence against a region: successes that it should have broken, by channel, and failures that it does not
+    /// explain.
     fn against(&self, cells: &RoundCells, region: Region, named: Region) -> String {
         let mut inside: BTreeMap<Channel, (u64, u64)> = BTreeMap::new();
         let mut outside = 0;
@@ -65,13 +66,13 @@ impl VerdictContext<'_> {
             .map(|(channel, (n, f))| (channel, whole(n), whole(n.saturating_sub(f))))
             .filter(|(_, _, passed)| *passed > 0)
             .map(|(channel, all, passed)| {
-                format!("{passed} of {all} {channel} probes it would break succeed")
+                format!("{passed} of {all} {channel} probes that it would break succeed")
             })
             .collect();
         match whole(outside) {
             0 => {}
-            1 => reasons.push("1 failure lies outside of it".to_owned()),
-            more => reasons.push(format!("{more} failures lie outside of it")),
+            1 => reasons.push("1 failure lies outside it".to_owned()),
+            more => reasons.push(format!("{more} failures lie outside it")),
         }
         if reasons.is_empty() {
             "it fits the counts less well".to_owned()

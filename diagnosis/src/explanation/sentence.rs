@@ -1,4 +1,4 @@
-//! A verdict in one sentence: who fails, how and why.
+//! The sentence of a verdict: who fails, how and why.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl VerdictContext<'_> {
         joined(&self.clauses(finding, situation, ranked.first().map(|(cause, _)| *cause)))
     }
 
-    /// The sentence in its clauses.
+    /// The clauses of the sentence.
     pub(super) fn clauses(
         &self,
         finding: &Finding,
@@ -43,7 +43,7 @@ impl VerdictContext<'_> {
         clauses
     }
 
-    /// What happens to those who fail.
+    /// The symptom of the failing clients.
     fn how(&self, finding: &Finding, situation: &CauseContext<'_>) -> String {
         if situation.slow {
             return self.delay();
@@ -61,31 +61,31 @@ impl VerdictContext<'_> {
             .table
             .sum(|key| key.part == TablePart::Own && key.reach == PredictedFailure::Sure);
         let seldom = if sure.some_fail() && sure.failures * 2 <= sure.probes {
-            " now and then"
+            " intermittently"
         } else {
             ""
         };
         format!("{fails}{by}{seldom}")
     }
 
-    /// How slow, against what.
+    /// The latency compared with the usual one.
     fn delay(&self) -> String {
         let what = match self.unit.plain() {
-            JudgementUnit::Dns => "wait for answers to their questions",
+            JudgementUnit::Dns => "wait for DNS responses",
             JudgementUnit::Target(_) => "wait for the first byte",
-            _ => "wait for their connections",
+            _ => "wait for connections to open",
         };
         match self.step {
             Some(LatencyStep {
                 took,
                 usual: Some(usual),
-            }) => format!("{what}: up to {took} instead of {usual}"),
-            Some(LatencyStep { took, usual: None }) => format!("{what}: up to {took}"),
+            }) => format!("{what} (up to {took} instead of {usual})"),
+            Some(LatencyStep { took, usual: None }) => format!("{what} (up to {took})"),
             None => what.to_owned(),
         }
     }
 
-    /// Who fails, where.
+    /// The failing clients and their location.
     fn who(&self, finding: &Finding, situation: &CauseContext<'_>) -> Vec<Clause> {
         let subject = self.subject(finding.region);
         let members = finding.region.describe(self.world).members;
@@ -127,25 +127,25 @@ impl VerdictContext<'_> {
             (RegionKind::Cross, _) => wording.say("probes between nodes"),
             (RegionKind::Same, _) => wording.say("probes within a node"),
             (RegionKind::SameVip, _) => wording.say(format!(
-                "clients of {subject} next to the endpoint that answers them ({clients})"
+                "clients of {subject} on the same node as the endpoint that serves them ({clients})"
             )),
             (RegionKind::SelfPod | RegionKind::SelfVip, _) => {
-                wording.say(format!("clients of {subject} that reach themselves"))
+                wording.say(format!("clients of {subject} that connect to themselves"))
             }
-            (RegionKind::DnsClient, [node]) => wording.say(format!("names asked from node {node}")),
+            (RegionKind::DnsClient, [node]) => wording.say(format!("lookups from node {node}")),
             (RegionKind::DnsAll, _) => wording.say_first([
                 (
                     &[Claim::EveryClient][..],
-                    "names asked from every node".to_owned(),
+                    "lookups from every node".to_owned(),
                 ),
-                (&[], format!("names asked from {clients}")),
+                (&[], format!("lookups from {clients}")),
             ]),
-            (RegionKind::DnsName, [name]) => wording.say(format!("questions for {name}")),
+            (RegionKind::DnsName, [name]) => wording.say(format!("lookups of {name}")),
             (RegionKind::LbOwnNode, _) => wording.say(format!(
-                "clients of {subject} that the balancer hands back to their own node ({clients})"
+                "clients of {subject} that the load balancer sends back to their own node ({clients})"
             )),
             (RegionKind::OutsideFrontNode, _) => wording.say(format!(
-                "clients of {subject} outside the cluster ({clients}) that the balancer sends to a node without {}",
+                "clients of {subject} outside the cluster ({clients}) that the load balancer sends to a node without {}",
                 self.endpoint_word()
             )),
             (RegionKind::OutsideAll, _) => {
@@ -159,7 +159,7 @@ impl VerdictContext<'_> {
                     ),
                     (&[], format!("clients of {subject} ({clients})")),
                 ])
-                .say_if(&[Claim::EndpointsPass], ", though its endpoints answer,"),
+                .say_if(&[Claim::EndpointsPass], ", although its endpoints answer,"),
             _ => wording.say(format!("clients of {subject} ({clients})")),
         };
         wording.clauses()
@@ -167,7 +167,7 @@ impl VerdictContext<'_> {
 }
 
 impl Clause {
-    /// Words that claim nothing.
+    /// A clause without claims.
     pub(super) const fn plain(text: String) -> Self {
         Self {
             text,
@@ -176,14 +176,14 @@ impl Clause {
     }
 }
 
-/// Demands on a certificate or version that a handshake did not meet, though it came about.
+/// Requirements on the certificate or TLS version that a completed handshake violated.
 const DEMANDS: &[FailureKind] = &[
     FailureKind::CertificateExpiresSoon,
     FailureKind::CertificateWrongIssuer,
     FailureKind::TlsTooOld,
 ];
 
-/// What happens to the failing, by the most frequent class.
+/// The symptom, by the most frequent failure class.
 fn fails(situation: &CauseContext<'_>) -> &'static str {
     let share = |class| situation.share(&[class]);
     let (class, most) =
@@ -199,14 +199,16 @@ fn fails(situation: &CauseContext<'_>) -> &'static str {
     match class {
         KindClass::Timeout => "time out",
         KindClass::Refused => "are refused",
-        KindClass::Reset => "are cut off",
-        KindClass::Unreachable => "find no route",
+        KindClass::Reset => "are disconnected",
+        KindClass::Unreachable => "get unreachable errors",
         KindClass::Stall => "stall",
-        KindClass::Tls if Claim::Of(DEMANDS).holds(situation) => "meet another TLS than is demanded",
-        KindClass::Tls => "fail in the TLS handshake",
-        KindClass::Http4xx => "get a wrong answer",
+        KindClass::Tls if Claim::Of(DEMANDS).holds(situation) => {
+            "get a certificate or TLS version that the target does not allow"
+        }
+        KindClass::Tls => "fail the TLS handshake",
+        KindClass::Http4xx => "get an unexpected response",
         KindClass::Http5xx => "get a server error",
-        KindClass::NxDomain => "are told that the name does not exist",
+        KindClass::NxDomain => "get NXDOMAIN or no address",
         KindClass::ServFail => "get no answer from the resolver",
     }
 }

@@ -1,4 +1,4 @@
-//! Which probe would settle a tie. The texts are the method's own table.
+//! Probes that would separate tied regions.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,20 @@ use crate::{
 type RegionPair = (&'static [RegionKind], &'static [RegionKind], &'static str);
 
 const TABLE: &[RegionPair] = &[
-    (&[RegionKind::Vip], &[RegionKind::Target], "direct to a pod IP"),
+    (
+        &[RegionKind::Vip],
+        &[RegionKind::Target],
+        "needs a direct probe of a Pod IP",
+    ),
     (
         &[RegionKind::Backend],
         &[RegionKind::Bnode, RegionKind::BnodeRemote],
-        "mesh to the endpoint's node, or another target's pod on it",
+        "needs a mesh probe to the endpoint's node, or a probe of another target's Pod on that node",
     ),
     (
         &[RegionKind::Client],
         &[RegionKind::ClientVip],
-        "direct or mesh from the client's node",
+        "needs a direct or mesh probe from the client's node",
     ),
     (
         &[RegionKind::NoLocal],
@@ -31,47 +35,47 @@ const TABLE: &[RegionPair] = &[
             RegionKind::Target,
             RegionKind::Vip,
         ],
-        "direct from a node without an endpoint, mesh to the endpoint's node and to another; healthCheckNodePort of the client's node",
+        "needs a direct probe from a node without an endpoint, mesh probes to the endpoint's node and another node, and the healthCheckNodePort of the client's node",
     ),
     (
         &[RegionKind::Same],
         &[RegionKind::SameVip],
-        "direct to the local pod",
+        "needs a direct probe of the local Pod",
     ),
     (
         &[RegionKind::Bnode],
         &[RegionKind::BnodeRemote],
-        "direct to the endpoint from its own node",
+        "needs a direct probe of the endpoint from its own node",
     ),
     (
         &[RegionKind::SelfPod],
         &[RegionKind::SelfVip, RegionKind::SameVip],
-        "own echo Service, self cell on that node (bridge hairpin_mode)",
+        "needs a probe of the prober's own echo Service on that node (bridge hairpin_mode)",
     ),
     (
         &[RegionKind::Vip],
         &[RegionKind::ProtoVip],
-        "repeat with a PROXY v1 header; recovery names it",
+        "needs a repeated probe with a PROXY v1 header; a success shows that the header was missing",
     ),
     (
         &[RegionKind::Target],
         &[RegionKind::OutsideAll],
-        "a vantage inside the cluster",
+        "needs a vantage inside the cluster",
     ),
     (
         &[RegionKind::OutsideFrontNode],
         &[RegionKind::OutsideAll],
-        "a host vantage on a node with an endpoint: its in_martian_src counter rises with every health check that is dropped",
+        "needs a host vantage on a node with an endpoint: its in_martian_src counter increases with every dropped health check",
     ),
     (
         &[RegionKind::LbOwnNode],
         &[RegionKind::SameVip, RegionKind::Same, RegionKind::Vip],
-        "nodeport on another node than the client's, and on its own",
+        "needs NodePort probes of the client's own node and of another node",
     ),
     (
         &[RegionKind::DnsClient, RegionKind::DnsAll, RegionKind::DnsName],
         &[RegionKind::Client, RegionKind::DnsAll, RegionKind::DnsName],
-        "probe the literal IP with Host / SNI, and another name",
+        "needs a probe of the IP address with Host and SNI, and a lookup of another name",
     ),
     (
         &[RegionKind::Pair],
@@ -81,18 +85,18 @@ const TABLE: &[RegionPair] = &[
             RegionKind::BnodeRemote,
             RegionKind::Zone,
         ],
-        "reverse (n→c), c→n₂, c₂→n",
+        "needs probes in the reverse direction (n→c), from c to another node (c→n₂) and from another client to n (c₂→n)",
     ),
 ];
 
-/// For each region that a finding is not told from: the probe that was asked for, or why there is none.
+/// For each region that is not separated from the finding's: the requested probe, or why there is none.
 pub(crate) type SeparatingProbes = BTreeMap<(Region, Region), String>;
 
-/// One line per pair of regions that cannot be told apart, or hardly.
+/// Returns one line per pair of regions that cannot be separated or can hardly be separated.
 pub(crate) fn separating(finding: &Finding, ways: &SeparatingProbes, world: &NameRegistry) -> Vec<String> {
     let mut lines = Vec::new();
-    let tied = finding.class.iter().map(|r| (r, "cannot be told"));
-    let near = finding.near.iter().map(|r| (r, "can hardly be told"));
+    let tied = finding.class.iter().map(|r| (r, "cannot be separated"));
+    let near = finding.near.iter().map(|r| (r, "can hardly be separated"));
     let mut seen = std::collections::BTreeSet::new();
     for (other, how) in tied.chain(near) {
         if *other == finding.region || !seen.insert(other.kind()) {

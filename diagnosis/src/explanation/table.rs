@@ -1,6 +1,6 @@
-//! The contingency table: who asked how, how often that failed, and whether the named region predicts it.
+//! Builds the contingency table: probes and failures by channel and placement, and whether the named region predicts them.
 //!
-//! Sentences are said of this table and of no other, so its numbers are the printed ones: whole probes.
+//! Sentences refer only to this table, so its numbers are the printed ones: whole probes.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl VerdictContext<'_> {
-    /// The table of a region: the subject's own cells first, then those beside them.
+    /// Returns the table of a region: the subject's own cells first, then related cells.
     pub(super) fn table(&self, cells: &RoundCells, region: Region) -> ContingencyTable {
         let mut rows = self.rows(cells, region, TablePart::Own);
         for (front, cells) in &self.siblings {
@@ -53,7 +53,7 @@ impl VerdictContext<'_> {
             .collect()
     }
 
-    /// The row that a cell belongs to.
+    /// Returns the key of the row that a cell belongs to.
     fn row_key(&self, key: &CellKey, region: Region, part: TablePart) -> RowKey {
         let reach = if matches!(part, TablePart::Sibling(_)) {
             PredictedFailure::Outside
@@ -94,7 +94,7 @@ impl VerdictContext<'_> {
         }
     }
 
-    /// Placement matters for probes through an address.
+    /// Returns the placement, which only matters for probes through an address.
     fn placement(&self, key: &CellKey) -> Option<Placement> {
         if !is_through_front(key.channel) {
             return None;
@@ -143,7 +143,7 @@ impl VerdictContext<'_> {
         list
     }
 
-    /// The table as people read it.
+    /// Formats the table for people.
     pub(super) fn printed(&self, table: &ContingencyTable, region: Region) -> Vec<EvidenceRow> {
         let row = |row: &TableRow| EvidenceRow {
             who: self.row_words(&row.key, region),

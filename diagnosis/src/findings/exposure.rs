@@ -1,8 +1,8 @@
-//! A host of one ingress class, served by the front of another (incident I4).
+//! A host of one ingress class that is served by a front of another class (incident I4).
 //!
-//! "Served" is more than "answered": the same certificate or the same body as at the host's own front. A default
-//! backend's 404, another certificate, a refusal are all as it should be. What the front shows for its own hosts as well
-//! (a wildcard certificate, a catch-all page) proves nothing about this one.
+//! "Served" means more than "answered": the front returns the same certificate or body as the host's own front. A default
+//! backend's 404, another certificate or a refused connection is correct behavior. What the front also returns for its own
+//! hosts (a wildcard certificate, a catch-all page) proves nothing about this host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,27 +16,27 @@ use crate::{
     verdict::Remedy,
 };
 
-/// Answers in a row before anything is said.
+/// Number of consecutive answers that make a finding.
 pub(super) const STABLE: u32 = 2;
 
-/// The newest answer to one question at one vantage.
+/// The latest answer to one probe at one vantage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LatestAnswer {
     pub(super) at: EventTime,
     pub(super) first: EventTime,
-    /// Absent where nothing like an answer came.
+    /// Absent if there was no answer.
     pub(super) print: Option<AnswerPrint>,
     pub(super) in_a_row: u32,
 }
 
-/// Answers to all pairs.
+/// The latest answers by target and vantage.
 #[derive(Debug, Default)]
 pub(super) struct ExposureAnswers {
     last: BTreeMap<(TargetId, Vantage), LatestAnswer>,
 }
 
 impl ExposureAnswers {
-    /// Takes the answer to an exposure probe in. Own faults say nothing.
+    /// Adds the answer to an exposure probe. Faults of the prober itself are ignored.
     pub(super) fn take(&mut self, recorded: &Recorded) {
         let observation = &recorded.observation;
         // A success without a print comes from a prober that knows nothing of prints.
@@ -85,7 +85,7 @@ impl ExposureAnswers {
     }
 }
 
-/// How long an answer to a question of this interval counts.
+/// How long an answer to a probe with this interval remains valid.
 pub(super) fn patience(interval: Micros, settings: Settings) -> Micros {
     Micros(interval.0.saturating_mul(3)).max(settings.timeout)
 }
@@ -117,20 +117,20 @@ pub(super) fn put(
     };
 }
 
-/// An answer at a stranger's front, held against the host's own.
+/// Result of comparing an answer at another class's front with the host's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerSimilarity {
     /// The host's own answer is not known.
     Incomparable,
-    /// Something else, or something the front shows for others as well.
+    /// Different, or the same as the front returns for other hosts.
     Other,
-    /// The host's own, and what shows it.
+    /// The host's own answer, with the evidence.
     Own(&'static str),
 }
 
-/// What the fronts' own hosts look like, to judge strangers by.
+/// The answers of the fronts' own hosts, used as reference.
 struct ExposureReference<'a> {
-    /// Host's own prints, over all vantages.
+    /// The host's own prints, over all vantages.
     own: BTreeMap<&'a TargetId, BTreeSet<AnswerPrint>>,
     certificates: BTreeMap<Front, BTreeSet<(Digest, &'a TargetId)>>,
     bodies: BTreeMap<Front, BTreeSet<(Digest, &'a TargetId)>>,
@@ -166,7 +166,7 @@ impl<'a> ExposureReference<'a> {
         court
     }
 
-    /// Whether an answer at a stranger's front is the host's own.
+    /// Compares an answer at another class's front with the host's own.
     fn served(&self, exposure: &Exposure, print: AnswerPrint) -> AnswerSimilarity {
         let Some(own) = self.own.get(&exposure.target) else {
             return AnswerSimilarity::Incomparable;
@@ -245,9 +245,9 @@ impl<'a> ExposureReference<'a> {
         } = exposure;
         let public = !is_private(front.address.ip());
         let reach = if public {
-            "an address that the internet reaches"
+            "a public address"
         } else {
-            "an inside address"
+            "an internal address"
         };
         Some(Finding {
             id: format!("{}:{id}", FindingKind::Exposed),
@@ -259,24 +259,24 @@ impl<'a> ExposureReference<'a> {
             },
             subject: format!("{host} at {front}"),
             sentence: format!(
-                "{host} of ingress class {class} is served by {front} of class {front_class}, {reach}: whoever sends its \
-                 name there gets it"
+                "{host} of ingress class {class} is exposed on {front} of class {front_class}, {reach}: any client that \
+                 sends this host name there reaches it"
             ),
             vantages,
             evidence,
             remedies: vec![
                 Remedy::new(
-                    format!("let the controller of class {front_class} watch its own class only"),
+                    format!("restrict the controller of class {front_class} to its own class"),
                     Some("kubectl get ingress -A -o wide".to_owned()),
-                    "the controller restarts; Ingresses without a class are served by nobody until they name one",
+                    "the controller restarts; Ingresses without a class are not served until they specify one",
                 )
-                .not_when("both controllers carry the same controller name: then each needs its own (--controller-class)"),
+                .not_when("both controllers use the same controller name: then each needs its own (--controller-class)"),
                 Remedy::new(
-                    format!("refuse the host {host} at {front} (a server block that closes the connection)"),
+                    format!("reject the host {host} at {front} (a server block that closes the connection)"),
                     None,
-                    "one rule a host, to be kept by hand",
+                    "one rule per host, maintained by hand",
                 )
-                .not_when("new hosts of the class appear: each would need its own rule"),
+                .not_when("new hosts of the class appear: each needs its own rule"),
             ],
             targets: vec![exposure.target.clone()],
             since,

@@ -1,4 +1,4 @@
-//! What probes have shown that bears on hazards: a hazard that a probe disproves is none.
+//! Observations that affect hazards: a hazard that a probe disproves is not reported.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,30 +12,30 @@ use crate::{
     topology::{FrontKind, Topology},
 };
 
-/// One target's newest outcome from one vantage.
+/// The latest outcome of one target from one vantage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LatestOutcome {
     pub(crate) vantage: VantageIx,
-    /// What was connected to.
+    /// The front that the probe connected to.
     pub(crate) front: Front,
     pub(crate) ok: bool,
 }
 
-/// What was seen, as far as it disproves or replaces what configuration lets expect.
+/// Observations that disprove or replace expectations from configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObservedFacts {
-    /// Nodes from whose pod network a balancer address of a Service was just reached.
+    /// Nodes whose Pod network reached a load balancer address of the Service in the latest probe.
     pub passing: BTreeMap<ServiceKey, BTreeSet<NodeName>>,
-    /// Nodes from whose pod network it just was not: an incident's business already.
+    /// Nodes whose Pod network failed to reach it in the latest probe; incidents already cover these.
     pub failing: BTreeMap<ServiceKey, BTreeSet<NodeName>>,
-    /// IPv6 addresses that names are told to have, by name.
+    /// IPv6 addresses in DNS answers, by name.
     pub published: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// Addresses that were just reached from anywhere.
+    /// Addresses that any vantage reached in its latest probe.
     pub reached: BTreeSet<IpAddr>,
 }
 
 impl ObservedFacts {
-    /// What the newest outcome of each target from each vantage says.
+    /// Collects the facts from the latest outcome of each target from each vantage.
     pub(crate) fn of(
         topology: &Topology,
         world: &NameRegistry,
@@ -84,7 +84,7 @@ impl ObservedFacts {
         facts
     }
 
-    /// Nodes that were just seen to reach the Service's balancer address, or not to.
+    /// Returns whether the node reached the Service's load balancer address in its latest probe, if it was probed.
     pub(crate) fn tried(&self, service: &ServiceKey, node: &NodeName) -> Option<bool> {
         let has = |side: &BTreeMap<ServiceKey, BTreeSet<NodeName>>| {
             side.get(service).is_some_and(|nodes| nodes.contains(node))

@@ -1,7 +1,7 @@
 //! Targets that must not answer: at all, at an address, or to some vantages.
 //!
-//! Two answers in a row are a finding. What a target says of itself needs no comparison with another answer: the prober
-//! knows what counts as silence.
+//! Two consecutive answers make a finding. These answers are not compared with others: the prober decides whether a target
+//! stayed silent.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ use crate::{
     verdict::Remedy,
 };
 
-/// Answers remembered, over all targets and vantages; each belongs to something that somebody has written.
+/// Maximum number of remembered answers over all targets and vantages; each belongs to a declared target.
 const REMEMBERED: usize = 4096;
 
-/// The newest outcome of each question at each vantage. Of targets that must be silent to all only answers are kept: their
-/// silence is their success, which the cells show.
+/// The latest outcome of each forbidden probe at each vantage. For targets that must be silent to all vantages, only answers
+/// are kept: silence is a success and shows in the cells.
 #[derive(Debug, Default)]
 pub(super) struct ForbiddenAnswers {
     last: BTreeMap<(TargetId, Vantage), LatestAnswer>,
 }
 
 impl ForbiddenAnswers {
-    /// Takes the outcome of a target that must not answer in.
+    /// Adds the outcome of a target that must not answer anywhere.
     pub(super) fn everywhere(&mut self, row: &Row, world: &NameRegistry) {
         let key = || {
             let target = world.targets.name(row.target).clone();
@@ -54,8 +54,8 @@ impl ForbiddenAnswers {
         }
     }
 
-    /// Takes the outcome of a question that must stay without an answer in. Silence is remembered as well: that nobody
-    /// asked must not look like it.
+    /// Adds the outcome of a probe that must not be answered. Silence is remembered as well, so that it differs from a probe
+    /// that was never sent.
     pub(super) fn somewhere(&mut self, row: &Row, world: &NameRegistry) {
         let target = world.targets.name(row.target).clone();
         let key = (target, world.vantages.name(row.client).clone());
@@ -92,7 +92,7 @@ impl ForbiddenAnswers {
         });
     }
 
-    /// Every question that must stay without an answer, with the worst that is known of it.
+    /// Returns every probe that must not be answered, with its worst state.
     pub(super) fn views(&self, topology: &Topology) -> Vec<ForbiddenView> {
         let state = |id: &TargetId| {
             let known = self.last.iter().filter(|((target, _), _)| target == id);
@@ -113,7 +113,7 @@ impl ForbiddenAnswers {
         .collect()
     }
 
-    /// Targets that are declared silent and are not.
+    /// Returns findings for targets that answer although they must not.
     pub(super) fn findings(&self, topology: &Topology) -> Vec<Finding> {
         let mut by_target: BTreeMap<&TargetId, Vec<(&Vantage, &LatestAnswer)>> = BTreeMap::new();
         for ((target, vantage), last) in &self.last {
@@ -142,7 +142,7 @@ impl ForbiddenAnswers {
                     severity: Severity::Critical,
                     subject: format!("{asked}{place}"),
                     sentence: format!(
-                        "{asked} must not answer{place} and does, to {}",
+                        "{asked} must not respond{place}, but responds to {}",
                         crate::wording::listed(&names)
                     ),
                     evidence: seen
@@ -152,12 +152,12 @@ impl ForbiddenAnswers {
                     vantages,
                     remedies: vec![
                         Remedy::new(
-                            "find out which controller serves the host, and take it out of its routes",
+                            "find out which controller serves the host and remove the host from its routes",
                             Some("kubectl get ingress -A -o wide".to_owned()),
-                            "whoever uses the host that way loses it",
+                            "clients that use the host this way lose access",
                         )
                         .not_when(
-                            "the answer comes from outside the cluster: then its own server must be told",
+                            "the answer comes from outside the cluster: then that server must be reconfigured",
                         ),
                     ],
                     targets: vec![asked.clone()],

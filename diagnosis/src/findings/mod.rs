@@ -1,13 +1,13 @@
-//! What is wrong, or will be, without a region of failing cells.
+//! Problems, present or expected, that do not show as a region of failing cells.
 //!
 //! ```text
-//! dns answers ─▶ answers    what each name is told to be, by whom, and where that differs (I3)
+//! dns answers ─▶ answers    DNS answers per name and resolver, and where they differ (I3)
 //! exposure probes ─▶ exposure    a host of one ingress class served by the fronts of another (I4)
-//! forbidden questions ─▶ silence    a target answers where, or to whom, it must not
-//! topology + facts ─▶ hazards    who would fail though nobody does yet (I6, I8.3)
+//! forbidden probes ─▶ silence    a target answers at an address, or to a vantage, where it must not
+//! topology + facts ─▶ hazards    clients that would fail although none fails yet (I6, I8.3)
 //! ```
 //!
-//! Folded from the same closed rounds as the cells, as sets: the order within a round never shows.
+//! Findings are folded from the same closed rounds as the cells, as sets, so the order within a round does not matter.
 
 mod answers;
 mod exposure;
@@ -53,19 +53,19 @@ macro_rules! kinds {
             /// Every kind, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word in metric labels and in ids.
+            /// The value used in metric labels and ids.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $(Self::$variant => $label),+ }
             }
 
-            /// What it is called in the catalogue of causes, or as an incident.
+            /// Its id in the catalogue of causes, or that of an incident.
             #[must_use]
             pub const fn catalogue(self) -> &'static str {
                 match self { $(Self::$variant => $catalogue),+ }
             }
 
-            /// A few words.
+            /// A short description.
             #[must_use]
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title),+ }
@@ -82,43 +82,43 @@ macro_rules! kinds {
 pub(crate) use kinds;
 
 kinds! {
-    /// What sort of finding.
+    /// The kind of a finding.
     FindingKind {
-        /// Others are told an inside address, these are not.
-        MissingOverride = "missing-override", "I3", "an override is missing on a resolver";
-        /// The answer is an address that nothing has any more.
-        StaleAnswer = "stale-answer", "I3", "an answer is out of date";
-        /// For as long as its TTL allows, a cache answered with what was true before a change.
-        CacheWindow = "cache-window", "I3", "a DNS cache outlives a change";
-        /// A target answers otherwise than before, and its application was changed.
-        ChangedAnswer = "changed-answer", "P20", "a target answers otherwise since its application changed";
-        /// The answer leads to something else than the name stands for.
-        ShadowedName = "shadowed-name", "I3", "an override or wildcard shadows a name";
-        /// The answer changes its nature back and forth.
+        /// Some clients get an internal address for the name, others do not.
+        MissingOverride = "missing-override", "I3", "a DNS override is missing on a resolver";
+        /// The answer is an address that no object has any more.
+        StaleAnswer = "stale-answer", "I3", "a DNS answer is stale";
+        /// Within the TTL, a cache kept answering with addresses from before a change.
+        CacheWindow = "cache-window", "I3", "a DNS cache serves addresses from before a change";
+        /// A target answers differently since its application changed.
+        ChangedAnswer = "changed-answer", "P20", "a target answers differently since its application changed";
+        /// The answer is an address of something other than the Services that the name stands for.
+        ShadowedName = "shadowed-name", "I3", "a DNS override or wildcard shadows a name";
+        /// The answer alternates between kinds of addresses.
         FlappingAnswer = "flapping-answer", "I3", "a resolver's answers alternate";
-        /// Resolvers inside disagree, and nothing says who is right.
-        DifferingAnswers = "differing-answers", "I3", "resolvers disagree on an inside name";
+        /// Resolvers inside the cluster disagree, and nothing shows which is right.
+        DifferingAnswers = "differing-answers", "I3", "resolvers disagree on an internal name";
         /// The public answer is an address that the internet cannot reach.
-        PrivatePublished = "private-published", "F29", "the public answer is a private address";
-        /// A host of one ingress class is served by another's front.
-        Exposed = "exposed", "I4", "a host is served where it does not belong";
+        PrivatePublished = "private-published", "F29", "public DNS returns a private address";
+        /// A host of one ingress class is served by a front of another class.
+        Exposed = "exposed", "I4", "a host is exposed on a front that must not serve it";
     }
 }
 
-/// How bad.
+/// The severity of a finding or hazard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Notice,
-    /// Somebody will fail, or some do.
+    /// Some clients fail or will fail.
     Warning,
-    /// To be dealt with now.
+    /// Needs action now.
     Critical,
 }
 
 impl Severity {
-    /// The word in metric labels.
+    /// The value used in metric labels.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -129,74 +129,74 @@ impl Severity {
     }
 }
 
-/// Something that is wrong though probes may well succeed.
+/// A problem that exists even if probes succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Derived from what it is about, so that two replicas and a replay agree.
+    /// Derived from the subject, so that two replicas and a replay agree.
     pub id: String,
-    /// What sort.
+    /// The kind.
     pub kind: FindingKind,
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
     /// The name and resolver, or the host and front.
     pub subject: String,
-    /// Who sees it.
+    /// The vantages that see it.
     pub vantages: Vec<Vantage>,
     /// The finding in one sentence.
     pub sentence: String,
-    /// What was seen, by whom.
+    /// The observations, with the vantage of each.
     pub evidence: Vec<String>,
-    /// Ways out.
+    /// Remedies.
     pub remedies: Vec<Remedy>,
-    /// Targets that it concerns.
+    /// The affected targets.
     pub targets: Vec<TargetId>,
-    /// Start of the first round of the evidence at hand.
+    /// Start of the first round of the available evidence.
     pub since: EventTime,
 }
 
-/// A host of one class at a front of another, and what became of asking.
+/// A host of one ingress class at a front of another class, with the result of the probes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExposureView {
     /// The host.
     pub host: HostName,
-    /// Its class.
+    /// The host's ingress class.
     pub class: ObjectName,
-    /// Where it was asked for.
+    /// The front that was probed.
     pub front: Front,
-    /// The class of that front.
+    /// The ingress class of that front.
     pub front_class: ObjectName,
-    /// What is known.
+    /// The state.
     pub state: ExposureState,
 }
 
-/// What is known of a host at a front that is not its own. Unknown is never shown as ok.
+/// The state of a host at a front that is not its own. Unknown is never shown as ok.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExposureState {
-    /// Nothing fresh, or nothing to compare with.
+    /// No recent answer, or nothing to compare it with.
     Unknown,
     /// The front answers with something else, or not at all.
     NotServed,
-    /// Served as its own.
+    /// The front serves the host.
     Served,
 }
 
-/// A question that must stay without an answer, and what became of asking.
+/// A probe that must not be answered, with its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForbiddenView {
     /// The target that must not answer.
     pub target: TargetId,
-    /// Where, instead of what its name resolves to.
+    /// The address to probe instead of what the name resolves to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<SocketAddr>,
-    /// Who must get no answer; everybody where empty.
+    /// The vantages that must get no answer; all vantages if empty.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub from: BTreeSet<Whence>,
-    /// What is known: `served` where somebody got an answer twice in a row.
+    /// The state: `served` if a vantage got two answers in a row.
     pub state: ExposureState,
 }
 
-/// Everything that was found so far.
+/// All findings so far, with the state they are derived from.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     answers: answers::NameAnswers,
@@ -206,8 +206,8 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Takes rows of a round in. Leaves those that the diagnosis of regions is to see: a host asked for at a stranger's front
-    /// says nothing of either.
+    /// Adds the rows of a round and removes those that the diagnosis of regions must not see: a probe of a host at another
+    /// class's front shows nothing about the host or the front.
     pub(crate) fn take(&mut self, round: Round, rows: &mut Vec<Row>, routes: &Routes, world: &NameRegistry) {
         for row in rows.iter() {
             match (routes.of(row.target).apart, &row.whole) {
@@ -223,7 +223,7 @@ impl Findings {
         }
     }
 
-    /// Judges a round whose rows are all taken in.
+    /// Judges a round after all of its rows were added.
     pub(crate) fn judge(
         &mut self,
         round: Round,
@@ -245,17 +245,17 @@ impl Findings {
             .sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.id.cmp(&b.id)));
     }
 
-    /// Rounds are others from now on: names are to be told anew. What was found stands until the next round is judged.
+    /// Discards the DNS answers because the rounds changed. Existing findings remain until the next round is judged.
     pub(crate) fn start_over(&mut self) {
         self.answers.start_over();
     }
 
-    /// Takes in the first topology.
+    /// Reads the first topology.
     pub(crate) fn learn(&mut self, topology: &Topology) {
         self.answers.learn(topology);
     }
 
-    /// Addresses that the old topology had and the new one has not are remembered with whose they were.
+    /// Replaces the topology. Addresses that only the old topology has are remembered with their Service.
     pub(crate) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
         self.answers.replace_topology(old, new, at);
         self.found.retain(|finding| {
@@ -263,12 +263,12 @@ impl Findings {
         });
     }
 
-    /// Addresses that a Service had until lately and no other one has now, each with its end.
+    /// Addresses that a Service had until recently and that no other Service has now, each with the time it was lost.
     pub(crate) fn former_addresses(&self) -> BTreeMap<IpAddr, EventTime> {
         self.answers.former_addresses()
     }
 
-    /// Addresses that Services had until a time after `since`, each with that time.
+    /// Addresses that Services lost after `since`, each with its Service and the time it was lost.
     pub(crate) fn former_since(
         &self,
         since: EventTime,
@@ -276,7 +276,7 @@ impl Findings {
         self.answers.former_since(since)
     }
 
-    /// Takes in an address that a Service had until a time, as another process saw it.
+    /// Adds an address that a Service had until a given time, as observed by another process.
     pub(crate) fn remember_former(&mut self, address: IpAddr, service: ServiceKey, until: EventTime) {
         self.answers.remember_former(address, service, until);
     }
@@ -297,7 +297,7 @@ impl Findings {
         self.silence.views(topology)
     }
 
-    /// What answers say that hazards rest on.
+    /// Adds the facts from DNS answers that hazards depend on.
     pub(crate) fn teach(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
         self.answers.teach(facts, world);
     }

@@ -5,7 +5,6 @@ use crate::day::{ALL, Day, open, with};
 use crate::mesh::{Fault, INTERVAL, Mesh, Probe, cluster, refused_without_local};
 use parallax_diagnosis::{
     requests::{ProbeRequest, RequestDestination},
-    text::{self, ColorMode},
     view::View,
 };
 use parallax_model::{Channel, EventTime};
@@ -100,7 +99,8 @@ fn a_tie_between_the_address_and_the_endpoints_is_broken_by_direct_probes_and_th
     // Whoever looks meanwhile sees what is asked, and what for.
     let seen: String = views
         .iter()
-        .map(|view| text::asked(view, ColorMode::Plain))
+        .flat_map(|view| &view.asks)
+        .map(|ask| format!("? {}: {}\n", ask.subject, ask.purpose()))
         .collect();
     assert!(
         seen.contains("? 203.0.113.10:80: direct from n") && seen.contains(", would separate "),

@@ -8,14 +8,10 @@ use std::{
 
 use flate2::read::MultiGzDecoder;
 use parallax_diagnosis::{
-    Engine,
-    replay::Replay,
-    text::{self, ColorMode},
-    topology::TopologySpec,
-    verdict::IncidentState,
-    view::View,
+    Engine, replay::Replay, topology::TopologySpec, verdict::IncidentState, view::View,
 };
 use parallax_model::{Micros, Vantage};
+use parallax_terminal::ColorMode;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -249,7 +245,7 @@ fn replayed(files: &[PathBuf], now: EventTime) -> (View, Vec<Value>) {
 fn bytes(view: &View) -> String {
     let mut text = serde_json::to_string(view).unwrap();
     for incident in &view.incidents {
-        text.push_str(&text::incident(incident, view.at, ColorMode::Plain));
+        text.push_str(&parallax_terminal::incident(incident, view.at, ColorMode::Plain));
     }
     text
 }

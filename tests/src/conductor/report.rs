@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
-use parallax_diagnosis::text::{self, ColorMode};
+use parallax_terminal::ColorMode;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -291,7 +291,7 @@ fn whole(named: &Named) -> String {
         ColorMode::Plain
     };
     match parallax_diagnosis::verdict::Incident::deserialize(&named.whole) {
-        Ok(incident) => text::incident(&incident, incident.opened, style),
+        Ok(incident) => parallax_terminal::incident(&incident, incident.opened, style),
         Err(_) => format!("{:#}", named.whole),
     }
 }

@@ -8,32 +8,71 @@ use crate::workspace::{Package, packages};
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "parallax-acme",
+        &[
+            "parallax-api",
+            "parallax-diagnosis",
+            "parallax-kubernetes",
+            "parallax-model",
+            "parallax-preflight",
+            "parallax-runs",
+            "parallax-runtime",
+        ],
+    ),
+    (
+        "parallax-acme-conformance",
         &["parallax-model", "parallax-prober", "parallax-skip"],
     ),
     (
         "parallax-aggregator",
         &[
+            "parallax-acme",
+            "parallax-api",
             "parallax-diagnosis",
+            "parallax-history",
             "parallax-kubernetes",
             "parallax-model",
+            "parallax-notify",
+            "parallax-preflight",
+            "parallax-runs",
             "parallax-runtime",
         ],
     ),
+    ("parallax-api", &["parallax-diagnosis", "parallax-model"]),
     ("parallax-bench", &["parallax-model", "parallax-prober"]),
+    (
+        "parallax-check",
+        &[
+            "parallax-diagnosis",
+            "parallax-model",
+            "parallax-prober",
+            "parallax-terminal",
+        ],
+    ),
     (
         "parallax-cli",
         &[
+            "parallax-acme",
             "parallax-aggregator",
+            "parallax-api",
+            "parallax-check",
             "parallax-dashboards",
             "parallax-diagnosis",
+            "parallax-history",
             "parallax-kubernetes",
             "parallax-model",
+            "parallax-notify",
+            "parallax-preflight",
             "parallax-prober",
+            "parallax-terminal",
         ],
     ),
     ("parallax-control-plane", &["parallax-skip"]),
     ("parallax-diagnosis", &["parallax-model"]),
     ("parallax-fixtures", &["parallax-diagnosis", "parallax-model"]),
+    (
+        "parallax-history",
+        &["parallax-diagnosis", "parallax-model", "parallax-runtime"],
+    ),
     ("parallax-kubernetes", &["parallax-diagnosis", "parallax-model"]),
     (
         "parallax-lab",
@@ -41,27 +80,70 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "parallax-api-server",
             "parallax-diagnosis",
             "parallax-model",
+            "parallax-terminal",
             "parallax-uml-xstate",
         ],
     ),
+    (
+        "parallax-notify",
+        &[
+            "parallax-api",
+            "parallax-diagnosis",
+            "parallax-history",
+            "parallax-kubernetes",
+            "parallax-model",
+            "parallax-runtime",
+        ],
+    ),
+    (
+        "parallax-preflight",
+        &[
+            "parallax-api",
+            "parallax-diagnosis",
+            "parallax-kubernetes",
+            "parallax-model",
+        ],
+    ),
     ("parallax-prober", &["parallax-model"]),
+    (
+        "parallax-runs",
+        &[
+            "parallax-api",
+            "parallax-diagnosis",
+            "parallax-history",
+            "parallax-kubernetes",
+            "parallax-model",
+            "parallax-preflight",
+            "parallax-runtime",
+        ],
+    ),
     ("parallax-runtime", &["parallax-model"]),
+    ("parallax-terminal", &["parallax-diagnosis", "parallax-model"]),
 ];
 
 /// What only the tests of a crate may depend on.
 const DEV_DEPENDENCIES: &[(&str, &[&str])] = &[
     (
+        "parallax-acme",
+        &["parallax-api-server", "parallax-fixtures", "parallax-history"],
+    ),
+    (
         "parallax-aggregator",
         &["parallax-api-server", "parallax-fixtures"],
     ),
+    ("parallax-api", &["parallax-fixtures"]),
     ("parallax-cli", &["parallax-skip"]),
     (
         "parallax-dashboards",
         &["parallax-control-plane", "parallax-skip"],
     ),
+    ("parallax-history", &["parallax-fixtures", "parallax-terminal"]),
     ("parallax-kubernetes", &["parallax-api-server"]),
     ("parallax-lab", &["parallax-skip"]),
+    ("parallax-notify", &["parallax-api-server", "parallax-fixtures"]),
+    ("parallax-preflight", &["parallax-fixtures"]),
     ("parallax-real-cluster", &["parallax-skip"]),
+    ("parallax-runs", &["parallax-fixtures"]),
 ];
 
 #[test]

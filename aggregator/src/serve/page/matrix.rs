@@ -3,10 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_diagnosis::{
-    text,
-    view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView, View},
-};
+use parallax_diagnosis::view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView, View};
 use parallax_model::{EventTime, Front, Placement, Vantage};
 
 use super::wording;
@@ -261,7 +258,7 @@ impl Row {
             note: fronts.join(", "),
             never_ok: row.never_ok,
             pending: row.pending,
-            baseline: text::baseline(row),
+            baseline: row.usual_answers(),
             cells: layout.cells(&[row], view),
             rank: CellRank::of(row),
         }

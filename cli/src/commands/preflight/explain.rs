@@ -15,9 +15,8 @@ use super::{
 };
 use crate::{
     commands::{
-        print,
+        color, print,
         query::{ApiClient, ConnectionArgs, Output},
-        style,
     },
     exit::Failure,
 };
@@ -102,8 +101,8 @@ pub(crate) async fn challenge(
     }
     text.push('\n');
     text.push_str("The same self check now, from every node:\n");
-    report::verdict(&mut text, "self check", &judged.self_check, style());
-    report::verdict(&mut text, "CA", &judged.ca, style());
+    report::verdict(&mut text, "self check", &judged.self_check, color());
+    report::verdict(&mut text, "CA", &judged.ca, color());
     for line in seat.words().iter().chain(&seat.notes) {
         let _ = writeln!(text, "{line}");
     }

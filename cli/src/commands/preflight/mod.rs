@@ -199,7 +199,7 @@ fn finish(args: &Args, seat: &CertManagerPlacement, cases: &[JudgedHost]) -> Res
         let text = serde_json::to_string_pretty(&document).map_err(Failure::could_not)?;
         print(&format!("{text}\n"))?;
     } else {
-        print(&report::text(seat, cases, super::style()))?;
+        print(&report::text(seat, cases, super::color()))?;
     }
     outcome(cases.iter().map(|case| &case.judged), args.asked.strict)
 }

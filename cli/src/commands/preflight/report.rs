@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use parallax_api::preflight::CheckState;
-use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Outcome, Vantage};
 use parallax_preflight::{CertManagerPlacement, VantageAnswer, Verdict};
+use parallax_terminal::ColorMode;
 
 use super::{JudgedHost, names};
 use crate::commands::query::TextTable;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use parallax_api::challenges::{ChallengeList, WaitingChallenge};
-use parallax_diagnosis::text::ColorMode;
+use parallax_terminal::ColorMode;
 
 use super::ApiClient;
 use crate::exit::Failure;

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use parallax_api::challenges::ChallengeList;
 use parallax_diagnosis::{
-    text,
     verdict::{Incident, IncidentState},
     view::View,
 };
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use super::{ApiClient, Output, ServerArgs, challenges, wait};
 use crate::{
-    commands::{preflight, print, style},
+    commands::{color, preflight, print},
     exit::Failure,
 };
 
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let view: View = serde_json::from_value(view).map_err(Failure::could_not)?;
-    let style = style();
+    let style = color();
     let mut out = String::new();
     for incident in found {
         let incident: Incident = serde_json::from_value(incident).map_err(|error| {
@@ -79,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             IncidentState::Open | IncidentState::Recovering => view.at,
         };
         let _ = writeln!(out, "{}", incident.id);
-        out.push_str(&text::incident(&incident, until, style));
+        out.push_str(&parallax_terminal::incident(&incident, until, style));
         out.push('\n');
     }
     if args.id.is_none() {
@@ -87,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             out.push_str("No incident is open.\n");
         }
         out.push_str(&challenges::waiting(&waiting, style));
-        out.push_str(&text::besides(&view, style));
+        out.push_str(&parallax_terminal::findings(&view, style));
     }
     print(&out)
 }

@@ -6,7 +6,7 @@ use parallax_api::forecasts::{RenewalForecast, RenewalForecastList, RenewalOutlo
 
 use super::{ApiClient, Output, ServerArgs, TextTable, wait};
 use crate::{
-    commands::{print, style},
+    commands::{color, print},
     exit::Failure,
 };
 
@@ -56,7 +56,7 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
         }
         return text;
     }
-    let style = style();
+    let style = color();
     let mut table = TextTable::new(&["FORECAST", "HOST", "CERTIFICATE", "RENEWAL", "WHY"]);
     for forecast in &known.forecasts {
         let (word, colour) = match forecast.outlook {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{ApiClient, Output, ServerArgs, output_format::TextTable, wait};
 use crate::{
-    commands::{print, style},
+    commands::{color, print},
     exit::Failure,
 };
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             "No incident is open; --all shows those that are over.\n"
         });
     }
-    let style = style();
+    let style = color();
     let wide = args.output == Some(Output::Wide);
     let mut columns = vec!["ID", "STATE", "SINCE", "PROBABILITY", "SUBJECT"];
     if wide {

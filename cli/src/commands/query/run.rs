@@ -8,12 +8,12 @@ use std::{
 
 use clap::ValueEnum;
 use parallax_api::runs::{PreflightRun, RunEvent, RunOutcome, RunRequest, RunVantages};
-use parallax_diagnosis::text::{self, ColorMode};
 use parallax_model::{Micros, Outcome};
+use parallax_terminal::ColorMode;
 
 use super::{ApiClient, ServerArgs, client::LineStream, output_format::TextTable, wait};
 use crate::{
-    commands::{print, style},
+    commands::{color, print},
     exit::Failure,
 };
 
@@ -125,7 +125,7 @@ pub(super) async fn finish(client: &ApiClient, run: PreflightRun, json: bool) ->
 
 fn conclude(run: &PreflightRun, json: bool) -> Result<(), Failure> {
     if !json {
-        print(&report(run, style()))?;
+        print(&report(run, color()))?;
     }
     match run.outcome {
         Some(RunOutcome::Passed) => Ok(()),
@@ -292,7 +292,7 @@ fn report(run: &PreflightRun, style: ColorMode) -> String {
         let until = incident
             .since
             .plus(Micros(run.interval.0 * u64::from(run.rounds)));
-        out.push_str(&text::incident(incident, until, style));
+        out.push_str(&parallax_terminal::incident(incident, until, style));
     }
     out
 }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use parallax_diagnosis::{
-    text,
     verdict::IncidentState,
     view::{VantageState, View},
 };
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use super::{ApiClient, Output, ServerArgs, output_format::TextTable, state};
 use crate::{
-    commands::{print, style},
+    commands::{color, print},
     exit::Failure,
 };
 
@@ -81,8 +80,8 @@ impl StatusSummary {
 }
 
 fn shown(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) -> String {
-    let style = style();
-    let mut out = text::summary(view, style);
+    let style = color();
+    let mut out = parallax_terminal::summary(view, style);
     out.push('\n');
     let (symbol, colour) = match &*summary.status {
         "ok" => ("✓", "32"),

@@ -1,14 +1,11 @@
 //! `parallax targets`: what should be reachable, and whether it is.
 
-use parallax_diagnosis::{
-    text,
-    view::{CellState, MatrixRow},
-};
+use parallax_diagnosis::view::{CellState, MatrixRow};
 use serde_json::Value;
 
 use super::{ApiClient, Output, ServerArgs, output_format::TextTable, state};
 use crate::{
-    commands::{print, style},
+    commands::{color, print},
     exit::Failure,
 };
 
@@ -44,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if Output::document(args.output, &rows)? {
         return Ok(());
     }
-    let style = style();
+    let style = color();
     let wide = args.output == Some(Output::Wide);
     let mut columns = vec!["TARGET", "STATE", "OK", "VANTAGES"];
     if wide {
@@ -80,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             .filter(|cell| cell.failure.is_some())
             .max_by_key(|cell| cell.last);
         let failed = failed.and_then(|cell| cell.failure.clone()).unwrap_or_default();
-        let baseline = text::baseline(row);
+        let baseline = row.usual_answers();
         let mut cells = vec![
             (row.target.as_str(), None),
             (word, Some(style.paint(colour, word))),

@@ -87,7 +87,10 @@ fn every_right_is_explained() {
         let rest = page.split(&format!("\n{title}\n")).nth(1).unwrap();
         rest.split("\n## ").next().unwrap()
     };
-    let (rights, of_preflights) = (section("## Rights"), section("## Rights of preflights"));
+    let (rights, of_preflights) = (
+        section("## Permissions"),
+        section("## Permissions of the preflight controller"),
+    );
     let folder = tempfile::tempdir().unwrap();
     let everything = folder.path().join("values.yaml");
     fs::write(
@@ -127,7 +130,7 @@ fn every_overlay_and_every_object_of_the_default_is_listed() {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
     let part = page
-        .split("## What is installed")
+        .split("## Installed objects")
         .nth(1)
         .unwrap()
         .split("\n## ")

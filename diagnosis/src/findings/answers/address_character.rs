@@ -1,4 +1,4 @@
-//! What the addresses of an answer are.
+//! Classifies the addresses of a DNS answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,34 +11,34 @@ use parallax_model::{EventTime, ServiceKey};
 use super::{FormerAnswer, name_of, plain, resolver_answers::RoundAnswers};
 use crate::topology::{FrontKind, Topology, is_private};
 
-/// What an answer amounts to; the worst of its addresses decides.
+/// The kind of an answer, decided by its worst address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AddressKind {
-    /// The name is said to lead nowhere.
+    /// The name does not exist or has no address.
     Nothing,
-    /// Balancer addresses of the Services the name stands for.
+    /// Load balancer addresses of the Services that the name stands for.
     Front(ServiceKey),
-    /// Addresses of nodes where pods of these listen themselves.
+    /// Addresses of nodes where Pods of these Services listen in the host network.
     Machine(ServiceKey),
-    /// Cluster or endpoint addresses of these.
+    /// ClusterIPs or endpoint addresses of these Services.
     Inside(ServiceKey),
-    /// An address of a node itself.
+    /// An address of a node.
     Node(IpAddr),
-    /// Addresses the internet could reach, of nobody here.
+    /// Public addresses outside the cluster.
     Global,
-    /// A private address of nobody here.
+    /// A private address that no object of the cluster has.
     Strange(IpAddr),
-    /// Addresses of a Service the name does not stand for.
+    /// Addresses of a Service that the name does not stand for.
     Other(ServiceKey),
-    /// An address that a Service had until then.
+    /// A former address of a Service, with the time it was lost.
     Gone(IpAddr, ServiceKey, EventTime),
 }
 
 impl AddressKind {
-    /// The sort of addresses inside the cluster.
+    /// The group of addresses inside the cluster.
     pub(super) const INSIDE: u8 = 2;
 
-    /// What counts as a change of nature: not which address of a sort it is.
+    /// The group that is compared between rounds: a change within a group is not a change of kind.
     pub(super) const fn sort(&self) -> u8 {
         match self {
             Self::Nothing => 0,
@@ -60,12 +60,12 @@ impl AddressKind {
 impl fmt::Display for AddressKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => f.write_str("the name leads nowhere"),
-            Self::Front(service) => write!(f, "the balancer of Service {service}"),
-            Self::Machine(service) => write!(f, "a node where a pod of Service {service} listens"),
+            Self::Nothing => f.write_str("no address"),
+            Self::Front(service) => write!(f, "the load balancer of Service {service}"),
+            Self::Machine(service) => write!(f, "a node on which a Pod of Service {service} listens"),
             Self::Inside(service) => write!(f, "Service {service} inside the cluster"),
-            Self::Node(address) => write!(f, "{address} is a node's own"),
-            Self::Global => f.write_str("no address of this cluster"),
+            Self::Node(address) => write!(f, "{address} is a node's address"),
+            Self::Global => f.write_str("an address outside this cluster"),
             Self::Strange(address) => {
                 write!(
                     f,
@@ -74,13 +74,16 @@ impl fmt::Display for AddressKind {
             }
             Self::Other(service) => write!(f, "an address of Service {service}"),
             Self::Gone(address, service, _) => {
-                write!(f, "{address} was Service {service}'s, which has it no more")
+                write!(
+                    f,
+                    "{address} belonged to Service {service}, which no longer has it"
+                )
             }
         }
     }
 }
 
-/// The Services a name stands for, as the topology says.
+/// The Services that a name stands for according to the topology, and their addresses.
 #[derive(Debug, Default)]
 pub(super) struct NamedServices {
     pub(super) services: BTreeSet<ServiceKey>,
@@ -94,7 +97,7 @@ impl NamedServices {
         self.all().next().is_some()
     }
 
-    /// Every address of these.
+    /// All addresses of these Services.
     pub(super) fn all(&self) -> impl Iterator<Item = &IpAddr> {
         self.balancers.iter().chain(&self.machines).chain(&self.inside)
     }
@@ -104,7 +107,7 @@ impl NamedServices {
     }
 }
 
-/// Which Services each name stands for, and what addresses these have: worked out once for all names.
+/// Services by name and addresses by Service, computed once for all names.
 #[derive(Debug, Default)]
 pub(super) struct AddressOwners {
     names: BTreeMap<String, BTreeSet<ServiceKey>>,
@@ -150,7 +153,7 @@ impl AddressOwners {
         owners
     }
 
-    /// By the targets that resolve the name; a Service's own name stands for that Service.
+    /// Returns the Services of the targets that resolve the name; a Service's own DNS name stands for that Service.
     pub(super) fn own(&self, topology: &Topology, name: &str) -> NamedServices {
         let mut services = self.names.get(name).cloned().unwrap_or_default();
         services.extend(service_name(topology, name));
@@ -171,7 +174,7 @@ impl AddressOwners {
     }
 }
 
-/// `name.namespace.svc…` of a Service that is there.
+/// Parses `name.namespace.svc…` of an existing Service.
 fn service_name(topology: &Topology, name: &str) -> Option<ServiceKey> {
     let mut labels = name.split('.');
     let (service, namespace) = (labels.next()?, labels.next()?);
@@ -182,7 +185,7 @@ fn service_name(topology: &Topology, name: &str) -> Option<ServiceKey> {
     topology.service(&key).is_some().then_some(key)
 }
 
-/// What is where today.
+/// Current addresses of Services and nodes.
 #[derive(Debug, Default)]
 pub(super) struct KnownAddresses {
     services: BTreeMap<IpAddr, ServiceKey>,
@@ -206,7 +209,7 @@ impl KnownAddresses {
     }
 }
 
-/// Every address of a Service, and whose it is.
+/// All addresses of Services, each with its Service.
 pub(super) fn addresses(topology: &Topology) -> BTreeMap<IpAddr, ServiceKey> {
     let endpoints = topology.services().values().flat_map(|service| {
         service

@@ -1,7 +1,7 @@
-//! What each name is told to be: per resolver and vantage, over the last rounds.
+//! DNS answers for each name, by resolver and vantage, over the last rounds.
 //!
-//! Addresses are judged by what they are (an address of the name's own Service, of another, of nobody, of the outside
-//! world), and sets by the union over the window: rotation and subsets of one pool are no difference.
+//! Addresses are judged by their kind (an address of the name's own Service, of another Service, unknown, or outside the
+//! cluster), and answer sets by their union over the window, so rotation and subsets of one pool do not differ.
 
 mod address_character;
 mod judgement;
@@ -34,87 +34,87 @@ use crate::{
     topology::Topology,
 };
 
-/// Rounds without a word after which a resolver's answers at a vantage are forgotten.
+/// Rounds without an answer after which a resolver's answers at a vantage are dropped.
 const FORGOTTEN: i64 = 24;
 
-/// Resolvers remembered for one name at one vantage; a machine has three.
+/// Maximum number of resolvers per name and vantage; a machine usually has three.
 const RESOLVERS: usize = 8;
 
-/// Former addresses that are remembered, the newest.
+/// Maximum number of former addresses that are remembered; the newest are kept.
 const FORMER: usize = 4096;
 
-/// Who was told, by whom.
+/// A resolver and the vantage that queried it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct AnswerSource {
     resolver: SocketAddr,
     vantage: VantageIx,
 }
 
-/// An address that a Service once had.
+/// A former address of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FormerAnswer {
     service: ServiceKey,
     until: EventTime,
 }
 
-/// The answers to all names.
+/// The answers for all names.
 #[derive(Debug, Default)]
 pub(super) struct NameAnswers {
     names: BTreeMap<NameIx, NameHistory>,
     former: BTreeMap<IpAddr, FormerAnswer>,
     windows: ChangeWindows,
-    /// What the topology says of addresses and names.
+    /// Addresses and names in the topology.
     known: KnownAddresses,
     owners: AddressOwners,
 }
 
-/// Those who were told the same, and for how long it is to be believed at least.
+/// The vantages that got the same answer, with the smallest TTL.
 #[derive(Debug, Default)]
 struct AnswerGroup {
     ttl: Option<u32>,
     vantages: Vec<Vantage>,
 }
 
-/// The answers to one name.
+/// The answers for one name.
 #[derive(Debug, Default)]
 struct NameHistory {
     askings: BTreeMap<AnswerSource, RecentRounds>,
     sayings: AnswerLog,
 }
 
-/// What one name is told to be.
+/// The DNS answers for one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameView {
     /// The name.
     pub name: String,
-    /// Each answer with those who were told it.
+    /// Each answer with the vantages that got it.
     pub answers: Vec<NameAnswer>,
 }
 
 /// One answer set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameAnswer {
-    /// Who says so.
+    /// The resolver.
     pub resolver: SocketAddr,
-    /// The resolver answers as the internet sees the name.
+    /// Whether this is a public resolver, which answers as the internet sees the name.
     pub public: bool,
-    /// Addresses of the newest answer; empty where the name is said to lead nowhere.
+    /// Addresses of the latest answer; empty if the resolver says that the name does not exist or has no address.
     pub addresses: Vec<IpAddr>,
-    /// What these addresses are ("addresses of Service ingress/nginx").
+    /// The kind of these addresses ("the load balancer of Service ingress/nginx").
     pub meaning: String,
-    /// The name that was finally asked for, where the search list made it another.
+    /// The name that was finally queried, if the search list changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_as: Option<String>,
-    /// Smallest TTL seen, in seconds.
+    /// The smallest observed TTL, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<u32>,
-    /// Who was told.
+    /// The vantages that got this answer.
     pub vantages: Vec<Vantage>,
 }
 
 impl NameAnswers {
-    /// Takes one observation of a closed round in. Only answers count: a resolver that fails is the diagnosis's
-    /// business, and says nothing of the name.
+    /// Adds an observation of a closed round. Only answers matter: a failing resolver is handled by the diagnosis and shows
+    /// nothing about the name.
     pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
         let Some(answer) = &row.dns else { return };
         let leads_nowhere = |(_, (kind, _))| world.class_of(kind, None) == KindClass::NxDomain;
@@ -151,7 +151,7 @@ impl NameAnswers {
         }
     }
 
-    /// Drops answers that are too old to be evidence, absences that a cache may still hold, and names that no target uses.
+    /// Drops answers that are too old, negative answers that a cache may still hold, and names that no target uses.
     pub(super) fn forget(&mut self, round: Round, routes: &Routes, interval: Micros) {
         let names = routes.names();
         let cached = routes.cached_absences();
@@ -169,7 +169,7 @@ impl NameAnswers {
         });
     }
 
-    /// Forgets what names were told to be, not whose an address once was.
+    /// Drops all answers; former addresses are kept.
     pub(super) fn start_over(&mut self) {
         self.names.clear();
     }
@@ -202,7 +202,7 @@ impl NameAnswers {
         }
     }
 
-    /// Addresses that Services had until a time after `since`, each with that time.
+    /// Addresses that Services lost after `since`, each with its Service and the time it was lost.
     pub(super) fn former_since(
         &self,
         since: EventTime,
@@ -214,7 +214,7 @@ impl NameAnswers {
         lately.map(|(address, former)| (*address, (&former.service, former.until)))
     }
 
-    /// Takes in an address that a Service had until a time, as another process saw it.
+    /// Adds an address that a Service had until a given time, as observed by another process.
     pub(super) fn remember_former(&mut self, address: IpAddr, service: ServiceKey, until: EventTime) {
         if !self.known.is_of_service(address) {
             self.former
@@ -224,19 +224,19 @@ impl NameAnswers {
         }
     }
 
-    /// Takes in what a topology says of addresses and names.
+    /// Reads addresses and names from a topology.
     pub(super) fn learn(&mut self, topology: &Topology) {
         self.known = KnownAddresses::of(topology);
         self.owners = AddressOwners::of(topology);
     }
 
-    /// Addresses that a Service had until lately and no other one has now, each with its end.
+    /// Addresses that a Service had until recently and that no other Service has now, each with the time it was lost.
     pub(super) fn former_addresses(&self) -> BTreeMap<IpAddr, EventTime> {
         let ends = self.former.iter();
         ends.map(|(address, former)| (*address, former.until)).collect()
     }
 
-    /// IPv6 addresses that names are told to have.
+    /// Adds the IPv6 addresses in the answers to the facts.
     pub(super) fn teach(&self, facts: &mut ObservedFacts, world: &NameRegistry) {
         for (name, answers) in &self.names {
             let v6: BTreeSet<IpAddr> = answers
@@ -253,7 +253,7 @@ impl NameAnswers {
         }
     }
 
-    /// Everything that is known, in the order of the names.
+    /// All answers, ordered by name.
     fn by_name<'a>(
         &'a self,
         world: &'a NameRegistry,
@@ -264,7 +264,7 @@ impl NameAnswers {
             .collect()
     }
 
-    /// Who is told what, same answers together.
+    /// The answers for each name, grouped by answer.
     pub(super) fn names(&self, topology: &Topology, world: &NameRegistry) -> Vec<NameView> {
         self.by_name(world)
             .into_iter()
@@ -304,20 +304,20 @@ impl NameAnswers {
     }
 }
 
-/// The name a probe resolves; none for an address.
+/// The name that a probe resolves; `None` for an IP address.
 fn name_of(probe: &ProbeSpec) -> Option<String> {
     let host = probe.host()?;
     host.as_str().parse::<IpAddr>().is_err().then(|| host.to_string())
 }
 
-/// The name that was answered, where the search list made it another than the one asked for.
+/// The name that was answered, if the search list changed the queried name.
 fn other_name(asked: &str, answer: &DnsAnswer) -> Option<String> {
     let answered = answer.name.trim_end_matches('.');
     let same = answered.is_empty() || answered.eq_ignore_ascii_case(asked);
     (!same).then(|| plain(answered).chars().take(253).collect())
 }
 
-/// Targets whose probes resolve a name.
+/// Targets whose probes resolve the name.
 fn targets_of(topology: &Topology, name: &str) -> Vec<TargetId> {
     topology
         .targets()

@@ -1,4 +1,4 @@
-//! One resolver's answers to one name at one vantage.
+//! One resolver's answers for one name at one vantage.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -8,22 +8,23 @@ use std::{
 
 use parallax_model::{DnsAnswer, Round};
 
-/// Rounds over which answers are put together.
+/// Number of rounds over which answers are combined.
 pub(super) const WINDOW: usize = 12;
 
-/// Addresses of one answer that are looked at; an answer of one UDP packet has fewer.
+/// Maximum number of addresses read from one answer; an answer in one UDP packet has fewer.
 const ADDRESSES: usize = 64;
 
-/// Different answers to one name that are kept once for all vantages; a pool that rotates without end is not.
+/// Maximum number of distinct answers per name that all vantages share; further answers, as of an endlessly rotating pool,
+/// are stored per vantage.
 const SAYINGS: usize = 32;
 
-/// What was said in one round.
+/// The answers of one round.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct RoundAnswers {
     pub(super) addresses: BTreeSet<IpAddr>,
-    /// Somebody was told that the name leads nowhere.
+    /// The resolver said that the name does not exist or has no address.
     pub(super) nothing: bool,
-    /// The name that was answered, where the search list made it another.
+    /// The name that was answered, if the search list changed it.
     pub(super) asked_as: Option<String>,
 }
 
@@ -36,7 +37,7 @@ impl RoundAnswers {
         }
     }
 
-    /// The same without the work of making it: nearly every answer is what it was the round before.
+    /// Compares without building a value: nearly every answer is the same as in the previous round.
     fn is(&self, answer: &DnsAnswer, nothing: bool, asked_as: Option<&str>) -> bool {
         self.nothing == nothing
             && self.asked_as.as_deref() == asked_as
@@ -47,8 +48,8 @@ impl RoundAnswers {
                 .all(|address| self.addresses.contains(address))
     }
 
-    /// Two answers of one round: what either said. An address outweighs "nothing": a question for the other family
-    /// may find none.
+    /// Merges two answers of one round. An address takes precedence over "nothing", because a query for the other family may
+    /// find none.
     fn and(&self, other: &Self) -> Self {
         let addresses: BTreeSet<IpAddr> = self.addresses.union(&other.addresses).copied().collect();
         Self {
@@ -59,7 +60,7 @@ impl RoundAnswers {
     }
 }
 
-/// Everything that was lately said of one name, each answer once: vantages mostly hear the same.
+/// The distinct recent answers for one name, shared because most vantages get the same one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AnswerLog(Vec<Arc<RoundAnswers>>);
 
@@ -79,23 +80,23 @@ impl AnswerLog {
     }
 }
 
-/// Rounds one after the other in which the same was said.
+/// Consecutive rounds with the same answer.
 #[derive(Debug, Clone)]
 pub(super) struct AnswerRun {
     pub(super) rounds: usize,
     pub(super) said: Arc<RoundAnswers>,
 }
 
-/// The last rounds in which anything was said.
+/// The last rounds with an answer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RecentRounds {
-    /// With the largest TTL of each.
+    /// Each with its largest TTL.
     rounds: VecDeque<(Round, Option<u32>)>,
     runs: VecDeque<AnswerRun>,
 }
 
 impl RecentRounds {
-    /// Takes an answer of a round in that is not before any it knows.
+    /// Adds an answer of a round that is not earlier than any known round.
     pub(super) fn take(
         &mut self,
         round: Round,
@@ -136,7 +137,7 @@ impl RecentRounds {
         }
     }
 
-    /// Takes the last round off its run.
+    /// Removes the last round from its run.
     fn end_run(&mut self) -> Option<Arc<RoundAnswers>> {
         let run = self.runs.back_mut()?;
         let said = Arc::clone(&run.said);
@@ -172,7 +173,7 @@ impl RecentRounds {
         self.runs.iter().rev()
     }
 
-    /// The round that came some rounds before the newest; none where there were not so many.
+    /// The round that many rounds before the newest; `None` if there are fewer rounds.
     pub(super) fn back(&self, rounds: usize) -> Option<Round> {
         let at = self.rounds.len().checked_sub(rounds + 1)?;
         self.rounds.get(at).map(|(round, _)| *round)
@@ -182,13 +183,13 @@ impl RecentRounds {
         self.rounds.len()
     }
 
-    /// Every address of the window.
+    /// All addresses of the window.
     pub(super) fn union(&self) -> BTreeSet<IpAddr> {
         let addresses = self.runs.iter().flat_map(|run| &run.said.addresses);
         addresses.copied().collect()
     }
 
-    /// Largest TTL seen: a cache may serve an answer that long.
+    /// The largest observed TTL: a cache may serve an answer for that long.
     pub(super) fn ttl(&self) -> Option<u32> {
         self.rounds.iter().filter_map(|(_, ttl)| *ttl).max()
     }

@@ -1,4 +1,4 @@
-//! Figures for `docs/reference/store.md`: run by `cargo test -p parallax-aggregator figures -- --ignored --nocapture`. They decide
+//! Figures for `docs/reference/store.md`: run by `cargo test -p parallax-history figures -- --ignored --nocapture`. They decide
 //! no test; what they rest on (how many roll-ups there are) does.
 
 use std::time::Instant;

@@ -6,9 +6,10 @@ use parallax_model::{
     HostName, HttpProbe, HttpVersion, InvalidTarget, Method, ProbeSpec, Scheme, Target, TargetSpec, TcpProbe,
     TlsExpectation,
 };
+use parallax_terminal::escape;
 use url::Url;
 
-use super::{args::Args, escape::shown};
+use super::args::CheckOptions;
 
 const EXPECTED: &str =
     "expected http://…, https://…, tcp://HOST:PORT, tls://HOST:PORT, dns://NAME or a bare HOST";
@@ -40,8 +41,8 @@ pub(super) enum CheckAction {
 
 impl CheckSubject {
     /// Reads an argument. The error says what was expected instead.
-    pub(super) fn read(given: &str, args: &Args) -> Result<Self, String> {
-        let complaint = |why: String| format!("{:?}: {why}", shown(given));
+    pub(super) fn read(given: &str, args: &CheckOptions) -> Result<Self, String> {
+        let complaint = |why: String| format!("{:?}: {why}", escape(given));
         if given.is_empty() || given.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(complaint(format!("{EXPECTED}, without white space")));
         }
@@ -78,7 +79,7 @@ impl CheckSubject {
     }
 
     /// Whether all arguments together make sense for it.
-    fn fits(&self, args: &Args) -> Result<(), String> {
+    fn fits(&self, args: &CheckOptions) -> Result<(), String> {
         if self.port() == Some(0) {
             return Err("nothing can listen on port 0".to_owned());
         }
@@ -120,7 +121,7 @@ impl CheckSubject {
 }
 
 /// The argument with a scheme before it.
-fn with_scheme(given: &str, args: &Args, said: &mut Vec<String>) -> String {
+fn with_scheme(given: &str, args: &CheckOptions, said: &mut Vec<String>) -> String {
     if has_scheme(given) {
         return given.to_owned();
     }
@@ -156,7 +157,7 @@ fn normalised(text: &str) -> Result<String, String> {
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
     if !matches!(scheme.as_str(), "http" | "https" | "tcp" | "tls" | "dns") {
-        return Err(wrong(&format!("the scheme {:?} is not known", shown(&scheme))));
+        return Err(wrong(&format!("the scheme {:?} is not known", escape(&scheme))));
     }
     if matches!(scheme.as_str(), "http" | "https") {
         let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|e| wrong(&e))?;
@@ -194,13 +195,13 @@ fn host_as_read(text: &str, url: &str) -> Option<String> {
     let parsed = Url::parse(url).ok()?;
     let host = parsed.host_str()?;
     if !typed.is_ascii() {
-        return Some(format!("{} goes over the wire as {host}", shown(typed)));
+        return Some(format!("{} goes over the wire as {host}", escape(typed)));
     }
     (host.parse::<Ipv4Addr>().is_ok() && host != typed)
-        .then(|| format!("{} is read as the address {host}", shown(typed)))
+        .then(|| format!("{} is read as the address {host}", escape(typed)))
 }
 
-fn what(url: &str, args: &Args) -> Result<CheckAction, String> {
+fn what(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
     // Behind a redirect a plain request may meet TLS, and then these hold.
     let plain = url.starts_with("http://") && !args.no_follow;
     let expect_tls = args.days_left.map(|days| TlsExpectation {
@@ -260,7 +261,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct SubjectLine {
         #[command(flatten)]
-        args: Args,
+        args: CheckOptions,
     }
 
     fn read(line: &str) -> Result<CheckSubject, String> {

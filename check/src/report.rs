@@ -11,14 +11,14 @@ use super::{
     duration_text,
     judge::{self, JudgementRules, UrlJudgement},
     profile::ChallengeFetcher,
-    progress::LookProgress,
+    progress::CheckProgress,
     round::{CheckRound, RoundOptions},
     subject::{CheckAction, CheckSubject},
 };
 
 /// How all URLs are looked at.
 #[derive(Debug)]
-pub(super) struct LookOptions {
+pub(super) struct Checker {
     pub(super) how: RoundOptions,
     /// Absent where every address is looked at.
     pub(super) fetcher: Option<ChallengeFetcher>,
@@ -26,7 +26,7 @@ pub(super) struct LookOptions {
     pub(super) looks: u32,
     pub(super) interval: Duration,
     pub(super) every_address: bool,
-    pub(super) progress: LookProgress,
+    pub(super) progress: CheckProgress,
 }
 
 /// What came of one URL.
@@ -56,7 +56,7 @@ pub(super) enum CheckResult<'a> {
     },
 }
 
-impl LookOptions {
+impl Checker {
     /// Looks at one URL as often as asked. Stopping keeps what was seen until then.
     pub(super) async fn at<'a>(&'a self, subject: &'a CheckSubject, stop: &CancellationToken) -> Report<'a> {
         let rules = JudgementRules {

@@ -20,7 +20,7 @@ pub(super) const RESOLV_CONF: &str = "/etc/resolv.conf";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 every URL works, 1 one does not, 2 usage, 3 it could not be told.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(crate) struct Args {
+pub struct CheckOptions {
     #[arg(
         required = true,
         value_name = "URL",
@@ -100,7 +100,7 @@ pub(crate) struct Args {
     pub(super) hosts_file: PathBuf,
     /// Certificates (PEM) to trust beside the machine's own.
     #[arg(long, value_name = "FILE")]
-    pub(super) extra_roots: Vec<PathBuf>,
+    pub extra_roots: Vec<PathBuf>,
 }
 
 /// Whose manners.

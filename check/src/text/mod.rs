@@ -1,4 +1,4 @@
-//! A report for people. Everything that others wrote goes through [`shown`].
+//! A report for people. Everything that others wrote goes through [`escape`].
 
 mod addresses;
 mod certificate;
@@ -6,8 +6,8 @@ mod names;
 
 use std::fmt::Write as _;
 
-use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Micros, Outcome};
+use parallax_terminal::{ColorMode, escape};
 
 use self::{
     addresses::{next_door, redirects, table, tallies},
@@ -15,7 +15,6 @@ use self::{
     names::{fetch, lookup},
 };
 use super::{
-    escape::shown,
     judge::{Finding, FindingLevel, Verdict},
     report::{CheckResult, Report},
     round::CheckRound,
@@ -206,8 +205,8 @@ fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut
         .find_map(|one| one.legs.last()?.result.answer.as_ref())
     {
         let mut words = vec![answer.version.to_owned()];
-        words.extend(answer.server.as_deref().map(shown));
-        words.extend(answer.content_type.as_deref().map(shown));
+        words.extend(answer.server.as_deref().map(escape));
+        words.extend(answer.content_type.as_deref().map(escape));
         words.push(match answer.read {
             // A probe stops reading there.
             MEBIBYTE.. => "1 MiB or more".to_owned(),
@@ -218,7 +217,7 @@ fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut
                 .location
                 .as_deref()
                 .filter(|_| (300..400).contains(&answer.status))
-                .map(|location| format!("Location: {}", shown(location))),
+                .map(|location| format!("Location: {}", escape(location))),
         );
         line(text, "answer", &words.join(", "));
     }

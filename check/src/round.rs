@@ -12,7 +12,7 @@ use parallax_prober::{NoEvidence, ProbeContext, ask_ttl};
 use super::{
     alternatives::AlternativeAnswer,
     args::Endpoint,
-    names::{AskedServer, NameLookup},
+    names::{NameLookup, QueriedServer},
     subject::{CheckAction, CheckSubject},
     walk::{RedirectChain, RedirectLeg},
 };
@@ -26,7 +26,7 @@ const TTL_WAIT: Duration = Duration::from_secs(1);
 /// How looks are made.
 #[derive(Debug, Clone)]
 pub(super) struct RoundOptions {
-    pub(super) whom: AskedServer,
+    pub(super) whom: QueriedServer,
     pub(super) connect_to: Vec<Endpoint>,
     pub(super) family: Option<AddressFamily>,
     pub(super) follow: bool,

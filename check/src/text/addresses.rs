@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use parallax_diagnosis::text::ColorMode;
 use parallax_model::{Outcome, TtlEvidence};
+use parallax_terminal::{ColorMode, escape};
 
 use super::{
     super::{
-        escape::shown,
         judge::Verdict,
         round::AddressResult,
         tally::{AddressTally, PARTS},
@@ -134,10 +133,10 @@ pub(super) fn redirects(one: &AddressResult, text: &mut String) {
     }
     for (n, leg) in one.legs.iter().enumerate() {
         let word = if n == 0 { "redirects" } else { "" };
-        line(text, word, &format!("{}  {}", shown(&leg.url), of_leg(leg)));
+        line(text, word, &format!("{}  {}", escape(&leg.url), of_leg(leg)));
     }
     if one.legs.last().is_some_and(|leg| leg.url != one.at) {
-        line(text, "", &format!("{}  not asked", shown(&one.at)));
+        line(text, "", &format!("{}  not asked", escape(&one.at)));
     }
 }
 

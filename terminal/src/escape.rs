@@ -4,7 +4,8 @@
 const MOST: usize = 160;
 
 /// The text with everything escaped that a terminal would obey or not show, cut where it is long.
-pub(super) fn shown(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len().min(MOST));
     for (n, c) in text.chars().enumerate() {
         if n == MOST {
@@ -38,15 +39,15 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_written_out() {
-        assert_eq!(shown("\u{1b}[31mred\r\n"), r"\u{1b}[31mred\u{d}\u{a}");
-        assert_eq!(shown("gpj.\u{202e}exe"), r"gpj.\u{202e}exe");
-        assert_eq!(shown("Bücher, 日本"), "Bücher, 日本");
+        assert_eq!(escape("\u{1b}[31mred\r\n"), r"\u{1b}[31mred\u{d}\u{a}");
+        assert_eq!(escape("gpj.\u{202e}exe"), r"gpj.\u{202e}exe");
+        assert_eq!(escape("Bücher, 日本"), "Bücher, 日本");
     }
 
     proptest! {
         #[test]
         fn whatever_comes_is_bounded_and_acts_on_nothing(text in "(?s).{0,400}") {
-            let safe = shown(&text);
+            let safe = escape(&text);
             prop_assert!(!safe.chars().any(acts));
             // One character becomes at most ten.
             prop_assert!(safe.chars().count() <= MOST * 10 + 1);

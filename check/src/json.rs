@@ -8,11 +8,11 @@ use parallax_prober::{
     AnswerFacts, CertificateFacts, ClientProfile, DialOutcome, FamilyAnswer, Resolution, TlsFacts,
     ValidationResult,
 };
+use parallax_terminal::escape;
 use serde_json::{Map, Value, json};
 
 use super::{
     caa,
-    escape::shown,
     judge::Finding,
     names::{AnswerSource, NameAnswer},
     report::{CheckResult, Report},
@@ -30,7 +30,7 @@ pub(super) fn document(report: &Report<'_>) -> Value {
     let mut document = json!({
         "version": VERSION,
         "url": report.subject.url,
-        "given": shown(&report.subject.given),
+        "given": escape(&report.subject.given),
         "assumed": report.subject.said,
         "result": judged.verdict.label(),
         "looks": {"planned": report.planned, "made": judged.looks, "good": judged.good},
@@ -101,12 +101,12 @@ fn resolution(dns: &Resolution) -> Value {
         "found": dns.addresses.iter().map(|found| json!({
             "address": found.address,
             "resolver": found.resolver,
-            "name": shown(&found.name),
+            "name": escape(&found.name),
             "ttl_s": found.ttl_s,
             "tcp": found.tcp,
         })).collect::<Vec<_>>(),
         "tried": dns.tried.iter().map(|tried| json!({
-            "name": shown(&tried.name),
+            "name": escape(&tried.name),
             "resolver": tried.resolver,
             "a": family(&tried.a),
             "aaaa": family(&tried.aaaa),
@@ -174,9 +174,9 @@ fn address(tally: &AddressTally, rounds: &[CheckRound]) -> Value {
 
 fn probe(one: &AddressResult) -> Value {
     let mut value = outcome(&one.outcome);
-    value["at"] = json!(shown(&one.at));
+    value["at"] = json!(escape(&one.at));
     if let Some(detail) = &one.detail {
-        value["detail"] = json!(shown(detail));
+        value["detail"] = json!(escape(detail));
     }
     value["requests"] = one.legs.iter().map(leg).collect();
     value
@@ -189,7 +189,7 @@ fn outcome(outcome: &Outcome) -> Value {
 
 fn leg(leg: &RedirectLeg) -> Value {
     let mut value = json!({
-        "url": shown(&leg.url),
+        "url": escape(&leg.url),
         "front": leg.result.front,
         "times": times(&leg.result.times),
     });
@@ -210,9 +210,9 @@ fn facts(answer: &AnswerFacts) -> Value {
     json!({
         "status": answer.status,
         "version": answer.version,
-        "server": answer.server.as_deref().map(shown),
-        "content_type": answer.content_type.as_deref().map(shown),
-        "location": answer.location.as_deref().map(shown),
+        "server": answer.server.as_deref().map(escape),
+        "content_type": answer.content_type.as_deref().map(escape),
+        "location": answer.location.as_deref().map(escape),
         "read": answer.read,
     })
 }
@@ -221,7 +221,7 @@ fn handshake(tls: &TlsFacts) -> Value {
     json!({
         "server_name": tls.server_name,
         "version": tls.version,
-        "alpn": tls.alpn.as_deref().map(shown),
+        "alpn": tls.alpn.as_deref().map(escape),
         "refused": tls.refused,
         "chain": tls.chain.iter().map(certificate).collect::<Vec<_>>(),
         "left_out": tls.left_out,
@@ -230,14 +230,14 @@ fn handshake(tls: &TlsFacts) -> Value {
 
 fn certificate(one: &CertificateFacts) -> Value {
     json!({
-        "subject": shown(&one.subject),
-        "issuer": shown(&one.issuer),
-        "names": one.names.iter().map(|name| shown(name)).collect::<Vec<_>>(),
+        "subject": escape(&one.subject),
+        "issuer": escape(&one.issuer),
+        "names": one.names.iter().map(|name| escape(name)).collect::<Vec<_>>(),
         "names_left_out": one.names_left_out,
         "not_before": one.not_before,
         "not_after": one.not_after,
         "self_signed": one.self_signed,
-        "key": shown(&one.key),
+        "key": escape(&one.key),
     })
 }
 
@@ -253,7 +253,7 @@ const fn client(client: ClientProfile) -> &'static str {
 fn fetch(fetched: &ValidationResult) -> Value {
     let mut value = outcome(&fetched.outcome);
     if let Some(detail) = &fetched.detail {
-        value["detail"] = json!(shown(detail));
+        value["detail"] = json!(escape(detail));
     }
     if let Some(told) = &fetched.problem {
         value["problem"] = caa::problem(told);
@@ -268,7 +268,7 @@ fn fetch(fetched: &ValidationResult) -> Value {
     value["hops"] = fetched
         .hops
         .iter()
-        .map(|hop| json!({"url": shown(&hop.url), "status": hop.status}))
+        .map(|hop| json!({"url": escape(&hop.url), "status": hop.status}))
         .collect();
     value
 }

@@ -4,8 +4,9 @@
 //! more than a sentence to decide is in `reasons`.
 
 use parallax_model::{FailureKind as K, OwnFault};
+use parallax_terminal::escape;
 
-use super::{alternatives::AlternativeAnswer, escape::shown, facts::FailureFacts, reasons::port_speaks};
+use super::{alternatives::AlternativeAnswer, facts::FailureFacts, reasons::port_speaks};
 
 /// What a person is told.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +27,7 @@ pub(super) fn because<const N: usize>(what: impl Into<String>, likely: [&str; N]
 /// Puts a failure into words.
 #[expect(clippy::too_many_lines, reason = "one arm a kind, and every kind")]
 pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
-    let (host, port) = (shown(facts.host), facts.port_words());
+    let (host, port) = (escape(facts.host), facts.port_words());
     let (detail, asked) = (facts.detail_words(), facts.asked_words());
     match kind {
         K::NxDomain => because(
@@ -231,7 +232,7 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
                 "the application was changed on purpose",
             ],
         ),
-        K::Other(word) => because(format!("failed: {}", shown(word)), []),
+        K::Other(word) => because(format!("failed: {}", escape(word)), []),
     }
 }
 
@@ -272,7 +273,7 @@ pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explanation {
         OwnFault::OutOfScope => ("the address may not be asked for", "its scope refuses it"),
     };
     let what = match detail {
-        Some(detail) => format!("{what} ({})", shown(detail)),
+        Some(detail) => format!("{what} ({})", escape(detail)),
         None => what.to_owned(),
     };
     because(what, [likely])

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use parallax_model::{Phase, PhaseTimes, TtlEvidence};
 use parallax_prober::{TlsFacts, TriedName};
+use parallax_terminal::escape;
 
-use super::{alternatives::AlternativeAnswer, escape::shown};
+use super::alternatives::AlternativeAnswer;
 
 /// What is known of a failure besides its kind.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,7 +51,7 @@ impl FailureFacts<'_> {
 
     pub(super) fn detail_words(&self) -> String {
         self.detail
-            .map_or_else(String::new, |detail| format!(" ({})", shown(detail)))
+            .map_or_else(String::new, |detail| format!(" ({})", escape(detail)))
     }
 }
 
@@ -58,7 +59,7 @@ impl FailureFacts<'_> {
 pub(super) fn names(names: &[String], left_out: usize) -> String {
     /// Names that are shown.
     const MOST: usize = 6;
-    let some: Vec<String> = names.iter().take(MOST).map(|name| shown(name)).collect();
+    let some: Vec<String> = names.iter().take(MOST).map(|name| escape(name)).collect();
     match names.len().saturating_sub(MOST) + left_out {
         _ if names.is_empty() => "no name at all".to_owned(),
         0 => some.join(", "),

@@ -1,9 +1,10 @@
 //! What a certificate says.
 
 use parallax_prober::TlsFacts;
+use parallax_terminal::escape;
 
 use super::{
-    super::{duration_text, escape::shown, facts::names, round::AddressResult},
+    super::{duration_text, facts::names, round::AddressResult},
     line,
 };
 
@@ -46,7 +47,7 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
             } else {
                 format!(" and {others} more")
             };
-            format!("for {}{others}", shown(name))
+            format!("for {}{others}", escape(name))
         },
     );
     let left = duration_text::days(leaf.not_after - now);
@@ -59,20 +60,20 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
     let subject = if leaf.subject.is_empty() {
         String::new()
     } else {
-        format!("{}, ", shown(&leaf.subject))
+        format!("{}, ", escape(&leaf.subject))
     };
     line(text, "certificate", &format!("{subject}{name}; {until}{only}"));
     let by = if leaf.self_signed {
         "itself".to_owned()
     } else {
-        shown(&leaf.issuer)
+        escape(&leaf.issuer)
     };
     let mut facts = vec![
         format!("signed by {by}"),
         format!("chain of {}", tls.chain.len() + tls.left_out),
-        shown(&leaf.key),
+        escape(&leaf.key),
     ];
     facts.extend(tls.version.map(|version| format!("TLS {version}")));
-    facts.extend(tls.alpn.as_deref().map(|alpn| format!("ALPN {}", shown(alpn))));
+    facts.extend(tls.alpn.as_deref().map(|alpn| format!("ALPN {}", escape(alpn))));
     line(text, "", &facts.join(", "));
 }

@@ -1,11 +1,11 @@
 //! Reasons that depend on more than the kind of a failure.
 
 use parallax_model::Phase;
+use parallax_terminal::escape;
 
 use super::{
     alternatives::AlternativeAnswer,
     duration_text,
-    escape::shown,
     facts::{FailureFacts, names},
     wording::{Explanation, because},
 };
@@ -19,13 +19,13 @@ impl FailureFacts<'_> {
     pub(super) fn no_address(&self) -> Explanation {
         match self.detail {
             Some(detail) => because(
-                shown(detail),
+                escape(detail),
                 ["a client outside reaches public addresses only: publish one"],
             ),
             None => because(
                 format!(
                     "{} exists and has no address{}",
-                    shown(self.host),
+                    escape(self.host),
                     self.asked_words()
                 ),
                 ["the name has records of other types only (MX, TXT), or its addresses were removed"],
@@ -130,14 +130,17 @@ impl FailureFacts<'_> {
         let Some(leaf) = chain.first() else {
             return because("the certificate is signed by no trusted root", []);
         };
-        let by = shown(chain.last().map_or(&leaf.issuer, |last| &last.issuer));
+        let by = escape(chain.last().map_or(&leaf.issuer, |last| &last.issuer));
         // webpki's word, for what a self-signed certificate made with default settings usually is.
         if self
             .detail
             .is_some_and(|detail| detail.contains("CaUsedAsEndEntity"))
         {
             return because(
-                format!("the certificate is an authority's own ({})", shown(&leaf.subject)),
+                format!(
+                    "the certificate is an authority's own ({})",
+                    escape(&leaf.subject)
+                ),
                 [
                     "it was made with CA:TRUE, and strict clients refuse that of a server, trusted or not; make one without",
                 ],
@@ -145,7 +148,7 @@ impl FailureFacts<'_> {
         }
         if leaf.self_signed {
             return because(
-                format!("the certificate is signed by itself ({})", shown(&leaf.subject)),
+                format!("the certificate is signed by itself ({})", escape(&leaf.subject)),
                 ["a default or test certificate; name it with --extra-roots where it is meant to be trusted"],
             );
         }
@@ -175,7 +178,7 @@ impl FailureFacts<'_> {
         };
         let by = self
             .server
-            .map_or_else(String::new, |server| format!(" ({})", shown(server)));
+            .map_or_else(String::new, |server| format!(" ({})", escape(server)));
         let what = format!("answers {status}{by}");
         match status {
             502 | 504 => because(
@@ -245,7 +248,7 @@ impl FailureFacts<'_> {
 
     /// The names of a search list, where it was walked.
     pub(super) fn tried_words(&self) -> String {
-        let mut tried: Vec<String> = self.tried.iter().map(|tried| shown(&tried.name)).collect();
+        let mut tried: Vec<String> = self.tried.iter().map(|tried| escape(&tried.name)).collect();
         tried.dedup();
         if tried.len() > 1 {
             format!("; tried {}", tried.join(", "))

@@ -16,7 +16,7 @@ use tokio::time;
 
 /// Who is asked.
 #[derive(Debug, Clone)]
-pub(super) enum AskedServer {
+pub(super) enum QueriedServer {
     /// As the programs of this machine: hosts file, then resolv.conf.
     Machine {
         hosts: PathBuf,
@@ -74,16 +74,16 @@ impl NameLookup {
     /// Asks everybody, each within the deadline.
     pub(super) async fn ask(
         host: &str,
-        whom: &AskedServer,
+        whom: &QueriedServer,
         context: &ProbeContext,
         deadline: Duration,
     ) -> Self {
         match whom {
-            AskedServer::Resolvers(resolvers) => Self {
+            QueriedServer::Resolvers(resolvers) => Self {
                 answers: join_all(resolvers.iter().map(|one| ask_one(host, *one, context, deadline))).await,
                 musl: None,
             },
-            AskedServer::Machine { hosts, name_service } => {
+            QueriedServer::Machine { hosts, name_service } => {
                 let text = fs::read_to_string(hosts).unwrap_or_default();
                 let mut lookup = Self::ask_machine(host, in_hosts(&text, host), context, deadline).await;
                 if *name_service && lookup.addresses().is_empty() {

@@ -7,13 +7,13 @@ use std::{
 
 /// Counts looks. Everything runs on one thread.
 #[derive(Debug)]
-pub(super) struct LookProgress {
+pub(super) struct CheckProgress {
     looked: Cell<u64>,
     of: u64,
     visible: bool,
 }
 
-impl LookProgress {
+impl CheckProgress {
     /// Shown only where there is a terminal, and more than one look to wait for.
     pub(super) fn of(looks: u64) -> Self {
         Self {

@@ -1,7 +1,7 @@
 use parallax_model::OwnFault;
 
 use super::*;
-use crate::commands::check::names::NameLookup;
+use crate::names::NameLookup;
 
 const LENIENT: JudgementRules = JudgementRules {
     every_address: false,

@@ -8,7 +8,7 @@ use parallax_prober::{
     validate,
 };
 
-use super::{args::Args, caa::CaaRecords};
+use super::{args::CheckOptions, caa::CaaRecords};
 
 /// Who fetches, and what must come.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub(super) struct ChallengeFetcher {
 
 impl ChallengeFetcher {
     /// As the command line says; absent where every address is looked at instead.
-    pub(super) fn of(args: &Args) -> Option<Self> {
+    pub(super) fn of(args: &CheckOptions) -> Option<Self> {
         let own = Profile::of(args.profile.client()?);
         let timeout = args.timeout.unwrap_or(own.timeout);
         let resolvers: Vec<_> = args

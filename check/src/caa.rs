@@ -7,9 +7,10 @@ use parallax_model::{
     dns::{CaaAnswer, CaaAsk, CaaAt, CaaVerdict, judge_caa},
 };
 use parallax_prober::{AcmeProblem, ProbeContext, ProblemClass, ResolverChoice, names::caa_of};
+use parallax_terminal::escape;
 use serde_json::{Value, json};
 
-use super::{escape::shown, findings::LookFindings, judge::FindingLevel, wording::Explanation};
+use super::{findings::LookFindings, judge::FindingLevel, wording::Explanation};
 
 /// Time for all questions.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -78,7 +79,7 @@ impl CaaRecords {
             ),
             CaaVerdict::Forbidden { at, why } => {
                 let (what, likely) = why.words(at, issuer);
-                (FindingLevel::Failure, CAA, shown(&what), shown(&likely))
+                (FindingLevel::Failure, CAA, escape(&what), escape(&likely))
             }
             CaaVerdict::Unknown { at, kind } => (
                 if *kind == FailureKind::ServFail { FindingLevel::Failure } else { FindingLevel::Warning },
@@ -106,7 +107,7 @@ impl CaaRecords {
             CaaVerdict::Forbidden { at, .. } => format!("{issuer} may not issue, by {at}"),
             CaaVerdict::Unknown { at, .. } => return format!("not known of {at}"),
         };
-        format!("{said} ({})", shown(&self.records()))
+        format!("{said} ({})", escape(&self.records()))
     }
 
     fn records(&self) -> String {
@@ -121,15 +122,15 @@ impl CaaRecords {
     /// What the authority would say of it; absent where it would issue.
     pub(super) fn told(&self) -> Option<String> {
         self.problem()
-            .map(|problem| format!("{}: {}", problem.class.label(), shown(&problem.detail)))
+            .map(|problem| format!("{}: {}", problem.class.label(), escape(&problem.detail)))
     }
 
     /// For programs.
     pub(super) fn json(&self) -> Value {
         let mut value = json!({
-            "issuer": shown(&self.issuer),
+            "issuer": escape(&self.issuer),
             "climbed": self.climbed.iter().map(|at| json!({
-                "name": shown(&at.name),
+                "name": escape(&at.name),
                 "answer": match &at.answer {
                     CaaAnswer::Records(_) => "records",
                     CaaAnswer::None => "none",
@@ -138,8 +139,8 @@ impl CaaRecords {
                 "records": match &at.answer {
                     CaaAnswer::Records(records) => records.iter().map(|record| json!({
                         "flags": record.flags,
-                        "tag": shown(&record.tag),
-                        "value": shown(&record.value),
+                        "tag": escape(&record.tag),
+                        "value": escape(&record.value),
                     })).collect(),
                     _ => Vec::new(),
                 },
@@ -161,11 +162,11 @@ impl CaaRecords {
 /// A problem as the authority would report it.
 pub(super) fn problem(told: &AcmeProblem) -> Value {
     let mut value = json!(told);
-    value["detail"] = json!(shown(&told.detail));
+    value["detail"] = json!(escape(&told.detail));
     value
 }
 
 fn list(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| shown(name)).collect();
+    let names: Vec<String> = names.iter().map(|name| escape(name)).collect();
     names.join(", ")
 }

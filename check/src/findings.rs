@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use parallax_model::{FailureKind, Outcome};
 use parallax_prober::{DialOutcome, FamilyAnswer, ValidationResult};
+use parallax_terminal::escape;
 
 use super::{
     duration_text,
-    escape::shown,
     facts::FailureFacts,
     judge::{Finding, FindingLevel, in_words, of_reached},
     names::{AnswerSource, NameAnswer, NameLookup},
@@ -337,7 +337,7 @@ fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
             Explanation {
                 what: format!(
                     "{} expires on {}, in {left} days",
-                    shown(&first.subject),
+                    escape(&first.subject),
                     duration_text::date(first.not_after)
                 ),
                 likely: vec!["its renewal is late or fails".to_owned()],

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use parallax_model::Micros;
 use parallax_prober::{Resolution, ValidationResult};
+use parallax_terminal::escape;
 
 use super::{
     super::{
-        escape::shown,
         findings::failure_words,
         json::dial,
         names::{AnswerSource, NameAnswer, NameLookup},
@@ -83,7 +83,7 @@ fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
 
 /// The way through the search list, where there was one.
 fn searched(dns: &Resolution) -> Option<String> {
-    let mut names: Vec<String> = dns.tried.iter().map(|tried| shown(&tried.name)).collect();
+    let mut names: Vec<String> = dns.tried.iter().map(|tried| escape(&tried.name)).collect();
     names.dedup();
     (names.len() > 1).then(|| format!("searched as {}", names.join(", then ")))
 }
@@ -106,10 +106,10 @@ pub(super) fn fetch(fetched: &ValidationResult, text: &mut String) {
     }
     for (n, hop) in fetched.hops.iter().enumerate() {
         let word = if n == 0 { "redirects" } else { "" };
-        line(text, word, &format!("{}  {}", shown(&hop.url), hop.status));
+        line(text, word, &format!("{}  {}", escape(&hop.url), hop.status));
     }
     if let Some(problem) = &fetched.problem {
-        let said = format!("{}: {}", problem.class.label(), shown(&problem.detail));
+        let said = format!("{}: {}", problem.class.label(), escape(&problem.detail));
         line(text, "it says", &said);
     }
 }

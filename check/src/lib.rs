@@ -1,0 +1,203 @@
+//! Diagnoses URLs from one machine, without any configuration: `parallax check URL…`.
+//!
+//! ```text
+//! options ─▶ subject ─▶ round (names ─▶ walk: one probe an address and redirect ─▶ alternatives) ─▶ judge ─▶ text · json
+//!                    └▶ profile (one fetch as another client makes it) ───────────────────────┘
+//! ```
+#![forbid(unsafe_code)]
+
+mod alternatives;
+mod args;
+mod caa;
+mod duration_text;
+mod facts;
+mod findings;
+mod json;
+mod judge;
+mod names;
+mod profile;
+mod progress;
+mod reasons;
+mod report;
+mod round;
+mod subject;
+mod tally;
+mod text;
+mod walk;
+mod wording;
+
+use std::io::{self, ErrorKind, Write};
+
+use futures_util::{StreamExt, stream};
+use parallax_prober::ProbeContext;
+use parallax_terminal::ColorMode;
+use rustls_pki_types::CertificateDer;
+use tokio_util::sync::CancellationToken;
+
+pub use self::args::CheckOptions;
+use self::{
+    args::RESOLV_CONF,
+    judge::Verdict,
+    names::QueriedServer,
+    profile::ChallengeFetcher,
+    progress::CheckProgress,
+    report::{Checker, Report},
+    round::{AddressFamily, RoundOptions},
+    subject::CheckSubject,
+};
+
+/// URLs that are checked together: enough to overlap their waiting, too few to disturb each other's times.
+const AT_ONCE: usize = 8;
+
+/// URLs to check, read from the options.
+#[derive(Debug)]
+pub struct Check<'a> {
+    options: &'a CheckOptions,
+    subjects: Vec<CheckSubject>,
+}
+
+/// The outcome over all URLs. A failure outweighs what could not be determined: it is certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckOutcome {
+    /// Every URL works.
+    Works,
+    /// At least one URL fails.
+    Fails,
+    /// None fails, and for some it could not be determined.
+    Unknown {
+        /// URLs without a result.
+        unknown: usize,
+        /// All URLs.
+        all: usize,
+    },
+}
+
+/// Arguments that cannot be used, one complaint each.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\nparallax: "))]
+pub struct InvalidUrls(Vec<String>);
+
+impl<'a> Check<'a> {
+    /// Reads all URLs before anything is sent; the error names each one that cannot be used.
+    pub fn new(options: &'a CheckOptions) -> Result<Self, InvalidUrls> {
+        let mut subjects = Vec::new();
+        let mut complaints = Vec::new();
+        for given in &options.urls {
+            match CheckSubject::read(given, options) {
+                Ok(subject) => subjects.push(subject),
+                Err(complaint) => complaints.push(complaint),
+            }
+        }
+        if complaints.is_empty() {
+            Ok(Self { options, subjects })
+        } else {
+            Err(InvalidUrls(complaints))
+        }
+    }
+
+    /// Checks several URLs at a time and writes each report to standard output as soon as it and those before it are
+    /// complete. `roots` are trusted in addition to the system's. A reader that closes the pipe, like `head`, ends it.
+    pub async fn run(
+        self,
+        roots: &[CertificateDer<'static>],
+        color: ColorMode,
+        stop: &CancellationToken,
+    ) -> io::Result<CheckOutcome> {
+        let options = self.options;
+        let checker = Checker {
+            how: how(options),
+            fetcher: ChallengeFetcher::of(options),
+            context: ProbeContext::new(options.resolv_conf.clone(), roots),
+            looks: options.repeat,
+            interval: options.interval,
+            every_address: options.every_address,
+            progress: CheckProgress::of(u64::from(options.repeat) * self.subjects.len() as u64),
+        };
+        let mut reports =
+            stream::iter(self.subjects.iter().map(|subject| checker.at(subject, stop))).buffered(AT_ONCE);
+        let mut verdicts = Vec::new();
+        while let Some(report) = reports.next().await {
+            checker.progress.clear();
+            verdicts.push(report.judgement.verdict);
+            match print(&report, options, color, verdicts.len() > 1) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(outcome(&verdicts))
+    }
+}
+
+fn how(args: &CheckOptions) -> RoundOptions {
+    let whom = if args.resolver.is_empty() {
+        QueriedServer::Machine {
+            hosts: args.hosts_file.clone(),
+            name_service: args.resolv_conf == std::path::Path::new(RESOLV_CONF),
+        }
+    } else {
+        QueriedServer::Resolvers(
+            args.resolver
+                .iter()
+                .map(|resolver| resolver.or_port(53))
+                .collect(),
+        )
+    };
+    RoundOptions {
+        whom,
+        connect_to: args.connect_to.clone(),
+        family: match (args.ipv4, args.ipv6) {
+            (true, _) => Some(AddressFamily::V4),
+            (_, true) => Some(AddressFamily::V6),
+            _ => None,
+        },
+        follow: !args.no_follow,
+        timeout: args.timeout.unwrap_or(std::time::Duration::from_secs(10)),
+    }
+}
+
+fn print(report: &Report<'_>, options: &CheckOptions, color: ColorMode, apart: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if options.json {
+        serde_json::to_writer(&mut out, &json::document(report)).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        if apart {
+            writeln!(out)?;
+        }
+        write!(out, "{}", text::report(report, color))?;
+    }
+    out.flush()
+}
+
+fn outcome(verdicts: &[Verdict]) -> CheckOutcome {
+    let count = |verdict| verdicts.iter().filter(|one| **one == verdict).count();
+    match (count(Verdict::Fails), count(Verdict::Unknown)) {
+        (0, 0) => CheckOutcome::Works,
+        (0, unknown) => CheckOutcome::Unknown {
+            unknown,
+            all: verdicts.len(),
+        },
+        _ => CheckOutcome::Fails,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_outweighs_what_could_not_be_told_and_that_outweighs_success() {
+        use Verdict as V;
+        for (verdicts, expected) in [
+            (&[V::Works, V::Warned][..], CheckOutcome::Works),
+            (&[V::Works, V::Fails, V::Unknown], CheckOutcome::Fails),
+            (
+                &[V::Works, V::Unknown],
+                CheckOutcome::Unknown { unknown: 1, all: 2 },
+            ),
+        ] {
+            assert_eq!(outcome(verdicts), expected, "{verdicts:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `parallax check URL…`.
+
+pub(crate) use parallax_check::CheckOptions as Args;
+use parallax_check::{Check, CheckOutcome};
+
+use super::{color, prober::read_roots, stop_on_signal};
+use crate::exit::Failure;
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let check = Check::new(args).map_err(Failure::usage)?;
+    let roots = args
+        .extra_roots
+        .iter()
+        .map(|path| read_roots(path))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
+    // One thread: timings stay free of what other work would do to them.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::could_not)?;
+    let outcome = runtime.block_on(async {
+        let stop = stop_on_signal()?;
+        check
+            .run(&roots, color(), &stop)
+            .await
+            .map_err(|error| Failure::CouldNot(format!("write the result: {error}")))
+    });
+    // A thread that waits for the C library's resolver cannot be stopped and is left behind.
+    runtime.shutdown_background();
+    match outcome? {
+        CheckOutcome::Works => Ok(()),
+        CheckOutcome::Fails => Err(Failure::No),
+        CheckOutcome::Unknown { unknown, all } => Err(Failure::CouldNot(format!(
+            "{unknown} of {all} could not be told, see above"
+        ))),
+    }
+}

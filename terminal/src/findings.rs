@@ -1,0 +1,115 @@
+//! Findings, hazards, and what stays unknown.
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::{
+    findings::{ExposureState, Severity},
+    verdict::Remedy,
+    view::{CellState, View},
+};
+
+use crate::{
+    color::ColorMode,
+    sections::{list, remedies},
+};
+
+/// Findings, hazards and what stays open: everything besides the matrix and the incidents. Empty where there is nothing
+/// to say, except that what these vantages cannot see is always said.
+#[must_use]
+pub fn findings(view: &View, style: ColorMode) -> String {
+    let mut out = String::new();
+    for finding in &view.findings {
+        let about = format!(
+            "finding {} ({})   {}",
+            finding.kind,
+            finding.kind.catalogue(),
+            finding.subject
+        );
+        let seen = ("seen", finding.evidence.as_slice());
+        notice(
+            &mut out,
+            (finding.severity, &finding.sentence),
+            &about,
+            seen,
+            &finding.remedies,
+            style,
+        );
+    }
+    for hazard in &view.hazards {
+        let about = format!(
+            "hazard {} ({}): nobody fails yet   {}",
+            hazard.kind,
+            hazard.kind.catalogue(),
+            hazard.subject
+        );
+        let rests = ("rests on", hazard.evidence.as_slice());
+        notice(
+            &mut out,
+            (hazard.severity, &hazard.sentence),
+            &about,
+            rests,
+            &hazard.remedies,
+            style,
+        );
+    }
+    let mut unknown = |all: usize, known: usize, of: &str, what: &str| {
+        let unknown = all - known;
+        if unknown > 0 {
+            let state = style.state(CellState::Unknown);
+            let _ = writeln!(
+                out,
+                "{state} {unknown} of {all} {of}: not known yet whether {what}"
+            );
+        }
+    };
+    let exposures = view.exposures.iter().map(|exposure| exposure.state);
+    unknown(
+        view.exposures.len(),
+        exposures.filter(|state| *state != ExposureState::Unknown).count(),
+        "hosts at fronts of another ingress class",
+        "they are served there",
+    );
+    let forbidden = view.forbidden.iter().map(|question| question.state);
+    unknown(
+        view.forbidden.len(),
+        forbidden.filter(|state| *state != ExposureState::Unknown).count(),
+        "questions that must stay without an answer",
+        "they do",
+    );
+    if !view.not_excluded.is_empty() {
+        let lines: Vec<_> = view
+            .not_excluded
+            .iter()
+            .map(|open| format!("{} {} (needs {})", open.id, open.title, open.needed))
+            .collect();
+        let _ = writeln!(out, "{}", style.paint("1", "what these probes can't rule out"));
+        for line in lines {
+            let _ = writeln!(out, "  {} {line}", style.state(CellState::Unknown));
+        }
+    }
+    out
+}
+
+/// A finding or a hazard.
+fn notice(
+    out: &mut String,
+    (severity, sentence): (Severity, &str),
+    about: &str,
+    (heading, evidence): (&str, &[String]),
+    actions: &[Remedy],
+    style: ColorMode,
+) {
+    let _ = writeln!(out, "{} {}", sign(severity, style), style.paint("1", sentence));
+    let _ = writeln!(out, "  {about}");
+    list(out, heading, evidence, style);
+    remedies(out, actions, style);
+    out.push('\n');
+}
+
+fn sign(severity: Severity, style: ColorMode) -> String {
+    match severity {
+        Severity::Critical => style.paint("1;31", "✗"),
+        Severity::Warning => style.paint("33", "!"),
+        Severity::Notice => style.paint("36", "i"),
+    }
+}

@@ -1,0 +1,108 @@
+//! One incident with its evidence.
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::{
+    verdict::{EvidenceRow, Incident, IncidentState, RegionRef},
+    view::CellState,
+};
+use parallax_model::EventTime;
+
+use crate::{
+    color::ColorMode,
+    sections::{list, plural, remedies},
+};
+
+/// Everything that is known of one incident.
+#[must_use]
+pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String {
+    let verdict = &incident.verdict;
+    let mut out = String::new();
+    let sign = match incident.state {
+        IncidentState::Open => style.paint("1;31", "✗"),
+        IncidentState::Recovering => style.paint("33", "~"),
+        IncidentState::Closed { .. } => style.paint("32", "✓"),
+    };
+    let _ = writeln!(out, "{sign} {}", style.paint("1", &verdict.sentence));
+    let causes: Vec<_> = verdict
+        .causes
+        .iter()
+        .map(|c| format!("{} {}", c.id, c.title))
+        .collect();
+    let _ = writeln!(
+        out,
+        "  probability {}   failing: {}   for {}   {} target{}",
+        verdict.probability,
+        verdict.region.description(),
+        now - incident.since,
+        verdict.targets.len(),
+        plural(verdict.targets.len()),
+    );
+    if let Some(departed) = &incident.departed {
+        let _ = writeln!(out, "  closed because {departed}");
+    }
+    list(&mut out, "causes", &causes, style);
+    if verdict.class.len() > 1 {
+        let class: Vec<_> = verdict.class.iter().map(RegionRef::description).collect();
+        list(&mut out, "cannot be told apart", &[class.join(", ")], style);
+        list(&mut out, "would settle it", &verdict.separating, style);
+    }
+    if !verdict.evidence.is_empty() {
+        let _ = writeln!(out, "\n  {}", style.paint("1", "evidence (failed / probes)"));
+        let width = verdict
+            .evidence
+            .iter()
+            .map(|r| r.who.chars().count())
+            .max()
+            .unwrap_or(0);
+        for row in &verdict.evidence {
+            let _ = writeln!(out, "  {}", evidence_row(row, width, style));
+        }
+    }
+    let decided: Vec<String> = verdict.decided_by.iter().cloned().collect();
+    list(&mut out, "decided by", &decided, style);
+    list(&mut out, "answered beside", &verdict.answers, style);
+    list(&mut out, "who answers", &verdict.locality, style);
+    let ruled_out: Vec<_> = verdict
+        .ruled_out
+        .iter()
+        .map(|r| format!("{}: {}", r.region.description(), r.because))
+        .collect();
+    list(&mut out, "ruled out", &ruled_out, style);
+    let facts: Vec<_> = verdict
+        .facts
+        .iter()
+        .map(|f| match &f.cause {
+            Some(cause) => format!("{} (×{} for {cause})", f.text, f.multiplier),
+            None => format!("{} (×{})", f.text, f.multiplier),
+        })
+        .collect();
+    list(&mut out, "facts that moved the prior", &facts, style);
+    remedies(&mut out, &verdict.remedies, style);
+    let not_excluded: Vec<_> = verdict
+        .not_excluded
+        .iter()
+        .map(|open| format!("{} {} (needs {})", open.id, open.title, open.needed))
+        .collect();
+    list(&mut out, "not excluded", &not_excluded, style);
+    out
+}
+
+fn evidence_row(row: &EvidenceRow, width: usize, style: ColorMode) -> String {
+    let state = match (row.failures, row.probes) {
+        (_, 0) => CellState::Unknown,
+        (0, _) => CellState::Ok,
+        (failed, all) if failed >= all => CellState::Failing,
+        _ => CellState::Flaky,
+    };
+    let kinds: Vec<_> = row.kinds.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
+    let mark = if row.predicted { "◀ predicted" } else { "" };
+    let counts = format!("{}/{}", row.failures, row.probes);
+    let line = format!(
+        "{} {:width$}  {counts:>9}  {} {mark}",
+        style.state(state),
+        row.who,
+        kinds.join(", ")
+    );
+    line.trim_end().to_owned()
+}

@@ -1,0 +1,160 @@
+//! The mesh at a glance: a summary line, the matrix of targets and vantages, and the probes that are pending.
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::{
+    verdict::IncidentState,
+    view::{CellState, MatrixRow, VantageState, View},
+};
+use parallax_model::Vantage;
+
+use crate::{color::ColorMode, sections::plural};
+
+/// Vantages that have a column of their own; with more, a row shows counts.
+const MOST_COLUMNS: usize = 24;
+/// Vantages named in such a row.
+const MOST_NAMES: usize = 4;
+
+/// One line: what the mesh sees right now.
+#[must_use]
+pub fn summary(view: &View, style: ColorMode) -> String {
+    let reporting = view
+        .vantages
+        .iter()
+        .filter(|v| v.state == VantageState::Reporting)
+        .count();
+    let count = |state| {
+        view.matrix
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter(|c| c.state == state)
+            .count()
+    };
+    let open = view
+        .incidents
+        .iter()
+        .filter(|i| !matches!(i.state, IncidentState::Closed { .. }))
+        .count();
+    let mut line = format!("{reporting} of {} vantages report", view.vantages.len());
+    for (state, word) in [
+        (CellState::Ok, "ok"),
+        (CellState::Failing, "failing"),
+        (CellState::Flaky, "flaky"),
+        (CellState::Unknown, "unknown"),
+    ] {
+        let n = count(state);
+        if n > 0 {
+            let _ = write!(line, "  {} {n} {word}", style.state(state));
+        }
+    }
+    for (n, word) in [(view.findings.len(), "finding"), (view.hazards.len(), "hazard")] {
+        if n > 0 {
+            let _ = write!(
+                line,
+                "  {}",
+                style.paint("33", &format!("{n} {word}{}", plural(n)))
+            );
+        }
+    }
+    if open > 0 {
+        let _ = write!(
+            line,
+            "  {}",
+            style.paint("1;31", &format!("{open} open incident{}", plural(open)))
+        );
+    } else if !view.investigating.is_empty() {
+        let _ = write!(line, "  {}", style.paint("33", "failing, cause not yet known"));
+    }
+    line
+}
+
+/// The matrix, one line a target, at most `most` of them: failing ones first.
+#[must_use]
+pub fn matrix(view: &View, style: ColorMode, most: usize) -> String {
+    let mut rows: Vec<&MatrixRow> = view.matrix.iter().collect();
+    let worst = |row: &MatrixRow| {
+        row.cells
+            .iter()
+            .map(|c| c.state)
+            .max()
+            .unwrap_or(CellState::Unknown)
+    };
+    rows.sort_by_key(|row| (std::cmp::Reverse(worst(row)), row.target.clone()));
+    let width = rows
+        .iter()
+        .take(most)
+        .map(|r| r.target.as_str().chars().count())
+        .max()
+        .unwrap_or(0);
+    let mut out = String::new();
+    if view.vantages.len() > MOST_COLUMNS {
+        for row in rows.iter().take(most) {
+            let _ = writeln!(out, "{:width$}{}", row.target.as_str(), counted(row, view, style));
+        }
+    } else {
+        let _ = write!(out, "{:width$}", "");
+        for vantage in &view.vantages {
+            let _ = write!(out, "  {}", short(&vantage.vantage));
+        }
+        out.push('\n');
+        for row in rows.iter().take(most) {
+            let _ = write!(out, "{:width$}", row.target.as_str());
+            let mut cells = row.cells.iter().peekable();
+            for (column, vantage) in view.vantages.iter().enumerate() {
+                let cell = cells.next_if(|cell| cell.vantage == column);
+                // Not to be asked from here.
+                let sign = cell.map_or_else(|| " ".to_owned(), |cell| style.state(cell.state));
+                let width = short(&vantage.vantage).chars().count();
+                let _ = write!(out, "  {sign}{}", " ".repeat(width.saturating_sub(1)));
+            }
+            out.push('\n');
+        }
+    }
+    if rows.len() > most {
+        let _ = writeln!(out, "… and {} more targets", rows.len() - most);
+    }
+    out
+}
+
+/// A row of more vantages than a terminal has columns for: how many see what, and the first that see it fail.
+fn counted(row: &MatrixRow, view: &View, style: ColorMode) -> String {
+    let mut out = String::new();
+    for state in [
+        CellState::Failing,
+        CellState::Flaky,
+        CellState::Ok,
+        CellState::Unknown,
+    ] {
+        let cells: Vec<_> = row.cells.iter().filter(|cell| cell.state == state).collect();
+        if cells.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "  {} {}", style.state(state), cells.len());
+        if matches!(state, CellState::Failing | CellState::Flaky) {
+            let names = cells.iter().filter_map(|cell| view.vantages.get(cell.vantage));
+            let names: Vec<String> = names.take(MOST_NAMES).map(|v| short(&v.vantage)).collect();
+            let more = if cells.len() > MOST_NAMES { ", …" } else { "" };
+            let _ = write!(out, " ({}{more})", names.join(", "));
+        }
+    }
+    out
+}
+
+/// Probes that are on their way beyond the plan, by what they are about. They change from round to round, so they are
+/// worth a look but no news.
+#[must_use]
+pub fn pending_probes(view: &View, style: ColorMode) -> String {
+    let mut out = String::new();
+    if !view.asks.is_empty() {
+        let _ = writeln!(out, "{}", style.paint("1", "asked beyond the plan"));
+    }
+    for ask in &view.asks {
+        let _ = writeln!(out, "  ? {}: {}", ask.subject, ask.purpose());
+    }
+    out
+}
+
+fn short(vantage: &Vantage) -> String {
+    let text = vantage.to_string();
+    text.strip_suffix("/pod").map_or(text.clone(), ToOwned::to_owned)
+}

@@ -1,0 +1,45 @@
+//! Parts that incidents and findings share.
+
+use std::fmt::Write as _;
+
+use parallax_diagnosis::verdict::Remedy;
+
+use crate::color::ColorMode;
+
+/// Remedies with their commands and trade-offs, under a heading.
+pub(crate) fn remedies(out: &mut String, remedies: &[Remedy], style: ColorMode) {
+    if remedies.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  {}", style.paint("1", "ways out"));
+    for remedy in remedies {
+        let _ = writeln!(out, "  • {}", remedy.action);
+        if let Some(command) = &remedy.command {
+            let _ = writeln!(out, "      {}", style.paint("36", command));
+        }
+        let _ = writeln!(out, "      trade-off: {}", remedy.price);
+        not_when(out, remedy);
+    }
+}
+
+fn not_when(out: &mut String, remedy: &Remedy) {
+    if let Some(when) = &remedy.not_when {
+        let _ = writeln!(out, "      won't help if {when}");
+    }
+}
+
+/// Lines under a heading; nothing without lines.
+pub(crate) fn list(out: &mut String, title: &str, lines: &[String], style: ColorMode) {
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  {}", style.paint("1", title));
+    for line in lines {
+        let _ = writeln!(out, "  • {line}");
+    }
+}
+
+/// The plural ending for a count.
+pub(crate) const fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
