@@ -12,12 +12,12 @@ use parallax_kubernetes::{
     api_client::ApiClient,
     objects::resource::WatchSource,
     replicas::{LeaderElection, ReplicaMetrics, ReplicaState},
-    topology_state::TopologyState,
+    topology_state::{SourceState, TopologyState},
     watch::WatchHealth,
 };
 use parallax_notify::{self, Notifier, NotifierError, OutboxStore, incident_actions};
 use parallax_runs::RunManager;
-use parallax_runtime::{Clock, random};
+use parallax_runtime::{Clock, SnapshotReader, random};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, oneshot, watch},
@@ -32,9 +32,11 @@ use crate::{
     crd::{self, TargetController},
     engine_task::{EngineSnapshot, EngineTask, QUEUE, RESETS},
     exposition::{Metrics, ScrapeSources},
+    identity::EnrolledAccounts,
     plan::Planner,
-    prober_listener::{EnrollmentJoin, ProberListener, ProberListenerError},
+    prober_listener::{ProberListener, ProberListenerError},
     serve::{self, ProberGate, ServerState},
+    topology::{TargetInput, TopologyReducer},
     watch::{self as topology_watch, StartupConfig},
 };
 
@@ -117,12 +119,13 @@ pub struct Aggregator {
     shared: ServerState,
     staff: Notifier,
     door: ProberListener,
-    joining: Option<EnrollmentJoin>,
+    enrolment: Option<EnrolledAccounts>,
+    reducer: TopologyReducer,
     election: Option<LeaderElection>,
     resources: Option<(ApiClient, TargetController)>,
     source: TopologySource,
     started: StartupConfig,
-    topology: watch::Sender<TopologyState>,
+    source_state: watch::Sender<SourceState>,
     watches: watch::Sender<WatchHealth<WatchSource>>,
     cert_manager: Option<CertManager>,
     forecaster: ForecastTask,
@@ -156,27 +159,37 @@ impl Aggregator {
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
         let (replica, nonce, election) = seat(&config, &door, local, &metrics.replicas, epoch)?;
+        let (source, source_out) = watch::channel(SourceState::new(config.initial.clone()));
         let (topology, topology_out) = watch::channel(TopologyState::new(config.initial.clone()));
         let (watches, watches_out) = watch::channel(WatchHealth::default());
         let (cert_manager, certificates) = CertManager::of(&config);
         let (reports, reports_in) = mpsc::channel(QUEUE);
-        let (topology_out, joining) = door.join_enrolled(topology_out);
-        let (owned, owned_out) = watch::channel(Arc::default());
-        let resources = door.client().filter(|_| config.custom_resources).cloned();
-        let (topology_out, resources) = match resources {
-            Some(client) => {
-                let (full, out) = watch::channel(topology_out.borrow().clone());
-                let targets = TargetController {
+        let (enrolment, enrolled) = door.take_enrolled().unzip();
+        let (resources, targets) = door
+            .client()
+            .filter(|_| config.custom_resources)
+            .map(|client| {
+                let (objects, objects_out) = watch::channel(Arc::default());
+                let (review, review_out) = watch::channel(Arc::default());
+                let controller = TargetController {
                     client: client.clone(),
-                    options: config.runs.clone(),
                     replica: replica.clone(),
-                    bare: topology_out,
-                    full,
-                    owned,
+                    objects,
+                    review: review_out,
                 };
-                (out, Some((client, targets)))
-            }
-            None => (topology_out, None),
+                let input = TargetInput {
+                    objects: objects_out,
+                    review,
+                };
+                ((client.clone(), controller), input)
+            })
+            .unzip();
+        let reducer = TopologyReducer {
+            source: source_out,
+            enrolled,
+            targets,
+            options: config.runs.clone(),
+            out: topology,
         };
         let settings = Settings {
             interval: config.interval,
@@ -189,7 +202,6 @@ impl Aggregator {
                 // That of the epoch.
                 echo_nonce: String::new(),
             },
-            owned: owned_out,
         };
         let (restored, restored_in) = oneshot::channel();
         let (latest, latest_out) = watch::channel(None);
@@ -222,7 +234,7 @@ impl Aggregator {
                 let file = Box::new(SqliteFile::new(options.clone()));
                 let (keeper, worker, handle) = StoreWorker::new(file, clock, &metrics.store);
                 hold = Some(keeper.hold());
-                hub.keep(keeper);
+                hub.write_history(keeper);
                 (Some(worker), handle)
             }
             None => (None, StoreHandle::off()),
@@ -257,7 +269,7 @@ impl Aggregator {
             clock,
             replica: replica.clone(),
             handling: handling.clone(),
-            views: outlook.views.clone(),
+            views: outlook.views.subscribe(),
             topology: topology_out.clone(),
             links: links.clone(),
         };
@@ -329,14 +341,15 @@ impl Aggregator {
             shared,
             staff,
             door,
-            joining,
+            enrolment,
+            reducer,
             election,
             resources,
             started: StartupConfig::of(&config),
             forecaster,
             cert_manager,
             source: config.source,
-            topology,
+            source_state: source,
             watches,
         })
     }
@@ -359,9 +372,9 @@ impl Aggregator {
         self.door.certificate()
     }
 
-    /// What is known, again at least every half second and after each judged round.
+    /// The views of the diagnosis: published after each judged round, and when a reader asks.
     #[must_use]
-    pub fn views(&self) -> watch::Receiver<Arc<View>> {
+    pub fn views(&self) -> SnapshotReader<View> {
         let EngineSnapshot { views, .. } = &self.shared.outlook;
         views.clone()
     }
@@ -394,7 +407,7 @@ impl Aggregator {
             "topology watch",
             parts.spawn(topology_watch::follow(
                 (self.source, self.started),
-                self.topology.clone(),
+                self.source_state,
                 self.watches,
                 book,
                 self.clock,
@@ -417,8 +430,9 @@ impl Aggregator {
         start("notifications", parts.spawn(self.staff.run(stopping.clone())));
         start("runs", parts.spawn(shared.runs.clone().run(stopping.clone())));
         self.door.open(&shared, &mut parts, &mut start, &stopping);
-        if let Some(joining) = self.joining {
-            joining.run(&mut parts, &mut start, &stopping);
+        start("topology", parts.spawn(self.reducer.run(stopping.clone())));
+        if let Some(enrolment) = self.enrolment {
+            start("enrolments", parts.spawn(enrolment.follow(stopping.clone())));
         }
         if let Some(election) = self.election {
             start("election", parts.spawn(election.run(stopping.clone())));

@@ -10,7 +10,7 @@ use parallax_history::{recording::Recorder, store::HistoryWriter};
 use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
 use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportAnswer, TargetId};
 use parallax_runs::RunManager;
-use parallax_runtime::Clock;
+use parallax_runtime::{Clock, SnapshotReader, SnapshotWriter, snapshot};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{MissedTickBehavior, interval},
@@ -20,12 +20,15 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     checkpoint::EngineCheckpoint,
     facts::FactCollector,
-    ingest::{IngestAnswer, IngestMetrics, ProberSessions, ProberView, Report, ReportReceipt},
+    ingest::{
+        IngestAnswer, IngestMetrics, ObservationCounters, ProberSessions, ProberView, Report, ReportBatch,
+        ReportReceipt,
+    },
     plan::PlanRequests,
     startup_buffer::{RoundsReleased, StartupBuffer},
 };
 
-/// Longest time between two views.
+/// Time between two looks at the clock, for rounds that end without a report.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
 /// Shortest time between two checkpoints, unless an incident opens, changes or closes.
@@ -48,7 +51,7 @@ pub(crate) struct BaselineReset {
 /// What the hub publishes.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineSnapshot {
-    pub(crate) views: watch::Receiver<Arc<View>>,
+    pub(crate) views: SnapshotReader<View>,
     pub(crate) probers: watch::Receiver<Arc<Vec<ProberView>>>,
     /// What is asked for beyond the base plan.
     pub(crate) asks: watch::Receiver<PlanRequests>,
@@ -67,28 +70,28 @@ pub(crate) struct EngineTask {
     engine: Engine,
     /// How rounds are made.
     settings: Settings,
-    lives: ProberSessions,
+    sessions: ProberSessions,
     clock: Clock,
-    metrics: IngestMetrics,
+    counters: ObservationCounters,
     /// The topology that the engine works with.
     held: Arc<Topology>,
     /// Since when its source could not be read, while that is so.
     unread: Option<EventTime>,
     recorder: Option<Recorder>,
-    keeper: Option<HistoryWriter>,
+    history: Option<HistoryWriter>,
     /// Where observations go that belong to a run.
     runs: Option<Arc<RunManager>>,
     /// Baselines that people reset.
     resets: Option<mpsc::Receiver<BaselineReset>>,
     /// What probers say of their nodes.
-    reported: FactCollector,
+    facts: FactCollector,
     topology: watch::Receiver<TopologyState>,
     reports: mpsc::Receiver<Report>,
-    views: watch::Sender<Arc<View>>,
+    views: SnapshotWriter<View>,
     probers: watch::Sender<Arc<Vec<ProberView>>>,
     asks: watch::Sender<PlanRequests>,
     evidence: watch::Sender<EventTime>,
-    warming: StartupBuffer,
+    catch_up: StartupBuffer,
     checkpoint: EngineCheckpoint,
     /// When the last checkpoint was handed out, and what stood open then.
     handed: Option<(EventTime, Vec<IncidentKeys>)>,
@@ -108,10 +111,11 @@ impl EngineTask {
             let unread = state.trouble.as_ref().map(|trouble| trouble.since);
             (state.topology.clone(), unread)
         };
-        metrics.keep_series_of(&current);
+        let mut counters = ObservationCounters::new(metrics);
+        counters.admit(&current);
         let mut engine = Engine::new(settings, Arc::clone(&current));
         engine.topology_unread(unread);
-        let (views, views_out) = watch::channel(Arc::new(engine.view(clock.now())));
+        let (views, views_out) = snapshot(engine.view(clock.now()));
         let (probers, probers_out) = watch::channel(Arc::new(Vec::new()));
         let (asks, asks_out) = watch::channel(PlanRequests::default());
         let (evidence, evidence_out) = watch::channel(clock.start());
@@ -119,23 +123,23 @@ impl EngineTask {
         let hub = Self {
             engine,
             settings,
-            lives: ProberSessions::default(),
+            sessions: ProberSessions::default(),
             clock,
-            metrics,
+            counters,
             held: current,
             unread,
             recorder: None,
-            keeper: None,
+            history: None,
             runs: None,
             resets: None,
-            reported: FactCollector::default(),
+            facts: FactCollector::default(),
             topology,
             reports,
             views,
             probers,
             asks,
             evidence,
-            warming: StartupBuffer::new(life(), clock.start()),
+            catch_up: StartupBuffer::new(life(), clock.start()),
             checkpoint,
             handed: None,
         };
@@ -158,8 +162,8 @@ impl EngineTask {
     }
 
     /// Keeps from now on what should outlive a restart.
-    pub(crate) fn keep(&mut self, keeper: HistoryWriter) {
-        self.keeper = Some(keeper);
+    pub(crate) fn write_history(&mut self, history: HistoryWriter) {
+        self.history = Some(history);
     }
 
     /// Hands on from now on what belongs to runs.
@@ -180,12 +184,15 @@ impl EngineTask {
     /// Runs until cancelled, or until nobody can report any more.
     pub(crate) async fn run(mut self, cancelled: CancellationToken) {
         // Nothing is judged, and no report is taken, before it is known what stood open.
-        tokio::select! {
-            () = cancelled.cancelled() => return,
-            checkpoint = &mut self.checkpoint.restored => match checkpoint {
-                Ok(checkpoint) => self.restore(checkpoint),
-                Err(_) => return,
-            },
+        loop {
+            tokio::select! {
+                () = cancelled.cancelled() => return,
+                checkpoint = &mut self.checkpoint.restored => match checkpoint {
+                    Ok(checkpoint) => break self.restore(checkpoint),
+                    Err(_) => return,
+                },
+                () = self.views.requested() => self.views.confirm(),
+            }
         }
         self.watch(&cancelled).await;
         self.hand_out(self.clock.now());
@@ -208,9 +215,15 @@ impl EngineTask {
                     let now = self.clock.now();
                     self.join_facts(now);
                     self.release(now);
-                    self.advance(now);
-                    self.publish(now);
+                    if self.advance(now) {
+                        self.publish(now);
+                    }
                 }
+                () = self.views.requested() => if self.views.is_stale() {
+                    self.publish(self.clock.now());
+                } else {
+                    self.views.confirm();
+                },
                 reset = next_reset(&mut self.resets) => self.reset_baseline(reset),
                 report = self.reports.recv() => match report {
                     Some(report) => self.take(report),
@@ -285,11 +298,11 @@ impl EngineTask {
         if Arc::ptr_eq(&topology, &self.held) {
             return;
         }
-        self.metrics.keep_series_of(&topology);
+        self.counters.admit(&topology);
         let vantages = topology.vantages();
-        self.lives.retain(&vantages);
-        self.reported.retain(&vantages);
-        let joined = self.reported.join(&topology, now).map_or(topology, Arc::new);
+        self.sessions.retain(&vantages);
+        self.facts.retain(&vantages);
+        let joined = self.facts.join(&topology, now).map_or(topology, Arc::new);
         self.hold(joined, now);
         self.publish(now);
     }
@@ -313,7 +326,7 @@ impl EngineTask {
         }
         tracing::info!(interval = %settings.interval, timeout = %settings.timeout, "rounds change");
         // What is over is over as it was.
-        let released = self.warming.end();
+        let released = self.catch_up.end();
         self.take_up(released);
         self.advance(now);
         self.engine.replace_settings(settings, now);
@@ -327,8 +340,8 @@ impl EngineTask {
     /// Takes facts of nodes that changed into the topology.
     fn join_facts(&mut self, now: EventTime) {
         let topology = Arc::clone(&self.topology.borrow().topology);
-        if self.reported.renew(&topology, now) {
-            let joined = self.reported.join(&topology, now).map_or(topology, Arc::new);
+        if self.facts.renew(&topology, now) {
+            let joined = self.facts.join(&topology, now).map_or(topology, Arc::new);
             self.hold(joined, now);
         }
     }
@@ -344,7 +357,7 @@ impl EngineTask {
 
     /// Ends the wait for what the probers saw before, if it is here.
     fn release(&mut self, now: EventTime) {
-        let released = self.warming.release(now, || self.held.vantages());
+        let released = self.catch_up.release(now, || self.held.vantages());
         self.take_up(released);
     }
 
@@ -364,7 +377,7 @@ impl EngineTask {
 
     /// Closes what is over; returns whether anything was judged. While the past is still on its way nothing is.
     fn advance(&mut self, now: EventTime) -> bool {
-        if self.warming.holds() {
+        if self.catch_up.holds() {
             return false;
         }
         let judged = self.engine.advance(now);
@@ -375,9 +388,14 @@ impl EngineTask {
     }
 
     fn take(&mut self, report: Report) {
-        let answer = self.book(&report);
-        // The sender may have given up waiting; its report counts all the same and will be a duplicate.
-        let _ = report.answer.send(answer);
+        let Report {
+            batch,
+            received,
+            answer,
+        } = report;
+        let ingested = self.ingest(batch, received);
+        // The client may have disconnected. The report is counted all the same, and a repetition will be a duplicate.
+        let _ = answer.send(ingested);
         let now = self.clock.now();
         self.release(now);
         if self.advance(now) {
@@ -385,34 +403,39 @@ impl EngineTask {
         }
     }
 
-    fn book(&mut self, report: &Report) -> IngestAnswer {
-        let header = report.header();
-        let topology = &self.topology.borrow().topology;
-        let mut told = Vec::new();
-        let life = self.lives.hear(header, report.received);
-        let resend = self.warming.hear(
+    fn ingest(&mut self, batch: ReportBatch, received: EventTime) -> IngestAnswer {
+        let ReportBatch {
             header,
-            (report.received, life.offset.micros()),
+            observations,
+            malformed,
+        } = batch;
+        let state = Arc::clone(&self.topology.borrow().topology);
+        let mut kept = Vec::new();
+        let session = self.sessions.hear(&header, received);
+        let resend = self.catch_up.hear(
+            &header,
+            (received, session.offset.micros()),
             (|| self.held.vantages().len(), self.settings.interval),
         );
         let mut receipt = ReportReceipt {
-            malformed: report.batch.malformed,
+            malformed,
             ..ReportReceipt::default()
         };
-        for observation in &report.batch.observations {
-            if !life.seen.take(observation.seq) {
+        for mut observation in observations {
+            if !session.seen.take(observation.seq) {
                 receipt.duplicates += 1;
                 continue;
             }
             receipt.accepted += 1;
-            let mut observation = observation.clone();
-            observation.at = life.offset.event_time(observation.at);
+            observation.at = session.offset.event_time(observation.at);
+            // Names are shared: neither clone copies text.
             let recorded = Recorded {
                 vantage: header.vantage.clone(),
                 incarnation: header.incarnation.clone(),
                 observation,
             };
-            // A run's are kept from cells, history and recording: it asks at other times and as often as somebody likes.
+            // Observations of runs stay out of cells, history and recording: runs probe at other times, and as often as
+            // people like.
             if recorded
                 .observation
                 .assignment
@@ -424,35 +447,35 @@ impl EngineTask {
                 }
                 continue;
             }
-            let booked = self.engine.observe(&recorded);
+            let result = self.engine.observe(&recorded);
             if header.again {
-                // A former life, or the one beside us, has counted and kept it.
-                self.metrics.observed_again(booked);
+                // An earlier incarnation, or the other replica, has counted and stored it.
+                self.counters.observed_again(result);
             } else {
-                self.metrics.observed(&recorded, booked, topology);
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.observed(&recorded, booked, topology);
+                self.counters.observed(&recorded, result, &state);
+                if let Some(history) = &mut self.history {
+                    history.observed(&recorded, result, &state);
                 }
             }
             if self.recorder.is_some() {
-                told.push(recorded);
+                kept.push(recorded);
             }
         }
         if let Some(facts) = &header.facts {
-            self.reported.hear(&header.vantage, facts, report.received);
+            self.facts.hear(&header.vantage, facts, received);
         }
         let progress = header.complete.map(|complete| RecordProgress {
             vantage: header.vantage.clone(),
-            complete: life.offset.event_time(complete),
+            complete: session.offset.event_time(complete),
         });
-        let progress = progress.and_then(|progress| self.warming.complete(progress));
+        let progress = progress.and_then(|progress| self.catch_up.complete(progress));
         if let Some(progress) = &progress {
             self.engine.progress(&progress.vantage, progress.complete);
         }
         if let Some(recorder) = &mut self.recorder {
-            recorder.report(report.received, &self.held, told, progress);
+            recorder.report(received, &self.held, kept, progress);
         }
-        self.metrics.reported(receipt);
+        self.counters.reported(receipt);
         IngestAnswer {
             receipt,
             wanted: ReportAnswer { resend },
@@ -461,12 +484,12 @@ impl EngineTask {
 
     fn publish(&mut self, now: EventTime) {
         let view = Arc::new(self.engine.view(now));
-        if let Some(keeper) = &mut self.keeper {
-            keeper.published(&view);
+        if let Some(history) = &mut self.history {
+            history.published(&view);
         }
         self.hand_out_if_due(&view);
-        self.views.send_replace(view);
-        self.probers.send_replace(Arc::new(self.lives.views()));
+        self.views.publish(view);
+        self.probers.send_replace(Arc::new(self.sessions.views()));
         self.asks
             .send_if_modified(|asked| asked.renew(self.engine.asks()));
     }
@@ -509,7 +532,7 @@ mod tests {
             latest: watch::channel(None).0,
             ready: watch::channel(false).0,
         };
-        let (hub, mut outlook) = EngineTask::new(
+        let (hub, outlook) = EngineTask::new(
             settings,
             Clock::system(),
             IngestMetrics::new(),
@@ -520,17 +543,14 @@ mod tests {
         restored.send(Checkpoint::default()).unwrap();
         let cancelled = CancellationToken::new();
         let running = tokio::spawn(hub.run(cancelled.clone()));
-        assert_eq!(outlook.views.borrow().interval, settings.interval);
+        assert_eq!(outlook.views.latest().interval, settings.interval);
         let timing = ProbeTiming {
             interval: Micros::from_secs(1),
             timeout: Micros::from_millis(500),
         };
         sender.send_modify(|state| state.timing = Some(timing));
         let view = outlook.views.wait_for(|view| view.interval == timing.interval);
-        tokio::time::timeout(Duration::from_secs(20), view)
-            .await
-            .unwrap()
-            .unwrap();
+        tokio::time::timeout(Duration::from_secs(20), view).await.unwrap();
         cancelled.cancel();
         running.await.unwrap();
     }

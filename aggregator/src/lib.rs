@@ -25,6 +25,7 @@ mod serve;
 mod startup_buffer;
 mod tls;
 mod token;
+mod topology;
 mod watch;
 
 pub use aggregator::{Aggregator, RunError, StartError};

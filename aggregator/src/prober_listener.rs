@@ -8,7 +8,6 @@ use parallax_kubernetes::{
     api_client::ApiClient,
     pod_registry::{PodRegistry, follow_pods},
     prober_pods::ProberPods,
-    topology_state::TopologyState,
 };
 use parallax_model::Vantage;
 use tokio::{
@@ -23,7 +22,7 @@ use crate::{
     access::{AccessControl, AccessMode, ReviewCache, UserAuthentication},
     config::Config,
     exposition::Metrics,
-    identity::{EnrolledAccounts, ProberAuthenticator, with_enrolled},
+    identity::{EnrolledAccounts, ProberAuthenticator},
     serve::{self, ProberGate, ServerState},
     tls::{AuthorityError, CaPublisher, ServerTls},
 };
@@ -206,22 +205,9 @@ impl ProberListener {
         self.pods.take().map(|(_, book)| book)
     }
 
-    /// The topology as everybody else is to see it, and the task that makes it so, if one is needed.
-    pub(crate) fn join_enrolled(
-        &mut self,
-        bare: watch::Receiver<TopologyState>,
-    ) -> (watch::Receiver<TopologyState>, Option<EnrollmentJoin>) {
-        let Some((enrolments, vantages)) = self.enrolments.take() else {
-            return (bare, None);
-        };
-        let (full, out) = watch::channel(bare.borrow().clone());
-        let joining = EnrollmentJoin {
-            enrolments,
-            vantages,
-            bare,
-            full,
-        };
-        (out, Some(joining))
+    /// The accounts of enrolled vantages, if vantages can enrol: the task that lists them, and what it finds.
+    pub(crate) fn take_enrolled(&mut self) -> Option<(EnrolledAccounts, watch::Receiver<BTreeSet<Vantage>>)> {
+        self.enrolments.take()
     }
 
     /// Starts its parts.
@@ -248,31 +234,5 @@ impl ProberListener {
                 parts.spawn(publisher.run(stopping.clone())),
             );
         }
-    }
-}
-
-/// What joins enrolled vantages to the topology.
-#[derive(Debug)]
-pub(crate) struct EnrollmentJoin {
-    enrolments: EnrolledAccounts,
-    vantages: watch::Receiver<BTreeSet<Vantage>>,
-    bare: watch::Receiver<TopologyState>,
-    full: watch::Sender<TopologyState>,
-}
-
-impl EnrollmentJoin {
-    /// Starts both ends.
-    pub(crate) fn run(
-        self,
-        parts: &mut JoinSet<()>,
-        start: &mut impl FnMut(&'static str, AbortHandle),
-        stopping: &CancellationToken,
-    ) {
-        start(
-            "enrolments",
-            parts.spawn(self.enrolments.follow(stopping.clone())),
-        );
-        let joined = with_enrolled(self.bare, self.vantages, self.full, stopping.clone());
-        start("enrolled vantages", parts.spawn(joined));
     }
 }

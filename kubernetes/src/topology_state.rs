@@ -1,26 +1,77 @@
-//! The topology as its source last said it, and the state of that source.
+//! The topology as its source describes it, and as every part of the aggregator sees it.
+//!
+//! ```text
+//! cluster or file ─▶ SourceState ─┐
+//!            enrolled vantages ───┼─▶ reducer ─▶ TopologyState (one revision)
+//!             Target objects ─────┘
+//! ```
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 use parallax_diagnosis::topology::Topology;
-use parallax_model::{EventTime, Micros, TargetId};
+use parallax_model::{Assignment, EventTime, Micros, Scope, TargetId};
 use serde::Serialize;
 
-/// The last topology that could be read, and what has been wrong with its source since.
+/// The state of a source: the last topology that could be read, and what has been wrong with the source since.
 #[derive(Debug, Clone)]
-pub struct TopologyState {
+pub struct SourceState {
     /// The last topology that could be read.
     pub topology: Arc<Topology>,
-    /// How rounds and probes are timed, where the configuration says so anew since the start.
+    /// The timing of rounds and probes, if the configuration has changed since the start.
     pub timing: Option<ProbeTiming>,
-    /// Counts the changes; the `n` of a plan's revision.
-    pub number: u64,
-    /// Why the source cannot be read at present. The topology above is then the last-known one.
+    /// Why the source cannot be read at present. The topology above is then the last known one.
     pub trouble: Option<SourceError>,
-    /// What was found odd in the source's objects, in order.
+    /// Problems of single objects of the source, in order.
     pub notes: Arc<[SourceNote]>,
-    /// The objects that publish targets, where the source is a cluster.
+    /// The objects that publish targets, if the source is a cluster.
     pub publishers: Arc<TargetPublishers>,
+}
+
+/// The topology with everything that was joined to it. Published by the reducer only.
+#[derive(Debug, Clone)]
+pub struct TopologyState {
+    /// The topology: that of the source, with enrolled vantages and accepted `Target` objects.
+    pub topology: Arc<Topology>,
+    /// The timing of rounds and probes, if the configuration has changed since the start.
+    pub timing: Option<ProbeTiming>,
+    /// Grows with each change that a plan can depend on: topology, timing or scoped targets. The `n` of a plan's
+    /// revision.
+    pub revision: u64,
+    /// Why the source cannot be read at present.
+    pub trouble: Option<SourceError>,
+    /// Problems of single objects of the source, in order.
+    pub notes: Arc<[SourceNote]>,
+    /// The objects that publish targets, if the source is a cluster.
+    pub publishers: Arc<TargetPublishers>,
+    /// Targets of `Target` objects, whose probes stay within a scope.
+    pub scoped: Arc<ScopedTargets>,
+}
+
+/// Targets that the operator of the mesh does not own, and where their probes may go.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ScopedTargets {
+    /// The targets.
+    pub ids: BTreeSet<TargetId>,
+    /// Where their probes may go.
+    pub scope: Scope,
+}
+
+impl ScopedTargets {
+    /// Restricts the probe of such a target to the scope.
+    #[must_use]
+    pub fn restrict(&self, assignment: Assignment) -> Assignment {
+        if !self.ids.contains(&assignment.target) {
+            return assignment;
+        }
+        Assignment {
+            probe: assignment.probe.within(&self.scope),
+            ..assignment
+        }
+    }
 }
 
 /// The object that publishes each target.
@@ -93,56 +144,61 @@ impl SourceError {
     }
 }
 
-impl TopologyState {
-    /// The state of a source that was just read without an error.
+impl SourceState {
+    /// The state of a source that was read without an error.
     #[must_use]
     pub fn new(topology: Arc<Topology>) -> Self {
         Self {
             topology,
             timing: None,
-            number: 0,
             trouble: None,
             notes: Arc::from([]),
             publishers: Arc::default(),
         }
     }
 
-    /// How long ago the topology was last known to be what its source says; zero while the source is good.
+    /// Replaces the topology; returns whether it differs.
+    pub fn replace(&mut self, topology: Topology) -> bool {
+        let changed = *self.topology != topology;
+        if changed {
+            self.topology = Arc::new(topology);
+        }
+        changed
+    }
+
+    /// Replaces the timing; returns whether it differs.
+    pub fn set_timing(&mut self, timing: Option<ProbeTiming>) -> bool {
+        std::mem::replace(&mut self.timing, timing) != timing
+    }
+
+    /// Records that the source could not be read; it was last known to be good at `last_good`.
+    pub fn fail(&mut self, message: String, last_good: EventTime) {
+        let since = self.trouble.as_ref().map_or(last_good, |trouble| trouble.since);
+        self.trouble = Some(SourceError { message, since });
+    }
+}
+
+impl TopologyState {
+    /// The first revision.
+    #[must_use]
+    pub fn new(topology: Arc<Topology>) -> Self {
+        Self {
+            topology,
+            timing: None,
+            revision: 0,
+            trouble: None,
+            notes: Arc::from([]),
+            publishers: Arc::default(),
+            scoped: Arc::default(),
+        }
+    }
+
+    /// Time since the topology was last known to match its source; zero while the source can be read.
     #[must_use]
     pub fn age(&self, now: EventTime) -> Micros {
         self.trouble
             .as_ref()
             .map_or(Micros(0), |trouble| now - trouble.since)
-    }
-
-    /// The source was read again: clears the error and replaces the topology.
-    pub fn heal(&mut self, topology: Topology) {
-        self.trouble = None;
-        self.replace(topology);
-    }
-
-    /// Takes another topology; one that is the same makes no new revision.
-    pub fn replace(&mut self, topology: Topology) {
-        if *self.topology != topology {
-            self.topology = Arc::new(topology);
-            self.number += 1;
-        }
-    }
-
-    /// Takes another timing; returns whether it is another. Plans change with it.
-    pub fn time(&mut self, timing: Option<ProbeTiming>) -> bool {
-        let changed = self.timing != timing;
-        if changed {
-            self.timing = timing;
-            self.number += 1;
-        }
-        changed
-    }
-
-    /// The source could not be read; it was last known to be good at `last_good`.
-    pub fn fail(&mut self, message: String, last_good: EventTime) {
-        let since = self.trouble.as_ref().map_or(last_good, |trouble| trouble.since);
-        self.trouble = Some(SourceError { message, since });
     }
 }
 
@@ -170,20 +226,22 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_changes_nothing_makes_no_new_revision() {
-        let mut state = TopologyState::new(Arc::new(topology(&["n1"])));
-        state.heal(topology(&["n1"]));
-        assert_eq!(state.number, 0);
-        state.heal(topology(&["n1", "n2"]));
-        assert_eq!(state.number, 1);
+    fn a_text_that_changes_nothing_is_no_change() {
+        let mut state = SourceState::new(Arc::new(topology(&["n1"])));
+        assert!(!state.replace(topology(&["n1"])));
+        assert!(state.replace(topology(&["n1", "n2"])));
     }
 
     #[test]
     fn the_age_counts_from_the_last_good_read_however_often_reading_fails() {
-        let mut state = TopologyState::new(Arc::new(topology(&["n1"])));
-        state.fail("first".to_owned(), EventTime(1_000));
-        state.fail("second".to_owned(), EventTime(9_000));
+        let mut source = SourceState::new(Arc::new(topology(&["n1"])));
+        source.fail("first".to_owned(), EventTime(1_000));
+        source.fail("second".to_owned(), EventTime(9_000));
+        assert_eq!(source.trouble.as_ref().unwrap().message, "second");
+        let state = TopologyState {
+            trouble: source.trouble,
+            ..TopologyState::new(source.topology)
+        };
         assert_eq!(state.age(EventTime(11_000)), Micros(10_000));
-        assert_eq!(state.trouble.unwrap().message, "second");
     }
 }

@@ -1,11 +1,12 @@
 //! Newtypes for identifiers, so that a swapped argument does not compile.
 //!
 //! The names of Kubernetes objects are not re-validated against the API server's own rules: they come from there.
+//! A name is shared text: a clone counts a reference and copies nothing.
 //! What is refused is what would break a table, a label or a terminal: empty, over-long, control characters.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Longest name accepted, in bytes. A DNS name has at most 253; a target id carries a URL.
 const MAX_NAME: usize = 2048;
@@ -62,14 +63,14 @@ fn checked(what: &'static str, value: String) -> Result<String, InvalidName> {
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $what:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $type(String);
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
+        pub struct $type(Arc<str>);
 
         impl $type {
             /// Checks and takes a string.
             pub fn new(value: impl Into<String>) -> Result<Self, InvalidName> {
-                checked($what, value.into()).map(Self)
+                checked($what, value.into()).map(|name| Self(name.into()))
             }
 
             /// The name as text.
@@ -95,7 +96,19 @@ macro_rules! name {
 
         impl From<$type> for String {
             fn from(name: $type) -> Self {
-                name.0
+                name.as_str().to_owned()
+            }
+        }
+
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($type)).field(&&*self.0).finish()
             }
         }
 

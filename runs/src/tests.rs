@@ -310,7 +310,7 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
     assert_eq!(
         run.sentence,
-        "http://intern.example.test/ must not answer to internet and does, to internet:laptop"
+        "http://intern.example.test/ must not respond to internet, but responds to internet:laptop"
     );
     bench.stop().await;
 }

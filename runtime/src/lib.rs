@@ -4,6 +4,8 @@
 mod clock;
 pub mod metrics;
 mod random;
+mod snapshot;
 
 pub use clock::Clock;
 pub use random::random;
+pub use snapshot::{SnapshotReader, SnapshotWriter, snapshot};

@@ -25,11 +25,11 @@ fn state(region: &str, cause: &str, hosts: &[String]) -> AggregatorState {
             "causes": [{"id": cause, "title": "t", "probability": 0.9}],
             "sentence": "refused by their own node: externalTrafficPolicy: Local",
             "evidence": [
-                row("through 203.0.113.10:80 from nodes without an ingress pod", 4),
-                row("through 203.0.113.10:80 from nodes with an ingress pod, answered there", 0),
-                row("through the cluster address 10.96.0.50:80 from nodes with an ingress pod", 0),
-                row("through the cluster address 10.96.0.50:80 from nodes without an ingress pod", 0),
-                row("directly to the endpoints", 0),
+                row("through 203.0.113.10:80 from nodes without an ingress Pod", 4),
+                row("through 203.0.113.10:80 from nodes with an ingress Pod, answered on the same node", 0),
+                row("through the ClusterIP 10.96.0.50:80 from nodes with an ingress Pod", 0),
+                row("through the ClusterIP 10.96.0.50:80 from nodes without an ingress Pod", 0),
+                row("direct connections", 0),
             ],
             "locality": [
                 "203.0.113.10 answers n3/pod (failing) with an untouched TTL of 64: the client's own node answers",
@@ -146,9 +146,9 @@ fn a_line_may_begin_with_the_one_or_the_other_words() {
         or_who: vec!["through [2001:db8::1]:80 from".to_owned()],
         fails: ProbeShare::Always,
     };
-    assert!(evidence.begins("through 203.0.113.10:80 from nodes without an ingress pod"));
-    assert!(evidence.begins("through [2001:db8::1]:80 from nodes without an ingress pod"));
-    assert!(!evidence.begins("through the cluster address 10.96.0.50:80 from nodes"));
+    assert!(evidence.begins("through 203.0.113.10:80 from nodes without an ingress Pod"));
+    assert!(evidence.begins("through [2001:db8::1]:80 from nodes without an ingress Pod"));
+    assert!(!evidence.begins("through the ClusterIP 10.96.0.50:80 from nodes"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use parallax_preflight::{
     FetchResult, HostVerdict, NameAnswer, NameQuery, Verdict, caa_identities, wait_instead,
 };
 use parallax_runs::{RunManager, RunRefusedError};
-use parallax_runtime::Clock;
+use parallax_runtime::{Clock, SnapshotReader};
 use tokio::{sync::watch, time::Instant};
 
 use super::{Options, cluster::ClusterReader, linked_incident, registry::ExplanationState};
@@ -35,7 +35,7 @@ pub(super) struct ChallengeExplainer {
     pub(super) client: Option<ApiClient>,
     pub(super) desk: Arc<RunManager>,
     pub(super) topology: watch::Receiver<TopologyState>,
-    pub(super) views: watch::Receiver<Arc<View>>,
+    pub(super) views: SnapshotReader<View>,
     pub(super) clock: Clock,
 }
 
@@ -143,7 +143,7 @@ impl ChallengeExplainer {
         let since = Instant::now();
         loop {
             let topology = self.topology.borrow().topology.clone();
-            let view = self.views.borrow().clone();
+            let view = self.views.current().await;
             match self.desk.begin(request, BY, &topology, &view) {
                 Err(RunRefusedError::TooMany(wait)) if since.elapsed() < ROOM => {
                     tokio::time::sleep(Duration::from(wait).max(LOOK)).await;
@@ -179,7 +179,7 @@ impl ChallengeExplainer {
     ) -> ExplanationState {
         let judged = wanted.judged(fetched, seat);
         let topology = self.topology.borrow().topology.clone();
-        let view = self.views.borrow().clone();
+        let view = self.views.latest();
         let (causes, remedies, incident) = behind(&judged, seat, wanted, &topology, &view);
         let mut known: Vec<String> = seat.words().into_iter().collect();
         known.extend(seat.notes.iter().cloned());

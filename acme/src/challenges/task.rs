@@ -11,7 +11,7 @@ use parallax_kubernetes::{
     watch::{Key, KubernetesSettings, connect},
 };
 use parallax_runs::RunManager;
-use parallax_runtime::Clock;
+use parallax_runtime::{Clock, SnapshotReader};
 use tokio::{
     sync::watch,
     task::{Id, JoinSet},
@@ -44,7 +44,7 @@ pub struct ChallengeTask {
     /// The current topology.
     pub topology: watch::Receiver<TopologyState>,
     /// The current incidents.
-    pub views: watch::Receiver<Arc<View>>,
+    pub views: SnapshotReader<View>,
     /// Event time.
     pub clock: Clock,
 }

@@ -348,7 +348,7 @@ fn scene(part: ReplicaRole) -> Scene {
         desk: desk.clone(),
         replica,
         topology: watch::channel(TopologyState::new(topology)).1,
-        views: watch::channel(Arc::new(fixtures::waiting())).1,
+        views: parallax_runtime::snapshot(fixtures::waiting()).1,
         clock,
     };
     let task = tokio::spawn(follow(following, cancelled.clone()));

@@ -12,7 +12,7 @@ use parallax_kubernetes::{replicas::ReplicaState, topology_state::TopologyState}
 use parallax_model::{AssignmentId, EventTime, HostName, Micros, Placement, Recorded};
 use parallax_preflight::{VantageAnswer, token};
 use parallax_runs::{CA, LookError, LookedHost, NAMES, ReplySet, RunManager, SELF_CHECK};
-use parallax_runtime::Clock;
+use parallax_runtime::{Clock, SnapshotReader};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +47,7 @@ pub struct ForecastTask {
     /// The current topology.
     pub topology: watch::Receiver<TopologyState>,
     /// The current incidents.
-    pub views: watch::Receiver<Arc<View>>,
+    pub views: SnapshotReader<View>,
     /// Time between two looks at a name; nothing where nobody looks.
     pub every: Option<Micros>,
     /// Receives the forecasts.
@@ -174,7 +174,7 @@ impl ForecastTask {
                 clock: self.clock,
                 desk: self.desk.clone(),
                 topology: self.topology.borrow().clone(),
-                view: self.views.borrow().clone(),
+                view: self.views.latest(),
             };
             looks.spawn(looking.at(host, known.turn));
         }

@@ -11,37 +11,36 @@ use parallax_model::{ProbeSpec, Scope, Target, TargetId, TargetSpec};
 
 use super::objects::Key;
 
+/// `Target` objects by namespace and name.
+pub(crate) type TargetObjects = BTreeMap<Key, DynamicObject>;
+
 /// Targets of one namespace, and of all.
 const MOST: (usize, usize) = (100, 1_000);
 
 /// What became of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum TargetVerdict {
     Accepted(TargetId),
     Refused { reason: &'static str, message: String },
 }
 
 /// All of them.
-#[derive(Debug, Default)]
-pub(super) struct PreflightJudgement {
-    pub(super) verdicts: BTreeMap<Key, Verdict>,
-    pub(super) accepted: Vec<TargetSpec>,
-    pub(super) ids: BTreeSet<TargetId>,
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TargetJudgement {
+    pub(crate) verdicts: BTreeMap<Key, TargetVerdict>,
+    pub(crate) accepted: Vec<TargetSpec>,
+    pub(crate) ids: BTreeSet<TargetId>,
 }
 
 /// Judges each alone; of two that mean the same the older one is taken.
-pub(super) fn judge(
-    objects: &BTreeMap<Key, DynamicObject>,
-    bare: &Topology,
-    scope: &Scope,
-) -> PreflightJudgement {
-    let mut judged = PreflightJudgement::default();
+pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> TargetJudgement {
+    let mut judged = TargetJudgement::default();
     let mut owners: BTreeMap<TargetId, &Key> = BTreeMap::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut oldest: Vec<(&Key, &DynamicObject)> = objects.iter().collect();
     oldest.sort_by_key(|(key, object)| (object.creation_timestamp().map(|time| time.0), *key));
     for (key, object) in oldest {
-        let refused = |reason, message: String| Verdict::Refused { reason, message };
+        let refused = |reason, message: String| TargetVerdict::Refused { reason, message };
         let count = counts.entry(&key.0).or_default();
         let verdict = match read(object, scope) {
             Err((reason, message)) => refused(reason, message),
@@ -75,7 +74,7 @@ pub(super) fn judge(
                     judged.ids.insert(target.id.clone());
                 }
                 owners.insert(target.id.clone(), key);
-                Verdict::Accepted(target.id)
+                TargetVerdict::Accepted(target.id)
             }
         };
         judged.verdicts.insert(key.clone(), verdict);

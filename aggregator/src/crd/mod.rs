@@ -21,6 +21,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use judgement::{TargetJudgement, TargetObjects, judge};
 pub(crate) use runs::follow as follow_runs;
-pub(crate) use targets::{ScopedTargets, TargetController};
+pub(crate) use targets::TargetController;
 pub use types::{Condition, definitions as custom_resources, yaml as custom_resource_definitions};

@@ -14,6 +14,7 @@ use parallax_diagnosis::view::View;
 use parallax_kubernetes::{api_client::ApiClient, replicas::ReplicaState, topology_state::TopologyState};
 use parallax_model::RunId;
 use parallax_runs::{RunManager, RunRefusedError};
+use parallax_runtime::SnapshotReader;
 use serde_json::Value;
 use tokio::{
     sync::watch,
@@ -40,7 +41,7 @@ struct RunWatch {
     desk: Arc<RunManager>,
     replica: ReplicaState,
     topology: watch::Receiver<TopologyState>,
-    views: watch::Receiver<Arc<View>>,
+    views: SnapshotReader<View>,
     known: KnownObjects,
     under_way: BTreeMap<Key, (String, RunId)>,
     /// Objects by uid that this life has judged or refused: what was written may not be back yet.
@@ -54,7 +55,7 @@ pub(crate) async fn follow(
     client: ApiClient,
     (desk, replica): (Arc<RunManager>, ReplicaState),
     topology: watch::Receiver<TopologyState>,
-    views: watch::Receiver<Arc<View>>,
+    views: SnapshotReader<View>,
     cancelled: CancellationToken,
 ) {
     let objects = ObjectClient::new(client, "Run");
@@ -148,9 +149,9 @@ impl RunWatch {
 
     async fn begin(&mut self, key: &Key, object: &DynamicObject, uid: &str) {
         let by = format!("Run {}/{}", key.0, key.1);
+        let view = self.views.current().await;
         let begun = read(object).and_then(|request| {
             let topology = self.topology.borrow().topology.clone();
-            let view = self.views.borrow().clone();
             self.desk
                 .begin(&request, &by, &topology, &view)
                 .map_err(|refused| RunRefusal::of(&refused))

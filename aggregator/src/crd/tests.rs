@@ -6,7 +6,7 @@ use parallax_model::{Scope, TargetSpec};
 use serde_json::{Value, json};
 
 use super::{
-    judgement::{Verdict, judge},
+    judgement::{TargetVerdict, judge},
     preflights, types,
 };
 
@@ -102,9 +102,9 @@ fn verdicts(
         allow: Vec::new(),
     };
     let judged = judge(&objects.into_iter().collect(), &bare, &scope);
-    let words = |verdict: Verdict| match verdict {
-        Verdict::Accepted(id) => id.to_string(),
-        Verdict::Refused { reason, message } => format!("{reason}: {message}"),
+    let words = |verdict: TargetVerdict| match verdict {
+        TargetVerdict::Accepted(id) => id.to_string(),
+        TargetVerdict::Refused { reason, message } => format!("{reason}: {message}"),
     };
     judged
         .verdicts

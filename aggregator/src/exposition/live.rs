@@ -17,7 +17,7 @@ use parallax_kubernetes::{
 };
 use parallax_model::{EventTime, Micros, Placement};
 use parallax_notify::{self, incident_actions};
-use parallax_runtime::Clock;
+use parallax_runtime::{Clock, SnapshotReader};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet},
@@ -35,7 +35,7 @@ use crate::catch_up::is_catching_up;
 #[derive(Debug)]
 pub(crate) struct ScrapeSources {
     pub(crate) clock: Clock,
-    pub(crate) views: watch::Receiver<Arc<View>>,
+    pub(crate) views: SnapshotReader<View>,
     /// From when on the probers' observations are known.
     pub(crate) evidence: watch::Receiver<EventTime>,
     pub(crate) topology: watch::Receiver<TopologyState>,
@@ -110,7 +110,7 @@ struct CauseLabel {
 impl Collector for ScrapeSources {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let encoder = &mut encoder;
-        let view = self.views.borrow().clone();
+        let view = self.views.latest();
         let now = self.clock.now();
         let handling = |incident: &Incident| self.handling.standing(&incident.id, &incident.verdict.targets);
         gauges(encoder, families::REACHABLE, reachable(&view))?;

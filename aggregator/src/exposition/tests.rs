@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use parallax_api::challenges::WaitingChallenge;
 use parallax_diagnosis::{
@@ -16,19 +16,21 @@ use parallax_notify::{
     WebhookOptions, incident_actions::ActionManager,
 };
 use parallax_runtime::{
-    Clock,
+    Clock, SnapshotWriter,
     metrics::{BUCKETS, NATIVE_SCHEMA},
+    snapshot,
 };
 use prometheus_client::encoding::{prometheus_protobuf, text};
 use tokio::sync::watch;
 
 use super::*;
+use crate::ingest::ObservationCounters;
 
 pub(super) struct Scene {
     handling: Arc<ActionManager>,
-    metrics: Metrics,
+    counters: RefCell<ObservationCounters>,
     registry: Registry,
-    views: watch::Sender<Arc<View>>,
+    views: SnapshotWriter<View>,
     topology: watch::Sender<TopologyState>,
     forecasts: watch::Sender<Arc<parallax_api::forecasts::RenewalForecastList>>,
 }
@@ -43,8 +45,9 @@ fn topology(targets: &[&str]) -> Topology {
 
 pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     let metrics = Metrics::new();
-    metrics.ingest.keep_series_of(&topology(targets));
-    let (views, views_out) = watch::channel(Arc::new(view));
+    let mut counters = ObservationCounters::new(metrics.ingest.clone());
+    counters.admit(&topology(targets));
+    let (views, views_out) = snapshot(view);
     let (sender, topology_out) = watch::channel(TopologyState::new(Arc::new(topology(targets))));
     let (forecasts, forecasts_out) = watch::channel(Arc::new(
         parallax_api::forecasts::RenewalForecastList::missing("not yet"),
@@ -72,7 +75,7 @@ pub(super) fn scene(view: View, targets: &[&str]) -> Scene {
     });
     Scene {
         handling,
-        metrics,
+        counters: RefCell::new(counters),
         registry,
         views,
         topology: sender,
@@ -112,7 +115,9 @@ impl Scene {
             incarnation: "life".parse().unwrap(),
             observation: serde_json::from_str(line).unwrap(),
         };
-        self.metrics.ingest.observed(&recorded, booked, &topology(&[]));
+        self.counters
+            .borrow_mut()
+            .observed(&recorded, booked, &topology(&[]));
     }
 }
 
@@ -346,7 +351,7 @@ fn a_view_in_which_nothing_is_known_claims_no_reachability() {
 #[test]
 fn the_series_of_a_target_that_is_gone_are_gone() {
     let both = ["http://a.example.test/", "http://b.example.test/"];
-    let scene = scene(fixtures::outage(), &both);
+    let mut scene = scene(fixtures::outage(), &both);
     scene.observe(OK, COUNTED);
     scene.observe(&OK.replace("a.example", "b.example"), COUNTED);
     let series = |text: &str, host: &str| text.lines().filter(|line| line.contains(host)).count();
@@ -356,10 +361,10 @@ fn the_series_of_a_target_that_is_gone_are_gone() {
     );
     assert!(series(&scene.text(), "shop-07") > 0);
 
-    scene.metrics.ingest.keep_series_of(&topology(&both[1..]));
+    scene.counters.borrow_mut().admit(&topology(&both[1..]));
     let mut view = fixtures::waiting();
     view.matrix.retain(|row| row.target.as_str() != both[0]);
-    scene.views.send_replace(Arc::new(view));
+    scene.views.publish(Arc::new(view));
     let text = scene.text();
     assert_eq!(series(&text, "a.example.test"), 0, "{text}");
     assert!(series(&text, "//b.example.test") > 0);

@@ -1,10 +1,9 @@
-//! Vantages outside the cluster, as their accounts say: listed now and then, and joined to the topology.
+//! Vantages outside the cluster, as their accounts say: an input of the topology.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, api::ListParams};
-use parallax_diagnosis::topology::Topology;
 use parallax_model::{Namespace, Vantage};
 use tokio::{
     sync::{Notify, watch},
@@ -13,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::review::{VANTAGE_LABEL, enrolled};
-use parallax_kubernetes::{api_client::ApiClient, topology_state::TopologyState};
+use parallax_kubernetes::api_client::ApiClient;
 
 /// How often the accounts are listed: a revoked vantage has no plan any more after this.
 const EVERY: Duration = Duration::from_secs(15);
@@ -66,44 +65,4 @@ impl EnrolledAccounts {
             }
         }
     }
-}
-
-/// Passes topologies on with the enrolled vantages among those that are expected, until one side ends.
-pub(crate) async fn with_enrolled(
-    mut bare: watch::Receiver<TopologyState>,
-    mut enrolled: watch::Receiver<BTreeSet<Vantage>>,
-    full: watch::Sender<TopologyState>,
-    cancelled: CancellationToken,
-) {
-    let mut enrolments = 0;
-    loop {
-        tokio::select! {
-            () = cancelled.cancelled() => return,
-            changed = bare.changed() => if changed.is_err() { return },
-            changed = enrolled.changed() => match changed {
-                Ok(()) => enrolments += 1,
-                Err(_) => return,
-            },
-        }
-        let state = bare.borrow_and_update().clone();
-        let vantages = enrolled.borrow_and_update().clone();
-        full.send_replace(TopologyState {
-            // Both only ever grow, so their sum does.
-            number: state.number + enrolments,
-            topology: joined(state.topology.clone(), vantages),
-            ..state
-        });
-    }
-}
-
-fn joined(topology: Arc<Topology>, vantages: BTreeSet<Vantage>) -> Arc<Topology> {
-    let known = topology.vantages();
-    let mut unknown = vantages
-        .into_iter()
-        .filter(|vantage| !known.contains(vantage))
-        .peekable();
-    if unknown.peek().is_none() {
-        return topology;
-    }
-    Arc::new(unknown.fold(Topology::clone(&topology), Topology::with_vantage))
 }

@@ -29,7 +29,7 @@ use tokio::{
     time::Instant,
 };
 
-pub(crate) use enrolled::{EnrolledAccounts, with_enrolled};
+pub(crate) use enrolled::EnrolledAccounts;
 pub(crate) use metrics::IdentityMetrics;
 pub use options::IdentityOptions;
 pub(crate) use refusal::{AuthenticationError, RefusalReason};

@@ -1,15 +1,17 @@
 //! Reports of the probers: read line by line, and what is known of each prober's life.
 
+mod counters;
 mod lines;
 mod metrics;
 mod offset;
 mod sequence_set;
 mod sessions;
 
-use parallax_model::{EventTime, ReportAnswer, ReportHeader};
+use parallax_model::{EventTime, ReportAnswer};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+pub(crate) use counters::ObservationCounters;
 pub(crate) use lines::{ReportBatch, parse};
 pub(crate) use metrics::{IngestMetrics, ReportRefusal};
 pub(crate) use sessions::{ProberSessions, ProberView};
@@ -40,11 +42,4 @@ pub(crate) struct ReportReceipt {
     pub(crate) accepted: u64,
     pub(crate) duplicates: u64,
     pub(crate) malformed: u64,
-}
-
-impl Report {
-    /// The header.
-    pub(crate) const fn header(&self) -> &ReportHeader {
-        &self.batch.header
-    }
 }

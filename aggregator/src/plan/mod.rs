@@ -24,11 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use epoch::PlanEpoch;
 
-use parallax_kubernetes::topology_state::{ProbeTiming, TopologyState};
+use parallax_kubernetes::topology_state::{ProbeTiming, ScopedTargets, TopologyState};
 use parallax_runs::OrderedProbes;
 use parallax_runtime::Clock;
-
-use crate::crd::ScopedTargets;
 
 /// Longest time between two lines.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -71,8 +69,6 @@ impl PlanRequests {
 pub(crate) struct Planner {
     /// As at the start; a changed configuration says otherwise in the state of the topology.
     pub(crate) config: PlanConfig,
-    /// Targets of custom resources, whose probes are kept to a scope.
-    pub(crate) owned: watch::Receiver<Arc<ScopedTargets>>,
 }
 
 /// What a plan is made from.
@@ -81,6 +77,7 @@ struct PlanInput {
     topology: Arc<Topology>,
     config: PlanConfig,
     asks: Arc<[ProbeRequest]>,
+    scoped: Arc<ScopedTargets>,
 }
 
 /// One reader's plan.
@@ -179,7 +176,7 @@ impl PlanStream {
         // Both only ever grow, so their sum does, and it changes whenever one of them does.
         let revision = PlanRevision {
             epoch: self.epoch.number,
-            n: state.number + asked.number,
+            n: state.revision + asked.number,
         };
         let mut config = PlanConfig {
             echo_nonce: self.epoch.nonce.to_string(),
@@ -193,6 +190,7 @@ impl PlanStream {
             topology: state.topology.clone(),
             config,
             asks: Arc::clone(&asked.asks),
+            scoped: Arc::clone(&state.scoped),
         }
     }
 
@@ -200,10 +198,9 @@ impl PlanStream {
         if self.only_answers {
             Vec::new()
         } else {
-            let owned = self.planner.owned.borrow().clone();
             let plan = with_asks(&current.topology, &current.config, &self.vantage, &current.asks);
             plan.into_iter()
-                .map(|assignment| owned.bound(assignment))
+                .map(|assignment| current.scoped.restrict(assignment))
                 .collect()
         }
     }

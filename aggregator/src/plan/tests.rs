@@ -24,7 +24,6 @@ fn feed() -> (
             timeout: Micros::from_secs(3),
             echo_nonce: String::new(),
         },
-        owned: watch::channel(Arc::default()).1,
     };
     let epoch = PlanEpoch::of(&ReplicaState::alone(7, "n")).unwrap();
     let stopping = CancellationToken::new();
@@ -123,7 +122,7 @@ async fn a_change_that_does_not_concern_the_reader_is_not_sent_but_moves_its_rev
     let (sender, _asks, _stopping, mut feed) = feed();
     feed.next().await.unwrap();
     sender.send_modify(|state| {
-        state.number = 1;
+        state.revision = 1;
     });
     let lines = feed.next().await.unwrap();
     assert_eq!(
@@ -144,7 +143,7 @@ async fn another_interval_or_timeout_reaches_the_probers_as_changed_assignments(
     };
     sender.send_modify(|state| {
         state.timing = Some(timing);
-        state.number = 1;
+        state.revision = 1;
     });
     let lines = feed.next().await.unwrap();
     let [PlanLine::Upsert { revision, assignment }] = &lines[..] else {

@@ -147,7 +147,7 @@ pub(super) async fn verified(
         ));
     };
     let topology = shared.topology.borrow().topology.clone();
-    let view = shared.outlook.views.borrow().clone();
+    let view = shared.view().await;
     let url = deciding(&incident.verdict, &topology).ok_or_else(|| {
         ApiError::new(
             StatusCode::CONFLICT,

@@ -69,7 +69,7 @@ impl<'a> StoreAnswer<'a> {
 
 /// `GET /v1/state`: everything the page shows.
 pub(crate) async fn state(State(shared): State<ServerState>) -> Response {
-    let view = shared.outlook.views.borrow().clone();
+    let view = shared.view().await;
     let topology = shared.topology.borrow().clone();
     let probers = shared.outlook.probers.borrow().clone();
     let store = shared.store.now();
@@ -79,7 +79,7 @@ pub(crate) async fn state(State(shared): State<ServerState>) -> Response {
         targets: topology.topology.targets().keys().collect(),
         topology_error: topology.trouble.as_ref().map(|trouble| trouble.message.as_str()),
         topology_age_us: topology.age(shared.clock.now()),
-        topology_revision: topology.number,
+        topology_revision: topology.revision,
         notes: &topology.notes,
         probers: &probers,
         replica: shared.replica_view(view.interval),
@@ -102,7 +102,7 @@ pub(crate) async fn healthz() -> &'static str {
 /// `GET /readyz`: the engine moves on. A stuck one would show an old view as the present state.
 pub(crate) async fn readyz(State(shared): State<ServerState>) -> Result<&'static str, ApiError> {
     shared.expect_restored()?;
-    let age = shared.clock.now() - shared.outlook.views.borrow().at;
+    let age = shared.clock.now() - shared.view().await.at;
     if age > Micros::from(engine_task::TICK * 20) {
         return Err(ApiError::unavailable(format!(
             "the diagnosis has not moved for {age}"

@@ -121,7 +121,7 @@ pub(crate) async fn incidents(
     Query(page): Query<HistoryQuery>,
 ) -> Result<Response, ApiError> {
     let (before, limit) = (page.before()?, page.limit()?);
-    let view = shared.outlook.views.borrow().clone();
+    let view = shared.view().await;
     let (kept, incomplete) = {
         let before = before.clone();
         // One more than asked for says whether there are more.
@@ -192,7 +192,7 @@ fn is_open(incident: &Incident) -> bool {
 
 /// An incident, from memory or from the store.
 pub(super) async fn find(shared: &ServerState, id: &str) -> Result<Option<DisplayedIncident>, QueryError> {
-    let view = shared.outlook.views.borrow().clone();
+    let view = shared.view().await;
     if let Some(incident) = view.incidents.iter().find(|incident| incident.id == id) {
         return Ok(Some(DisplayedIncident::live(incident)));
     }

@@ -17,6 +17,8 @@ pub(crate) async fn exposition(
 ) -> Result<Response, ApiError> {
     // Without the incidents that were open before, a scrape would end their alerts.
     shared.expect_restored()?;
+    // What is exported is the latest snapshot.
+    shared.view().await;
     let failed = |error: &dyn std::fmt::Display| {
         tracing::error!(%error, "the metrics cannot be written");
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written")

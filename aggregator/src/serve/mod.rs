@@ -101,6 +101,11 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
+    /// The view of now.
+    pub(crate) async fn view(&self) -> Arc<View> {
+        self.outlook.views.current().await
+    }
+
     /// How many bodies may be read at one time.
     pub(crate) fn body_slots() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(BODIES))

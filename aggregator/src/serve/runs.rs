@@ -79,7 +79,7 @@ pub(crate) async fn begin(
         ))
     })?;
     let topology = shared.topology.borrow().topology.clone();
-    let view = shared.outlook.views.borrow().clone();
+    let view = shared.view().await;
     let run = shared.runs.begin(&request, &person.name, &topology, &view);
     let run = run.inspect_err(|_| shared.runs.refused())?;
     tracing::info!(run = %run.id, target = %run.target, by = %run.by, probes = run.expected, "a run begins");

@@ -15,14 +15,14 @@ use super::{
     startup::{StartupConfig, probe_timing},
 };
 use crate::config::{Config, ConfigError, TopologySource};
-use parallax_kubernetes::topology_state::TopologyState;
+use parallax_kubernetes::topology_state::SourceState;
 use parallax_runtime::Clock;
 
 /// Follows both until cancelled; a configuration that was made without a file has nothing to follow.
 pub(super) async fn follow(
     source: TopologySource,
     started: StartupConfig,
-    state: watch::Sender<TopologyState>,
+    state: watch::Sender<SourceState>,
     clock: Clock,
     cancelled: CancellationToken,
 ) {
@@ -104,7 +104,7 @@ impl TopologyFiles {
 /// What is followed, and where it goes.
 struct FileWatcher {
     source: TopologySource,
-    state: watch::Sender<TopologyState>,
+    state: watch::Sender<SourceState>,
     started: StartupConfig,
 }
 
@@ -120,19 +120,16 @@ impl FileWatcher {
         });
         let file = self.source.config_file().display();
         self.state.send_if_modified(|state| {
-            let before = (state.number, state.trouble.is_some());
-            let noted = *state.notes != *waiting;
-            match topology {
-                Some(topology) => state.heal(topology),
-                None => state.trouble = None,
+            let mut changed = state.trouble.take().is_some() || *state.notes != *waiting;
+            if let Some(topology) = topology {
+                changed |= state.replace(topology);
             }
             if state.timing.is_some() || timing != begun {
-                state.time(Some(timing));
+                changed |= state.set_timing(Some(timing));
             }
             state.notes = waiting.into();
-            let changed = noted || before != (state.number, false);
             if changed {
-                tracing::info!(%file, revision = state.number, "configuration and topology read");
+                tracing::info!(%file, "configuration and topology read");
             }
             changed
         });
@@ -150,14 +147,14 @@ mod tests {
     struct FileWatch {
         _folder: tempfile::TempDir,
         topology: PathBuf,
-        state: watch::Receiver<TopologyState>,
+        state: watch::Receiver<SourceState>,
         cancelled: CancellationToken,
         clock: Clock,
         task: tokio::task::JoinHandle<()>,
     }
 
     impl FileWatch {
-        async fn until(&mut self, so: impl Fn(&TopologyState) -> bool) -> TopologyState {
+        async fn until(&mut self, so: impl Fn(&SourceState) -> bool) -> SourceState {
             let waiting = self.state.wait_for(|state| so(state));
             let found = tokio::time::timeout(Duration::from_mins(1), waiting).await;
             found.expect("it does not become so").unwrap().clone()
@@ -176,7 +173,7 @@ mod tests {
         let config = folder.path().join("parallax.yaml");
         fs::write(&config, "topology: topology.yaml\n").unwrap();
         let config = Config::load(Path::new(&config)).unwrap();
-        let (sender, state) = watch::channel(TopologyState::new(config.initial.clone()));
+        let (sender, state) = watch::channel(SourceState::new(config.initial.clone()));
         let (clock, cancelled) = (Clock::system(), CancellationToken::new());
         let started = StartupConfig::of(&config);
         let task = tokio::spawn(follow(config.source, started, sender, clock, cancelled.clone()));
@@ -206,7 +203,7 @@ mod tests {
             "{message}"
         );
         assert_eq!(state.topology.nodes().len(), 1);
-        assert!(state.age(followed.clock.now()) > Micros(0));
+        assert!(state.trouble.as_ref().unwrap().since <= followed.clock.now());
 
         fs::write(&followed.topology, "nodes: [{name: n1}, {name: n2}]\n").unwrap();
         let state = followed
@@ -215,8 +212,7 @@ mod tests {
             .await
             .unwrap()
             .clone();
-        assert_eq!((state.topology.nodes().len(), state.number), (2, 1));
-        assert_eq!(state.age(followed.clock.now()), Micros(0));
+        assert_eq!(state.topology.nodes().len(), 2);
 
         fs::remove_file(&followed.topology).unwrap();
         let state = followed

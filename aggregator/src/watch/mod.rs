@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::startup::StartupConfig;
 use crate::config::TopologySource;
 use parallax_kubernetes::{objects::resource::WatchSource, pod_registry::PodRegistry};
-use parallax_kubernetes::{topology_state::TopologyState, watch::WatchHealth};
+use parallax_kubernetes::{topology_state::SourceState, watch::WatchHealth};
 use parallax_runtime::Clock;
 
 /// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
@@ -29,7 +29,7 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 /// Follows the source until cancelled.
 pub(crate) async fn follow(
     (source, started): (TopologySource, StartupConfig),
-    state: watch::Sender<TopologyState>,
+    state: watch::Sender<SourceState>,
     watches: watch::Sender<WatchHealth<WatchSource>>,
     book: Option<Arc<PodRegistry>>,
     clock: Clock,

@@ -22,12 +22,8 @@ async fn start(server: &ApiServer) -> Running {
     fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
     let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\nchallenges: {afterSeconds: 1, certManagerNamespace: certs}\n";
     fs::write(folder.path().join("parallax.yaml"), config).unwrap();
-    let mut aggregator = Running::of(folder, None).await;
-    aggregator
-        .views
-        .wait_for(|view| view.vantages.len() == 3)
-        .await
-        .unwrap();
+    let aggregator = Running::of(folder, None).await;
+    aggregator.views.wait_for(|view| view.vantages.len() == 3).await;
     aggregator
 }
 
@@ -138,12 +134,11 @@ async fn it_is_explained_without_anyone_asking_and_the_explanation_ends_with_it(
         prober(&aggregator, "n1", false).await,
         prober(&aggregator, "n2", true).await,
     ];
-    let mut views = aggregator.views.clone();
-    let reports = |view: &std::sync::Arc<parallax_diagnosis::view::View>| {
+    let reports = |view: &parallax_diagnosis::view::View| {
         let reporting = parallax_diagnosis::view::VantageState::Reporting;
         view.vantages.iter().filter(|v| v.state == reporting).count() == 2
     };
-    views.wait_for(reports).await.unwrap();
+    aggregator.views.wait_for(reports).await;
     server.put("challenges", challenge(REFUSED));
 
     let found = challenges(&aggregator, |found| {

@@ -1,18 +1,14 @@
 //! An aggregator on a free port, and a client that talks to it as a prober or a browser would.
 
-use std::{
-    fs,
-    io::Write,
-    path::PathBuf,
-    sync::{Arc, Once},
-};
+use std::{fs, io::Write, path::PathBuf, sync::Once};
 
 use flate2::{Compression, write::GzEncoder};
 use parallax_aggregator::{Aggregator, Config, RunError};
 use parallax_diagnosis::view::View;
 use parallax_history::recording::RecordOptions;
+use parallax_runtime::SnapshotReader;
 use reqwest::{Client, RequestBuilder, Response};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const TOPOLOGY: &str = r#"
@@ -39,7 +35,7 @@ pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) client: Client,
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) views: watch::Receiver<Arc<View>>,
+    pub(crate) views: SnapshotReader<View>,
     cancelled: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
@@ -79,7 +75,7 @@ impl Running {
         let cancelled = CancellationToken::new();
         let url = format!("http://{}", aggregator.local_addr());
         let task = tokio::spawn(aggregator.run(cancelled.clone()));
-        let mut running = Self {
+        let running = Self {
             url,
             client: client(),
             folder,
@@ -89,7 +85,7 @@ impl Running {
         };
         // Its checkpoint is read first.
         while !running.get("/readyz").send().await.unwrap().status().is_success() {
-            running.views.changed().await.unwrap();
+            running.views.current().await;
         }
         running
     }

@@ -25,7 +25,6 @@ async fn what_a_prober_says_of_its_node_becomes_a_hazard_and_what_is_written_win
         let sent = running.send(&[&header(vantage, &full), &observation(1)]).await;
         assert!(sent.status().is_success());
     }
-    let mut views = running.views.clone();
     let conntrack = |view: &parallax_diagnosis::view::View| {
         view.hazards
             .iter()
@@ -33,11 +32,10 @@ async fn what_a_prober_says_of_its_node_becomes_a_hazard_and_what_is_written_win
             .cloned()
     };
     // The written fact of n2 may be read a little later than the reports come.
-    let view = views
+    let view = running
+        .views
         .wait_for(|view| conntrack(view).is_some_and(|hazard| hazard.who.nodes.len() == 1))
-        .await
-        .unwrap()
-        .clone();
+        .await;
     let hazard = conntrack(&view).unwrap();
     assert_eq!(hazard.evidence, ["the conntrack table of n1 is 95 % full"]);
     running.stop().await;

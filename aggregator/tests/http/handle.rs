@@ -1,9 +1,6 @@
 //! Handling incidents over HTTP: by machine, and by the buttons of the page.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use parallax_diagnosis::view::{VantageState, View};
 use reqwest::{RequestBuilder, StatusCode, header, redirect::Policy};
@@ -46,7 +43,7 @@ async fn failing(more: &str) -> (Running, String) {
     let mut rounds = interval(Duration::from_millis(200));
     for seq in 60.. {
         rounds.tick().await;
-        if let Some(incident) = views.borrow().incidents.first() {
+        if let Some(incident) = views.latest().incidents.first() {
             return (aggregator, incident.id.clone());
         }
         let now = 3_600_000_000 + i64::try_from(started.elapsed().as_micros()).unwrap();
@@ -291,12 +288,11 @@ async fn maintenance_has_buttons_of_its_own(
 #[tokio::test]
 async fn verifying_a_fix_is_a_run_that_the_incident_remembers() {
     let (aggregator, id) = failing("").await;
-    let mut views = aggregator.views.clone();
-    let silent = |view: &Arc<View>| {
+    let silent = |view: &View| {
         let mut vantages = view.vantages.iter();
         vantages.all(|vantage| vantage.state != VantageState::Reporting)
     };
-    views.wait_for(silent).await.unwrap();
+    aggregator.views.wait_for(silent).await;
     let answer = post(&aggregator, &format!("/v1/incidents/{id}/verify"), &json!({}))
         .send()
         .await

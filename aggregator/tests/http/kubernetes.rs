@@ -29,13 +29,9 @@ async fn of(objects: &str) -> (ApiServer, Running) {
     fs::write(folder.path().join("kubeconfig"), server.kubeconfig()).unwrap();
     let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\n";
     fs::write(folder.path().join("parallax.yaml"), config).unwrap();
-    let mut aggregator = Running::of(folder, None).await;
+    let aggregator = Running::of(folder, None).await;
     // Three probers of each fixture (of the shop, one in a node's own network) are expected once the cluster is read.
-    aggregator
-        .views
-        .wait_for(|view| view.vantages.len() == 3)
-        .await
-        .unwrap();
+    aggregator.views.wait_for(|view| view.vantages.len() == 3).await;
     (server, aggregator)
 }
 

@@ -24,15 +24,14 @@ async fn reporting(more: &str) -> Running {
         .await
         .unwrap();
     assert_eq!(sent.status(), 200);
-    let mut views = aggregator.views.clone();
-    views
+    aggregator
+        .views
         .wait_for(|view| {
             view.vantages
                 .iter()
                 .any(|v| v.state == parallax_diagnosis::view::VantageState::Reporting)
         })
-        .await
-        .unwrap();
+        .await;
     aggregator
 }
 

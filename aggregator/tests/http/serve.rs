@@ -151,12 +151,12 @@ async fn an_embedded_aggregator_expects_the_vantage_it_was_given_and_shows_its_v
     let config = Config::embedded(Topology::default()).with_vantage("internet:laptop".parse().unwrap());
     assert_eq!(config.topology().vantages().len(), 1);
     let aggregator = Aggregator::bind(config).await.unwrap();
-    let mut views = aggregator.views();
+    let views = aggregator.views();
     let stop = tokio_util::sync::CancellationToken::new();
     let running = tokio::spawn(aggregator.run(stop.clone()));
-    let before = views.borrow_and_update().at;
-    views.changed().await.unwrap();
-    assert!(views.borrow().at > before, "a view comes without any report");
+    let before = views.latest().at;
+    let view = views.wait_for(|view| view.at > before).await;
+    assert!(view.at > before, "a view comes without any report");
     stop.cancel();
     running.await.unwrap().unwrap();
 }

@@ -169,8 +169,7 @@ async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
             .status()
             .is_success()
     );
-    let mut views = running.views.clone();
-    views.wait_for(|view| view.judged.is_some()).await.unwrap();
+    running.views.wait_for(|view| view.judged.is_some()).await;
     let answer = running.json("/v1/incidents").await;
     assert!(
         answer["incomplete"].as_str().unwrap().contains("does not answer"),

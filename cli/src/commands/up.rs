@@ -2,14 +2,14 @@
 
 mod state;
 
-use std::{io::Write, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{io::Write, net::SocketAddr, path::PathBuf, time::Duration};
 
 use parallax_aggregator::{Aggregator, Config};
 use parallax_diagnosis::{verdict::IncidentState, view::View};
 use parallax_model::{Network, NodeName, PodName, Vantage};
 use parallax_prober::{Agent, AgentConfig, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY};
+use parallax_runtime::SnapshotReader;
 use parallax_terminal::ColorMode;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -134,25 +134,29 @@ impl ProberThread {
     }
 }
 
+/// How often the state is compared with what is on the screen.
+const LOOK: Duration = Duration::from_millis(500);
+
 struct StatusPrinter {
-    views: watch::Receiver<Arc<View>>,
+    views: SnapshotReader<View>,
     style: ColorMode,
     quiet: bool,
 }
 
 impl StatusPrinter {
     /// Prints whenever what a person would read has changed.
-    async fn run(mut self, stop: CancellationToken) {
+    async fn run(self, stop: CancellationToken) {
+        if self.quiet {
+            return;
+        }
         let mut shown = String::new();
-        loop {
+        let mut look = tokio::time::interval(LOOK);
+        while !self.views.is_closed() {
             tokio::select! {
                 () = stop.cancelled() => return,
-                changed = self.views.changed() => if changed.is_err() { return },
+                _ = look.tick() => {}
             }
-            if self.quiet {
-                continue;
-            }
-            let view = Arc::clone(&self.views.borrow_and_update());
+            let view = self.views.current().await;
             let state = screen(&view, self.style);
             if state != shown {
                 shown = state;

@@ -43,8 +43,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |s| {
             vec![
                 remedy(
-                    "serve a certificate that names the host: add the host to the certificate, and the Secret to spec.tls \
-                     of its Ingress or to the listener of its Gateway",
+                    "serve a certificate that names the host: add the host to the certificate, and the Secret to \
+                     spec.tls of its Ingress or to the listener of its Gateway",
                     look(s).or_else(|| Some("kubectl get ingress -A -o wide".to_owned())),
                     "a new certificate must be issued; keep the other names of the old one",
                 )
@@ -105,16 +105,16 @@ pub(crate) const CAUSES: &[Cause] = &[
         mechanism: |s| {
             Wording::of(s)
                 .say(
-                    "the server's certificate does not chain to a root that the probers trust, as with a private CA or a \
-                     self-signed certificate",
+                    "the server's certificate does not chain to a root that the probers trust, as with a private CA \
+                     or a self-signed certificate",
                 )
                 .clauses()
         },
         remedies: |s| {
             vec![
                 remedy(
-                    "make the probers trust the CA: extraRoots in the manifests' values, parallax.dev/extra-roots on the \
-                     Ingress or HTTPRoute, or --extra-roots for probers that are started by hand",
+                    "make the probers trust the CA: extraRoots in the manifests' values, parallax.dev/extra-roots on \
+                     the Ingress or HTTPRoute, or --extra-roots for probers that are started by hand",
                     look(s),
                     "probes then accept every certificate from that CA, as clients that trust it do",
                 )

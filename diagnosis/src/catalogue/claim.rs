@@ -1,8 +1,8 @@
 //! The claims of a sentence and the evidence that each one requires.
 //!
 //! A mechanism consists of clauses. A clause that only names the mechanism is covered by the probability and is always
-//! allowed. A clause that states an observation, or something that the cluster publishes, carries it as a [`Claim`] and is
-//! omitted if the claim does not hold, so no sentence says more than its table.
+//! allowed. A clause that states an observation, or something that the cluster publishes, carries it as a [`Claim`] and
+//! is omitted if the claim does not hold, so no sentence says more than its table.
 
 use parallax_model::{Channel, FailureKind, KindClass};
 

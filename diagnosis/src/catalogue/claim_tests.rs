@@ -94,17 +94,17 @@ fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
         ("reaches the endpoints directly", passes(direct)),
         ("endpoints fail alike", direct.0 > 0 && direct.0 == direct.1),
         (
-            "no way to the ready pods",
+            "no connection to the ready Pods",
             direct.0 > 0 && direct.0 == direct.1 && usable,
         ),
-        ("the pods are ready", usable),
-        ("it is ready all the same", usable),
+        ("reports the Pods as ready", usable),
+        ("it is ready nevertheless", usable),
         (
             "the controller answers",
             s.controller == ControllerPresence::There,
         ),
         (
-            "the controller does not get through",
+            "the controller cannot reach",
             s.controller == ControllerPresence::There,
         ),
         ("has no usable endpoint", !usable),
@@ -113,7 +113,7 @@ fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
             passes(own(&|key| key.to_member == Some(false))),
         ),
         (
-            "within a node all is well",
+            "traffic within a node is fine",
             passes(own(&|key| key.within == Some(true))),
         ),
         (
@@ -126,7 +126,7 @@ fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
             "on any node",
             s.clients.asked > 1 && s.clients.failing == s.clients.asked,
         ),
-        ("over UDP and TCP alike", s.resolver.signs.lost_over_tcp()),
+        ("over both UDP and TCP", s.resolver.signs.lost_over_tcp()),
     ];
     for (words, is_so) in checks {
         if sentence.contains(words) && !is_so {

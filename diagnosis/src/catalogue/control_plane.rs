@@ -61,8 +61,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .and_then(|withdrawal| withdrawal.nodes.first());
             vec![
                 remedy(
-                    "find out why the kubelets do not renew their Leases: the API server, the network path to it, or the \
-                     kubelets themselves",
+                    "find out why the kubelets do not renew their Leases: the API server, the network path to it, or \
+                     the kubelets themselves",
                     Some(node.map_or_else(
                         || "kubectl get nodes -o wide".to_owned(),
                         |node| format!("kubectl describe node {node}"),

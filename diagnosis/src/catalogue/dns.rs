@@ -20,7 +20,10 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say(format!("the path from {node} to {resolver} is broken"))
                 .say_if(&[Claim::LostOverTcp], ", over both UDP and TCP")
                 .say_if(&[Claim::OtherNamesPass], "; names resolve on other nodes")
-                .say_if(&[Claim::ByAddressPasses], "; its connections by IP address work")
+                .say_if(
+                    &[Claim::ByAddressPasses],
+                    "; the node's connections by IP address work",
+                )
                 .clauses()
         },
         remedies: |s| {
@@ -28,8 +31,8 @@ pub(crate) const CAUSES: &[Cause] = &[
             vec![
                 remedy(
                     format!(
-                        "check what filters port 53 (UDP and TCP) for Pods on {node}, and its node-local resolver if it \
-                         has one"
+                        "check what filters port 53 (UDP and TCP) for Pods on {node}, and its node-local resolver if \
+                         it has one"
                     ),
                     s.about_member(|node| {
                         format!("kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={node}")
@@ -119,7 +122,7 @@ pub(crate) const CAUSES: &[Cause] = &[
                 )
                 .not_when("lookups fail every time, not intermittently: then the resolver is down (P10)"),
                 remedy(
-                    "set single-request-reopen in the pods' dnsConfig",
+                    "set single-request-reopen in the Pods' dnsConfig",
                     None,
                     "the Pods restart; each lookup takes a second round trip",
                 )
@@ -152,7 +155,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |_| {
             vec![
                 remedy(
-                    "compare the in-cluster answer with the public one, and check the overrides in the resolver's configuration",
+                    "compare the in-cluster answer with the public one, and check the overrides in the resolver's \
+                     configuration",
                     Some("kubectl -n kube-system get configmap coredns -o yaml".to_owned()),
                     "an override shadows the public name for every Pod",
                 )

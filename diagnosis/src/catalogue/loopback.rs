@@ -8,7 +8,7 @@ const SAME_VIP: &[RegionKind] = &[RegionKind::SameVip, RegionKind::LbOwnNode];
 pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F5",
-        title: "load balancer loopback: client IP preservation breaks connections back to the client's own node (AWS NLB)",
+        title: "load balancer loopback: client IP preservation breaks same-node connections (AWS NLB)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.leaves_the_node() { 1.0 } else { 0.05 },
@@ -26,7 +26,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F6",
-        title: "load balancer loopback: connections back to the client's own node fail (Tencent CLB, Alibaba SLB)",
+        title: "load balancer loopback: same-node connections fail (Tencent CLB, Alibaba SLB)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| {
@@ -41,7 +41,7 @@ pub(crate) const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "F7",
-        title: "load balancer loopback: connections back to the client's own node fail (Azure and GCP internal load balancers)",
+        title: "load balancer loopback: same-node connections fail (Azure and GCP internal load balancers)",
         regions: SAME_VIP,
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.leaves_the_node() { 0.7 } else { 0.05 },
@@ -84,20 +84,23 @@ pub(crate) const CAUSES: &[Cause] = &[
         likelier: |_| 1.0,
         mechanism: |s| {
             Wording::of(s)
-                .say("hairpin mode is off on the bridge port, so a Pod that its Service routes back to itself gets no response")
+                .say("hairpin mode is off on the bridge port, so a Pod that its Service routes back to itself gets no \
+                      response")
                 .clauses()
         },
         remedies: hairpin,
     },
     Cause {
         id: "F11b",
-        title: "hairpin mode off and bridge-nf-call-iptables=0: Pods on one node cannot reach each other through the ClusterIP",
+        title: "hairpin mode off, bridge-nf-call-iptables=0: same-node Pods cannot reach each other through the \
+                ClusterIP",
         regions: &[RegionKind::SameVip, RegionKind::Same],
         profile: |_| profiles::LOOPBACK,
         likelier: |s| if s.is_cluster_ip() { 1.0 } else { 0.05 },
         mechanism: |s| {
             Wording::of(s)
-                .say("the bridge forwards the response within the node without reversing the Service's address translation")
+                .say("the bridge forwards the response within the node without reversing the Service's address \
+                      translation")
                 .clauses()
         },
         remedies: hairpin,

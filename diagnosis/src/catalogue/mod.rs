@@ -98,8 +98,8 @@ pub(crate) fn moved(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -> V
         .collect()
 }
 
-/// Ranks the causes of regions that the evidence cannot separate, likeliest first, each with its share of the total. Each
-/// region comes with its share of the class. Causes below one percent are left out.
+/// Ranks the causes of regions that the evidence cannot separate, likeliest first, each with its share of the total.
+/// Each region comes with its share of the class. Causes below one percent are left out.
 pub(crate) fn rank_class(
     regions: &[(RegionKind, f64)],
     situation: &CauseContext<'_>,
@@ -171,8 +171,8 @@ pub(crate) fn remedies(ranked: &[(&Cause, f64)], situation: &CauseContext<'_>) -
     remedies
 }
 
-/// Causes that delay connections as well as break them: a load balancer that tries the next endpoint after about 4 s, DNS
-/// queries that are retried after 5 s, and everything that loses packets.
+/// Causes that delay connections as well as break them: a load balancer that tries the next endpoint after about 4 s,
+/// DNS queries that are retried after 5 s, and everything that loses packets.
 pub(crate) const DELAYING: &[&str] = &["F6", "F15", "F16", "F22", "F27", "F28"];
 
 /// Static facts about a front's Service that move the prior, each reported with its multiplier.
@@ -237,7 +237,8 @@ pub(crate) fn facts(
                     nolocal,
                     0.2,
                     format!(
-                        "a current kube-proxy serves the load balancer address of Service {key} on every node (ipMode: VIP)"
+                        "a current kube-proxy serves the load balancer address of Service {key} on every node \
+                         (ipMode: VIP)"
                     ),
                 );
             }

@@ -114,7 +114,8 @@ fn lost(s: &CauseContext<'_>) -> Vec<Clause> {
 fn remedies(_: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
-            "check the tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and the routes between these nodes",
+            "check the tunnel ports (VXLAN 4789 or 8472, Geneve 6081, WireGuard 51820) and the routes between these \
+             nodes",
             Some("kubectl -n kube-system get pods -o wide".to_owned()),
             "an open tunnel port in a security group lets every machine in that group send into the overlay",
         )

@@ -50,7 +50,7 @@ pub(crate) const CAUSES: &[Cause] = &[
             policy(
                 s,
                 "; on nodes without an endpoint, kube-proxy drops connections from every address that it does not \
-                 recognize as a local Pod (cluster CIDR missing or too small)",
+                 recognise as a local Pod (cluster CIDR missing or too small)",
             )
         },
         remedies: |s| {
@@ -73,7 +73,7 @@ pub(crate) const CAUSES: &[Cause] = &[
             policy(
                 s,
                 &format!(
-                    "; on nodes without an endpoint, {drops} connections from every address that it does not recognize \
+                    "; on nodes without an endpoint, {drops} connections from every address that it does not recognise \
                      as a local Pod (cluster CIDR missing or too small); before 1.33.6, also those from the node's own \
                      network"
                 ),
@@ -110,7 +110,7 @@ pub(crate) const CAUSES: &[Cause] = &[
             all.push(remedy(
                 "change the version of the kube-proxy replacement",
                 None,
-                "this behavior differs between versions (cilium#45252 and others): read the release notes first",
+                "this behaviour differs between versions (cilium#45252 and others): read the release notes first",
             ));
             all
         },
@@ -237,8 +237,9 @@ fn remedies(s: &CauseContext<'_>) -> Vec<Remedy> {
             "have the cloud controller set ipMode: Proxy in the Service's status",
             None,
             if refused {
-                "needs Kubernetes 1.30 and a cloud controller that supports it; traffic then really leaves the node, and \
-                 a load balancer without source NAT that picks the client's own node causes loopback (check F5–F7)"
+                "needs Kubernetes 1.30 and a cloud controller that supports it; traffic then really leaves the node, \
+                 and a load balancer without source NAT that picks the client's own node causes loopback (check \
+                 F5–F7)"
             } else {
                 "needs Kubernetes 1.30 and a cloud controller that supports it; every connection then takes the detour \
                  through the load balancer, and loopback (F5–F7) becomes possible"
@@ -283,6 +284,7 @@ fn daemon_set(s: &CauseContext<'_>) -> Remedy {
         ),
     )
     .not_when(
-        "the load balancer sends clients back to their own node (F5–F7): then every node has an endpoint to loop back to",
+        "the load balancer sends clients back to their own node (F5–F7): then every node has an endpoint to loop back \
+         to",
     )
 }

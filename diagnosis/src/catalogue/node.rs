@@ -73,7 +73,8 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::AddressFails, Claim::EndpointsPassFromMember][..],
-                        format!("{node} reaches the endpoints directly but not through the address: its Service rules are stale"),
+                        format!("{node} reaches the endpoints directly but not through the address: its Service rules \
+                                 are stale"),
                     ),
                     (
                         &[Claim::AddressPassesElsewhere],
@@ -131,15 +132,18 @@ pub(crate) const CAUSES: &[Cause] = &[
                 .say_first([
                     (
                         &[Claim::AllFail, Claim::PassesFromItself][..],
-                        format!("Pods on {node} answer on the node itself but no other node: its routes, tunnel or security group"),
+                        format!("Pods on {node} answer on the node itself but no other node: its routes, tunnel or \
+                                 security group"),
                     ),
                     (
                         &[Claim::PassesFromItself],
-                        format!("Pods on {node} answer on the node itself, but other nodes cannot reach them: its routes, tunnel or security group"),
+                        format!("Pods on {node} answer on the node itself, but other nodes cannot reach them: its \
+                                 routes, tunnel or security group"),
                     ),
                     (
                         &[],
-                        format!("other nodes cannot reach {node}: its routes, tunnel or security group, or the node itself"),
+                        format!("other nodes cannot reach {node}: its routes, tunnel or security group, or the node \
+                                 itself"),
                     ),
                 ])
                 .clauses()

@@ -1,5 +1,5 @@
-//! Node facts that move the prior, each reported with its multiplier. No fact is a verdict: a full conntrack table may drop
-//! nothing, and a stale count may be about to be corrected.
+//! Node facts that move the prior, each reported with its multiplier. No fact is a verdict: a full conntrack table may
+//! drop nothing, and a stale count may be about to be corrected.
 
 use parallax_model::NodeName;
 
@@ -85,7 +85,8 @@ pub(super) fn of_front(
     let dropping = nodes_with(topology, |facts| facts.drops_own_sources == Some(true));
     if ip_mode == IpMode::Vip && topology.proxy_mode() == ProxyMode::Ipvs && !dropping.is_empty() {
         let text = format!(
-            "packets from the node's own addresses are dropped on {} (in_martian_src increases), as health checks from {address} would be",
+            "packets from the node's own addresses are dropped on {} (in_martian_src increases), as health checks \
+             from {address} would be",
             some(&dropping)
         );
         for kind in [RegionKind::OutsideAll, RegionKind::OutsideFrontNode] {

@@ -96,7 +96,7 @@ fn a_kube_proxy_that_counts_other_endpoints_than_the_slices_or_is_ill_makes_its_
         said,
         [(
             10.0,
-            "kube-proxy of n2 knows 2 of its endpoints of Service ingress/nginx, the EndpointSlices have 0"
+            "kube-proxy on n2 has 2 local endpoints of Service ingress/nginx, the EndpointSlices have 0"
                 .to_owned()
         )]
     );
@@ -138,7 +138,7 @@ fn packets_dropped_for_their_source_tell_i7_from_a_flaky_front() {
     for region in [Region::OutsideAll, Region::OutsideFrontNode] {
         let said = moved(&drops(true), |_| region);
         assert_eq!(said.len(), 1);
-        assert!(said[0].1.contains("in_martian_src rises"), "{said:?}");
+        assert!(said[0].1.contains("in_martian_src increases"), "{said:?}");
         assert!(moved(&drops(false), |_| region).is_empty());
     }
     assert!(

@@ -66,7 +66,7 @@ pub(crate) fn only_outside() -> impl Iterator<Item = NotExcluded> {
         .map(|cause| NotExcluded {
             id: cause.id.to_owned(),
             title: cause.title.to_owned(),
-            needed: "a reporting vantage outside the cluster".to_owned(),
+            needed: "a vantage outside the cluster that reports".to_owned(),
         })
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn by_verdict(
         all.push(NotExcluded {
             id: "I7".to_owned(),
             title: "clients outside the cluster may fail as well, or for another reason".to_owned(),
-            needed: "a reporting vantage outside the cluster".to_owned(),
+            needed: "a vantage outside the cluster that reports".to_owned(),
         });
     }
     let by_namespace = matches!(region, RegionKind::Vip | RegionKind::Target);

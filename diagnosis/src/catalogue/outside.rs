@@ -35,7 +35,8 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
         };
         Wording::of(s)
             .say(format!(
-                "{binds}, so the kernel drops health checks that come from it, and the load balancer considers every node dead"
+                "{binds}, so the kernel drops health checks that come from it, and the load balancer considers every \
+                 node dead"
             ))
             .clauses()
     },

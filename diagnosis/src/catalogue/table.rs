@@ -1,4 +1,5 @@
-//! The contingency table as data: probes and failures by channel and placement, and whether the named region predicts them.
+//! The contingency table as data: probes and failures by channel and placement, and whether the named region predicts
+//! them.
 
 use parallax_model::{Channel, Front, Placement};
 

@@ -71,10 +71,12 @@ pub(crate) const CAUSES: &[Cause] = &[
                         &[Claim::Routed, Claim::Answered][..],
                         match status {
                             None | Some(404) => {
-                                "the controller answers, but has no route for the host or uses the route of another host".to_owned()
+                                "the controller answers, but has no route for the host or uses the route of another \
+                                 host".to_owned()
                             }
                             Some(status) => format!(
-                                "the controller answers {status}: the route, rewrite or filter is not the one that the target expects"
+                                "the controller answers {status}: the route, rewrite or filter is not the one that \
+                                 the target expects"
                             ),
                         },
                     ),
@@ -441,7 +443,7 @@ fn pods(service: &Service) -> String {
     )
 }
 
-/// The NetworkPolicies that select the Pods that finally answer.
+/// The network policies that select the Pods that finally answer.
 enum Intermediaries<'a> {
     Unknown,
     None(&'a Service),
@@ -466,8 +468,9 @@ fn guards<'a>(s: &CauseContext<'a>) -> Intermediaries<'a> {
     }
 }
 
-/// The fact about NetworkPolicies of these Pods that moves F13 among the causes of its region. That a policy exists does not
-/// prove that it blocks the traffic, and filters that a provider keeps outside of these objects are not visible.
+/// The fact about network policies of these Pods that moves F13 among the causes of its region. That a policy exists
+/// does not prove that it blocks the traffic, and filters that a provider keeps outside of these objects are not
+/// visible.
 pub(super) fn policies(s: &CauseContext<'_>) -> Option<Fact> {
     let (text, multiplier) = match guards(s) {
         Intermediaries::Unknown => return None,

@@ -241,7 +241,7 @@ fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
         (
             FailureKind::CertificateWrongName,
             "P13",
-            "is not for the name that was asked for",
+            "is not valid for the requested name",
         ),
         (FailureKind::CertificateExpired, "P14", "has expired"),
         (FailureKind::CertificateNotYetValid, "P14", "is not valid yet"),
@@ -332,7 +332,7 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
     assert_eq!(
         (facts[0].text.as_str(), facts[0].cause.as_deref()),
         (
-            "no NetworkPolicy selects the pods of Service shop/web",
+            "no NetworkPolicy selects the Pods of Service shop/web",
             Some("F13")
         )
     );
@@ -342,7 +342,7 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
     assert!(mechanism.contains("shop/only-the-front"), "{mechanism}");
     assert_eq!(
         facts[0].text,
-        "the NetworkPolicy shop/only-the-front lets only some in to the pods of Service shop/web"
+        "NetworkPolicy shop/only-the-front restricts ingress to the Pods of Service shop/web"
     );
     assert!(facts.len() == 1 && facts[0].multiplier > 1.0, "{facts:?}");
     let elsewhere = guarded(Some(&["only-the-front"]));

@@ -86,7 +86,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         remedies: |_| {
             vec![
                 remedy(
-                    "enable NAT loopback on the router, or resolve the name to an internal address inside the network (split DNS)",
+                    "enable NAT loopback on the router, or resolve the name to an internal address inside the network \
+                     (split DNS)",
                     None,
                     "with split DNS, clients inside and outside take different paths, and certificates must be checked \
                      from outside",
@@ -214,14 +215,16 @@ fn blocked(s: &CauseContext<'_>) -> Vec<Clause> {
 fn short_cut(s: &CauseContext<'_>) -> Vec<Remedy> {
     vec![
         remedy(
-            "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
+            "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of \
+             an IP address",
             s.about_service(|namespace, name| {
                 format!("kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'")
             }),
             "every in-cluster connection takes the detour through the load balancer; without source NAT, the load \
              balancer may send clients back to their own node (F5–F7)",
         )
-        .not_when("the load balancer does not add the header in the first place, or the two ends disagree on its version"),
+        .not_when("the load balancer does not add the header in the first place, or the two ends disagree on its \
+                   version"),
         remedy(
             "call the endpoints through another Service that does not use the load balancer's protocol",
             None,

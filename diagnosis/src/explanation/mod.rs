@@ -123,7 +123,8 @@ impl<'a> VerdictContext<'a> {
         }
     }
 
-    /// Returns the first of the Services whose endpoints were withdrawn because nodes were not ready when probes failed.
+    /// Returns the first of the Services whose endpoints were withdrawn because nodes were not ready when probes
+    /// failed.
     fn withdrawal(
         &self,
         services: [Option<&'a Service>; 3],
@@ -143,7 +144,8 @@ impl<'a> VerdictContext<'a> {
         })
     }
 
-    /// Kinds of the regions that cannot be separated, the named one first, each with its share of the class probability.
+    /// Kinds of the regions that cannot be separated, the named one first, each with its share of the class
+    /// probability.
     fn shares(judgement: &Judgement, finding: &Finding) -> Vec<(RegionKind, f64)> {
         let p = |region: &Region| {
             let scored = &judgement.posterior.scored;
@@ -208,7 +210,8 @@ impl<'a> VerdictContext<'a> {
         (sums, failures)
     }
 
-    /// Counts the clients whose probes cross the region, and those that failed there. Two vantages on one node are one client.
+    /// Counts the clients whose probes cross the region, and those that failed there. Two vantages on one node are one
+    /// client.
     fn clients(&self, cells: &RoundCells, region: Region) -> CrossingClients {
         let client = |client: VantageIx| -> Result<NodeIx, VantageIx> {
             self.scene.node_of_client(client).ok_or(client)

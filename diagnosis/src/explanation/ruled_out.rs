@@ -46,8 +46,8 @@ impl VerdictContext<'_> {
             .sum()
     }
 
-    /// Formats the evidence against a region: successes that it should have broken, by channel, and failures that it does not
-    /// explain.
+    /// Formats the evidence against a region: successes that it should have broken, by channel, and failures that it
+    /// does not explain.
     fn against(&self, cells: &RoundCells, region: Region, named: Region) -> String {
         let mut inside: BTreeMap<Channel, (u64, u64)> = BTreeMap::new();
         let mut outside = 0;
@@ -66,7 +66,7 @@ impl VerdictContext<'_> {
             .map(|(channel, (n, f))| (channel, whole(n), whole(n.saturating_sub(f))))
             .filter(|(_, _, passed)| *passed > 0)
             .map(|(channel, all, passed)| {
-                format!("{passed} of {all} {channel} probes that it would break succeed")
+                format!("{passed} of {all} {channel} probes that it would affect passed")
             })
             .collect();
         match whole(outside) {

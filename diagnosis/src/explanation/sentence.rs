@@ -145,7 +145,8 @@ impl VerdictContext<'_> {
                 "clients of {subject} that the load balancer sends back to their own node ({clients})"
             )),
             (RegionKind::OutsideFrontNode, _) => wording.say(format!(
-                "clients of {subject} outside the cluster ({clients}) that the load balancer sends to a node without {}",
+                "clients of {subject} outside the cluster ({clients}) that the load balancer sends to a node without \
+                 {}",
                 self.endpoint_word()
             )),
             (RegionKind::OutsideAll, _) => {

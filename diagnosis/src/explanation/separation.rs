@@ -35,7 +35,8 @@ const TABLE: &[RegionPair] = &[
             RegionKind::Target,
             RegionKind::Vip,
         ],
-        "needs a direct probe from a node without an endpoint, mesh probes to the endpoint's node and another node, and the healthCheckNodePort of the client's node",
+        "needs a direct probe from a node without an endpoint, mesh probes to the endpoint's node and another node, \
+         and the healthCheckNodePort of the client's node",
     ),
     (
         &[RegionKind::Same],
@@ -65,7 +66,8 @@ const TABLE: &[RegionPair] = &[
     (
         &[RegionKind::OutsideFrontNode],
         &[RegionKind::OutsideAll],
-        "needs a host vantage on a node with an endpoint: its in_martian_src counter increases with every dropped health check",
+        "needs a host vantage on a node with an endpoint: its in_martian_src counter increases with every dropped \
+         health check",
     ),
     (
         &[RegionKind::LbOwnNode],
@@ -85,7 +87,8 @@ const TABLE: &[RegionPair] = &[
             RegionKind::BnodeRemote,
             RegionKind::Zone,
         ],
-        "needs probes in the reverse direction (n→c), from c to another node (c→n₂) and from another client to n (c₂→n)",
+        "needs probes in the reverse direction (n→c), from c to another node (c→n₂) and from another client to n \
+         (c₂→n)",
     ),
 ];
 

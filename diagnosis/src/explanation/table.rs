@@ -1,4 +1,5 @@
-//! Builds the contingency table: probes and failures by channel and placement, and whether the named region predicts them.
+//! Builds the contingency table: probes and failures by channel and placement, and whether the named region predicts
+//! them.
 //!
 //! Sentences refer only to this table, so its numbers are the printed ones: whole probes.
 

@@ -1,8 +1,8 @@
 //! A host of one ingress class that is served by a front of another class (incident I4).
 //!
-//! "Served" means more than "answered": the front returns the same certificate or body as the host's own front. A default
-//! backend's 404, another certificate or a refused connection is correct behavior. What the front also returns for its own
-//! hosts (a wildcard certificate, a catch-all page) proves nothing about this host.
+//! "Served" means more than "answered": the front returns the same certificate or body as the host's own front. A
+//! default backend's 404, another certificate or a refused connection is correct behaviour. What the front also returns
+//! for its own hosts (a wildcard certificate, a catch-all page) proves nothing about this host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -259,8 +259,8 @@ impl<'a> ExposureReference<'a> {
             },
             subject: format!("{host} at {front}"),
             sentence: format!(
-                "{host} of ingress class {class} is exposed on {front} of class {front_class}, {reach}: any client that \
-                 sends this host name there reaches it"
+                "{host} of ingress class {class} is exposed on {front} of class {front_class}, {reach}: any client \
+                 that sends this host name there reaches it"
             ),
             vantages,
             evidence,
@@ -270,7 +270,8 @@ impl<'a> ExposureReference<'a> {
                     Some("kubectl get ingress -A -o wide".to_owned()),
                     "the controller restarts; Ingresses without a class are not served until they specify one",
                 )
-                .not_when("both controllers use the same controller name: then each needs its own (--controller-class)"),
+                .not_when("both controllers use the same controller name: then each needs its own \
+                           (--controller-class)"),
                 Remedy::new(
                     format!("reject the host {host} at {front} (a server block that closes the connection)"),
                     None,

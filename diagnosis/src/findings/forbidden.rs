@@ -1,7 +1,7 @@
 //! Targets that must not answer: at all, at an address, or to some vantages.
 //!
-//! Two consecutive answers make a finding. These answers are not compared with others: the prober decides whether a target
-//! stayed silent.
+//! Two consecutive answers make a finding. These answers are not compared with others: the prober decides whether a
+//! target stayed silent.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ use crate::{
 /// Maximum number of remembered answers over all targets and vantages; each belongs to a declared target.
 const REMEMBERED: usize = 4096;
 
-/// The latest outcome of each forbidden probe at each vantage. For targets that must be silent to all vantages, only answers
-/// are kept: silence is a success and shows in the cells.
+/// The latest outcome of each forbidden probe at each vantage. For targets that must be silent to all vantages, only
+/// answers are kept: silence is a success and shows in the cells.
 #[derive(Debug, Default)]
 pub(super) struct ForbiddenAnswers {
     last: BTreeMap<(TargetId, Vantage), LatestAnswer>,
@@ -54,8 +54,8 @@ impl ForbiddenAnswers {
         }
     }
 
-    /// Adds the outcome of a probe that must not be answered. Silence is remembered as well, so that it differs from a probe
-    /// that was never sent.
+    /// Adds the outcome of a probe that must not be answered. Silence is remembered as well, so that it differs from a
+    /// probe that was never sent.
     pub(super) fn somewhere(&mut self, row: &Row, world: &NameRegistry) {
         let target = world.targets.name(row.target).clone();
         let key = (target, world.vantages.name(row.client).clone());

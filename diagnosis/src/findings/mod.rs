@@ -206,8 +206,8 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds the rows of a round and removes those that the diagnosis of regions must not see: a probe of a host at another
-    /// class's front shows nothing about the host or the front.
+    /// Adds the rows of a round and removes those that the diagnosis of regions must not see: a probe of a host at
+    /// another class's front shows nothing about the host or the front.
     pub(crate) fn take(&mut self, round: Round, rows: &mut Vec<Row>, routes: &Routes, world: &NameRegistry) {
         for row in rows.iter() {
             match (routes.of(row.target).apart, &row.whole) {

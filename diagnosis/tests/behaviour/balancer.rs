@@ -94,7 +94,7 @@ fn a_balancer_that_hands_one_connection_in_four_back_to_its_own_node_is_named_an
         verdict
             .separating
             .iter()
-            .any(|line| line.contains("can hardly be told from vip") && line.contains("nodeport")),
+            .any(|line| line.contains("can hardly be separated from vip") && line.contains("NodePort")),
         "{:?}",
         verdict.separating
     );

@@ -57,7 +57,7 @@ fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_
             assert!(
                 view.findings[0]
                     .sentence
-                    .contains("for up to 24.6 s after they were gone (TTL 30 s)"),
+                    .contains("for up to 24.6 s after the Service lost them (TTL 30 s)"),
                 "{}",
                 view.findings[0].sentence
             );

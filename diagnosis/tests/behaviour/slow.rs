@@ -34,7 +34,7 @@ fn four_seconds_more_next_to_the_endpoint_are_named_as_loopback() {
     assert!(
         verdict
             .sentence
-            .contains("wait for their connections: up to 4.0 s instead of"),
+            .contains("wait for connections to open (up to 4.0 s instead of"),
         "{}",
         verdict.sentence
     );

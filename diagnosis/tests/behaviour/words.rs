@@ -238,7 +238,7 @@ fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
         (
             "certificate_wrong_name",
             "P13",
-            "the server's certificate is not for shop.example.test",
+            "the server's certificate is not valid for shop.example.test",
             "names the host",
         ),
         (
@@ -251,7 +251,7 @@ fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
         (
             "certificate_untrusted",
             "P15",
-            "leads to no root that the probers trust",
+            "does not chain to a root that the probers trust",
             "trust",
         ),
         (
@@ -260,7 +260,7 @@ fn each_thing_wrong_with_a_certificate_has_its_own_cause_sentence_and_remedy() {
             "without the intermediate certificate",
             "whole chain",
         ),
-        ("not_tls", "P17", "does not speak TLS", "speak TLS"),
+        ("not_tls", "P17", "does not speak TLS", "enable TLS"),
     ] {
         let mut cluster = Cluster::new(&sound());
         let view = rounds(&mut cluster, |cluster, round, broken| {
@@ -294,7 +294,7 @@ fn a_redirect_that_was_seen_is_named() {
     let verdict = only(&view);
     assert_eq!(verdict.causes[0].id, "F18", "{}", verdict.sentence);
     assert!(
-        verdict.sentence.contains("the redirects run in a circle"),
+        verdict.sentence.contains("the redirects form a loop"),
         "{}",
         verdict.sentence
     );
@@ -319,7 +319,7 @@ fn nothing_is_said_of_a_controller_where_a_service_is_asked_at_its_own_address()
     assert!(
         verdict
             .sentence
-            .contains("the pods of Service shop/web answer with server errors"),
+            .contains("the Pods of Service shop/web return server errors"),
         "{}",
         verdict.sentence
     );
@@ -345,7 +345,7 @@ fn where_some_pods_serve_the_sentence_says_so() {
         .map(|i| i.verdict.sentence.as_str())
         .chain(view.investigating.iter().map(|i| i.sentence.as_str()));
     for sentence in said {
-        assert!(!sentence.contains("no application pod"), "{sentence}");
+        assert!(!sentence.contains("no application Pod"), "{sentence}");
     }
 }
 
@@ -451,7 +451,7 @@ fn ready_pods_that_are_silent_on_every_way_are_filtered_and_not_down() {
     let verdict = only(&view);
     assert_eq!(verdict.causes[0].id, "F13", "{}", verdict.sentence);
     assert!(
-        verdict.sentence.contains("no way to the ready pods of Service shop/web gets an answer on port 8080: a filter drops the packets"),
+        verdict.sentence.contains("no connection to the ready Pods of Service shop/web on port 8080 succeeds: a filter such as a NetworkPolicy, security group or host firewall drops the packets"),
         "{}",
         verdict.sentence
     );

@@ -16,20 +16,20 @@ type CatalogueEntry = (&'static str, &'static str, &'static str, &'static str);
 
 const NO_LOCAL: &[CatalogueEntry] = &[(
     "F1",
-    "externalTrafficPolicy: Local without a local endpoint",
+    "externalTrafficPolicy: Local refuses clients on nodes without an endpoint",
     "set externalTrafficPolicy: Cluster, or run the ingress pods on every node (DaemonSet)",
     "Cluster hides the client's address unless PROXY protocol carries it; a DaemonSet is a pod a node",
 )];
 const UNREACHED: &[CatalogueEntry] = &[
     (
         "F12",
-        "the way back to our own public address is missing (no NAT loopback)",
-        "enable NAT loopback, or answer the name inside with an inside address",
+        "the router lacks NAT loopback for the cluster's own public address",
+        "enable NAT loopback, or resolve the name to an internal address inside the network (split DNS)",
         "a rule on the router, or one more name to keep in step",
     ),
     (
         "F14",
-        "blocked: security group, source ranges or an allow-list",
+        "a security group, loadBalancerSourceRanges or an allow-list blocks clients",
         "open port 80 for everybody: the CA's addresses are not published",
         "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
     ),
@@ -37,7 +37,7 @@ const UNREACHED: &[CatalogueEntry] = &[
 const KEPT_OUT: &[CatalogueEntry] = &[
     (
         "F14",
-        "blocked: security group, source ranges or an allow-list",
+        "a security group, loadBalancerSourceRanges or an allow-list blocks clients",
         "open port 80 for everybody: the CA's addresses are not published",
         "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
     ),
@@ -56,20 +56,20 @@ const SOMETIMES_KEPT_OUT: &[CatalogueEntry] = &[(
 )];
 const ONE_NODE: &[CatalogueEntry] = &[(
     "F24",
-    "stale kube-proxy on a node",
+    "kube-proxy on a node has stale Service rules",
     "restart kube-proxy on that node",
     "rules are rewritten once; connections stay",
 )];
 const BYPASSED: &[CatalogueEntry] = &[(
     "F9",
-    "PROXY protocol bypassed inside the cluster",
-    "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
+    "in-cluster traffic bypasses the load balancer, so the PROXY header is missing",
+    "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
     "traffic from inside leaves the node and goes through the balancer",
 )];
 const TLS_BYPASSED: &[CatalogueEntry] = &[(
     "F10",
-    "TLS termination at the balancer bypassed inside the cluster",
-    "let the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an address",
+    "in-cluster traffic bypasses the load balancer that terminates TLS",
+    "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
     "traffic from inside leaves the node and goes through the balancer",
 )];
 const SLOW: &[CatalogueEntry] = &[
@@ -81,15 +81,15 @@ const SLOW: &[CatalogueEntry] = &[
     ),
     (
         "F22",
-        "packets larger than the path allows are lost (MTU)",
-        "lower the pods' MTU in the CNI configuration to what the path carries",
+        "the network path drops large packets (MTU mismatch)",
+        "lower the Pods' MTU in the CNI configuration to what the path supports",
         "pods start again",
     ),
 ];
 const REDIRECTED: &[CatalogueEntry] = &[(
     "F18",
-    "a redirect leads astray",
-    "exempt /.well-known/acme-challenge/ from redirects and from authentication; redirects may lead to ports 80 and 443 only",
+    "a redirect sends clients to the wrong place",
+    "exempt /.well-known/acme-challenge/ from redirects and authentication; redirects may lead to ports 80 and 443 only",
     "that one path stays plain, and shows nothing but tokens",
 )];
 const NOBODY_SERVES: &[CatalogueEntry] = &[(
@@ -127,15 +127,15 @@ const FORBIDDEN: &[CatalogueEntry] = &[
     ),
     (
         "F31",
-        "CDN, firewall or geo-block that filters by where a client comes from",
+        "a CDN, firewall or geo-block filters by client location",
         "allow /.well-known/acme-challenge/ for everybody in the firewall's rules",
         "one rule",
     ),
 ];
 const NAME: &[CatalogueEntry] = &[(
     "F15",
-    "one name fails: split horizon, an override, or its zone",
-    "compare the answer inside with the public one, and the overrides in the resolver's configuration",
+    "one name does not resolve (split-horizon DNS, an override, or its zone)",
+    "compare the in-cluster answer with the public one, and check the overrides in the resolver's configuration",
     "nothing",
 )];
 const RESOLVER: &[CatalogueEntry] = &[(
@@ -152,13 +152,13 @@ const WAY_TO_RESOLVER: &[CatalogueEntry] = &[(
 )];
 const PRIVATE: &[CatalogueEntry] = &[(
     "F29",
-    "the public answer is a private address",
+    "public DNS returns a private address",
     "publish a public address for the name, or validate it by DNS-01",
     "DNS-01 needs credentials for the zone",
 )];
 const UNSERVED_V6: &[CatalogueEntry] = &[(
     "F17",
-    "an IPv6 address is published and not served",
+    "an IPv6 address is published but not served",
     "serve port 80 on the IPv6 address, or remove the AAAA record",
     "clients by IPv6 go by IPv4 until it is served",
 )];

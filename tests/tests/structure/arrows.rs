@@ -63,6 +63,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "parallax-notify",
             "parallax-preflight",
             "parallax-prober",
+            "parallax-runtime",
             "parallax-terminal",
         ],
     ),

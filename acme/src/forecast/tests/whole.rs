@@ -13,7 +13,10 @@ struct Whole {
     cancelled: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
     _folder: tempfile::TempDir,
-    _senders: (watch::Sender<TopologyState>, watch::Sender<Arc<View>>),
+    _senders: (
+        watch::Sender<TopologyState>,
+        parallax_runtime::SnapshotWriter<View>,
+    ),
 }
 
 impl Whole {
@@ -55,7 +58,7 @@ impl Whole {
             vantage.state = VantageState::Reporting;
         }
         let (topology, topology_out) = watch::channel(TopologyState::new(topology));
-        let (views, views_out) = watch::channel(Arc::new(view));
+        let (views, views_out) = parallax_runtime::snapshot(view);
         let (out, out_out) = watch::channel(Arc::new(RenewalForecastList::missing("not yet")));
         let forecaster = ForecastTask {
             clock,

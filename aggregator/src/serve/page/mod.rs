@@ -95,8 +95,8 @@ async fn protect(mut response: Response) -> Response {
 }
 
 impl ServerState {
-    fn overview(&self) -> OverviewPage {
-        let view = self.outlook.views.borrow().clone();
+    async fn overview(&self) -> OverviewPage {
+        let view = self.view().await;
         let probers = self.outlook.probers.borrow().clone();
         let topology = self.topology.borrow().clone();
         let overview = OverviewPage::of(&view, &topology, &probers, &self.store.now(), self.clock.now());
@@ -125,11 +125,11 @@ fn html(rendered: Result<String, askama::Error>) -> Result<Html<String>, ApiErro
 }
 
 async fn whole(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
-    html(PageFrame::overview(&shared.overview()).and_then(|page| page.render()))
+    html(PageFrame::overview(&shared.overview().await).and_then(|page| page.render()))
 }
 
 async fn fragment(State(shared): State<ServerState>) -> Result<Html<String>, ApiError> {
-    html(shared.overview().render())
+    html(shared.overview().await.render())
 }
 
 /// One incident, with what people did about it.
@@ -154,7 +154,7 @@ async fn one(shared: &ServerState, id: &str) -> model::IncidentPage {
 
 /// One incident, from memory or from the store.
 async fn found(shared: &ServerState, id: &str) -> model::IncidentPage {
-    let view = shared.outlook.views.borrow().clone();
+    let view = shared.view().await;
     let shown =
         |incident: &Incident| model::IncidentPage::of(incident, &view).linked(incident, &shared.links);
     match history::find(shared, id).await {

@@ -266,7 +266,7 @@ fn an_incident_that_is_not_kept_has_a_page_that_says_so() {
 fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_cure() {
     let html = page("warned", &warned(), &sound());
     for words in [
-        "wiki.example.test of ingress class inner is served by 203.0.113.10:80 of class public",
+        "wiki.example.test of ingress class inner is exposed on 203.0.113.10:80 of class public",
         "finding · I4",
         "Pods on 1 of 4 nodes (n3) would be refused at 203.0.113.10",
         "hazard · I1 · nobody fails yet",

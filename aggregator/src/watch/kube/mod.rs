@@ -33,7 +33,7 @@ use self::settings::{FileChange, Settings};
 use super::POLL;
 use crate::config::TopologySource;
 use parallax_kubernetes::{
-    topology_state::{SourceError, SourceNote, TopologyState},
+    topology_state::{SourceError, SourceNote, SourceState},
     watch::{KubernetesSettings, QUEUE, Reflector, TargetDefaults, WatchHealth, WatchUpdate, connect},
 };
 use parallax_runtime::Clock;
@@ -42,7 +42,7 @@ use parallax_runtime::Clock;
 pub(crate) async fn follow(
     source: TopologySource,
     kubernetes: KubernetesSettings,
-    state: watch::Sender<TopologyState>,
+    state: watch::Sender<SourceState>,
     watches: watch::Sender<WatchHealth<WatchSource>>,
     book: Option<Arc<PodRegistry>>,
     clock: Clock,
@@ -72,7 +72,7 @@ struct ClusterWatcher {
     start: EventTime,
     source: Arc<TopologySource>,
     kubernetes: KubernetesSettings,
-    state: watch::Sender<TopologyState>,
+    state: watch::Sender<SourceState>,
     watches: watch::Sender<WatchHealth<WatchSource>>,
     /// Who else wants to know the Pods.
     book: Option<Arc<PodRegistry>>,
@@ -174,7 +174,8 @@ impl ClusterWatcher {
                 self.refused = None;
                 self.source = Arc::from(source);
                 self.waiting = waiting;
-                self.state.send_if_modified(|state| state.time(Some(timing)));
+                self.state
+                    .send_if_modified(|state| state.set_timing(Some(timing)));
                 self.touch();
             }
         }
@@ -276,24 +277,16 @@ impl ClusterWatcher {
         self.job_services = built.job_services;
         built.notes.extend(self.waiting.iter().cloned());
         self.state.send_if_modified(|state| {
-            let before = state.number;
-            let noted = *state.notes != *built.notes;
-            if noted {
-                state.notes = built.notes.into();
-            }
-            if *state.publishers != built.publishers {
-                state.publishers = Arc::new(built.publishers);
-            }
+            let mut changed = *state.notes != *built.notes || *state.publishers != built.publishers;
+            state.notes = built.notes.into();
+            state.publishers = Arc::new(built.publishers);
             match built.topology {
-                Ok(topology) => state.replace(topology),
+                Ok(topology) => changed |= state.replace(topology),
                 Err(message) => {
                     tracing::error!(%message, "the cluster cannot be made a topology; the last one stays");
                 }
             }
-            if state.number != before {
-                tracing::info!(revision = state.number, "topology changed");
-            }
-            noted || state.number != before
+            changed
         });
     }
 }

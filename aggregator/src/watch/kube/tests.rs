@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::config::Config;
+use crate::{config::Config, topology::TopologyReducer};
 use parallax_api_server::{ApiServer, Manner};
 use parallax_kubernetes::{
-    topology_state::ProbeTiming,
+    topology_state::{ProbeTiming, TopologyState},
     watch::{WatchCondition, WatchFailureReason, WatchState, WatchTiming},
 };
 
@@ -61,10 +61,18 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
         pace,
         ..config.source.kubernetes.clone().unwrap()
     };
-    let (sender, state) = watch::channel(TopologyState::new(Arc::clone(config.topology())));
+    let (sender, source) = watch::channel(SourceState::new(Arc::clone(config.topology())));
+    let (out, state) = watch::channel(TopologyState::new(Arc::clone(config.topology())));
+    let reducer = TopologyReducer {
+        source,
+        enrolled: None,
+        targets: None,
+        options: config.runs.clone(),
+        out,
+    };
     let (watches, watches_out) = watch::channel(WatchHealth::default());
     let (clock, cancelled) = (Clock::system(), CancellationToken::new());
-    let task = tokio::spawn(follow(
+    let following = follow(
         config.source,
         kubernetes,
         sender,
@@ -72,7 +80,11 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
         None,
         clock,
         cancelled.clone(),
-    ));
+    );
+    let reducing = reducer.run(cancelled.clone());
+    let task = tokio::spawn(async move {
+        tokio::join!(following, reducing);
+    });
     Scene {
         server,
         state,
@@ -87,7 +99,7 @@ fn follow_at(server: ApiServer, config: &str, pace: WatchTiming) -> Scene {
 async fn shop() -> Scene {
     let mut scene = follow_at(server(SHOP).await, "", PACE);
     scene
-        .until(|state| state.trouble.is_none() && state.number > 0)
+        .until(|state| state.trouble.is_none() && state.revision > 0)
         .await;
     scene
 }
@@ -204,12 +216,12 @@ async fn the_first_topology_waits_for_all_lists_and_is_one() {
         .await;
     let state = scene.until(|state| state.trouble.is_some()).await;
     assert_eq!(
-        state.number, 0,
+        state.revision, 0,
         "Services without endpoints would be a false alarm"
     );
     scene.server.behave("endpointslices", Manner::Sound);
-    let state = scene.until(|state| state.number > 0).await;
-    assert_eq!(state.number, 1);
+    let state = scene.until(|state| state.revision > 0).await;
+    assert_eq!(state.revision, 1);
     assert_eq!(state.topology.nodes().len(), 2);
     scene.stop().await;
 }
@@ -224,7 +236,7 @@ async fn an_api_server_that_is_away_costs_nothing_that_is_known_and_its_age_grow
         message.contains("Connection refused") || message.contains("closed"),
         "{message}"
     );
-    assert_eq!((state.topology.nodes().len(), state.number), (2, 1));
+    assert_eq!((state.topology.nodes().len(), state.revision), (2, 1));
     let (soon, later) = (
         state.age(scene.clock.now()),
         state.age(scene.clock.now().plus(Micros::from_secs(600))),
@@ -389,7 +401,7 @@ async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change(
 async fn gateways_are_found_when_their_definitions_come_and_forgotten_when_they_go() {
     let mut scene = follow_at(server(GATEWAY).await, "", PACE);
     let state = scene
-        .until(|state| state.trouble.is_none() && state.number > 0)
+        .until(|state| state.trouble.is_none() && state.revision > 0)
         .await;
     let target = "vip|http://shop.example.test/ok";
     let has = |state: &TopologyState| {
@@ -440,7 +452,7 @@ async fn an_object_that_cannot_be_read_costs_itself_only() {
 #[tokio::test]
 async fn what_changes_nothing_of_use_makes_no_new_topology() {
     let mut scene = shop().await;
-    let number = scene.state.borrow().number;
+    let number = scene.state.borrow().revision;
     let heartbeat = json!({
         "metadata": {"name": "n2", "managedFields": [{"manager": "kubelet", "time": "later"}], "annotations": {"x": "y"}},
         "status": {
@@ -455,7 +467,7 @@ async fn what_changes_nothing_of_use_makes_no_new_topology() {
         .await;
     scene.server.put("nodes", json!({"metadata": {"name": "n3"}}));
     let state = scene.until(|state| state.topology.nodes().len() == 3).await;
-    assert_eq!(state.number, number + 1);
+    assert_eq!(state.revision, number + 1);
     scene.stop().await;
 }
 
@@ -465,7 +477,7 @@ async fn the_configuration_adds_targets_and_says_what_is_asked_of_those_the_clus
                   resolvers: {public: [192.0.2.53]}\n";
     let mut scene = follow_at(server(SHOP).await, config, PACE);
     let state = scene
-        .until(|state| state.trouble.is_none() && state.number > 0)
+        .until(|state| state.trouble.is_none() && state.revision > 0)
         .await;
     let id = "https://shop.example.test/".parse().unwrap();
     let placed = &state.topology.targets()[&id];
@@ -506,7 +518,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
         pace: PACE,
         ..config.source.kubernetes.clone().unwrap()
     };
-    let (sender, mut state) = watch::channel(TopologyState::new(Arc::clone(config.topology())));
+    let (sender, mut state) = watch::channel(SourceState::new(Arc::clone(config.topology())));
     let (watches, _watches) = watch::channel(WatchHealth::default());
     let cancelled = CancellationToken::new();
     let task = tokio::spawn(follow(

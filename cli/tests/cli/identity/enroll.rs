@@ -223,7 +223,8 @@ async fn enrolling_again_gives_another_token_and_never_another_scope() {
     until("both vantages are one", async || {
         running
             .views
-            .borrow()
+            .current()
+            .await
             .vantages
             .iter()
             .filter(|v| v.vantage.to_string() == "vpc:bastion")

@@ -14,8 +14,9 @@ use parallax_model::{Network, Vantage};
 use parallax_prober::{
     Agent, AgentConfig, AgentError, AggregatorRoots, ProberCredential, Role, SPOOL_CAPACITY,
 };
+use parallax_runtime::SnapshotReader;
 use serde_json::json;
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::api_server::ApiServer;
@@ -58,7 +59,7 @@ pub(crate) struct Mesh {
 pub(crate) struct Running {
     pub(crate) plain: String,
     pub(crate) tls: String,
-    pub(crate) views: watch::Receiver<Arc<View>>,
+    pub(crate) views: SnapshotReader<View>,
     cancelled: CancellationToken,
     task: JoinHandle<Result<(), RunError>>,
 }
@@ -208,8 +209,8 @@ impl Running {
             let seen = view.vantages.iter().find(|seen| seen.vantage == vantage);
             seen.and_then(|seen| seen.last_seen)
         };
-        let before = last(&self.views.borrow_and_update());
-        self.views.wait_for(|view| last(view) > before).await.unwrap();
+        let before = last(&self.views.latest());
+        self.views.wait_for(|view| last(view) > before).await;
     }
 }
 

@@ -261,7 +261,8 @@ async fn a_responder_learns_the_nonce_and_reports_nothing() {
     responder.stop().await;
     let seen = running
         .views
-        .borrow()
+        .current()
+        .await
         .vantages
         .iter()
         .any(|seen| seen.last_seen.is_some());

@@ -1,8 +1,8 @@
-//! From answer sets to findings: which answer is out of line, with whom, and in what way.
+//! Derives findings from answer sets: which resolver's answer is wrong, for which vantages, and how.
 //!
-//! Nobody is accused on one round, nor for rotation: an answer must keep its nature for two rounds, and sets must have
-//! nothing in common over the whole window. Addresses out in the world that nobody here knows are never compared with
-//! each other: a name may be served from anywhere (geographic DNS, a CDN).
+//! One round or rotation is never enough for a finding: an answer must keep its kind for two rounds, and sets must be
+//! disjoint over the whole window. Public addresses outside the cluster are never compared with each other, because a
+//! name may be served from anywhere (geographic DNS, a CDN).
 
 use std::{
     borrow::Cow,
@@ -26,64 +26,64 @@ use crate::{
     topology::{Topology, is_private},
 };
 
-/// Rounds an answer must have kept its nature.
+/// Number of rounds for which an answer must have kept its kind.
 const STABLE: usize = 2;
 
-/// Changes of nature within the window that are no move from one place to another.
+/// Number of changes of kind within the window that are more than a move from one place to another.
 const CHANGES: usize = 3;
 
-/// Rounds that both sides must have been heard in where nothing but their difference speaks.
+/// Number of rounds with answers that both sides need if their difference is the only evidence.
 const LONG: usize = 4;
 
-/// Hosts of the same Service that make an inside answer the rule.
+/// Number of hosts of the same Service that make an internal answer the norm.
 const SIBLINGS: usize = 2;
 
-/// Different answers to one name whose nature is worked out once.
+/// Maximum number of distinct answers per name whose kind is cached.
 const SEEN: usize = 16;
 
-/// Longest time an old answer is excused by its TTL, whatever that says.
+/// Upper limit of the TTL that excuses an old answer.
 const LONGEST_TTL: Micros = Micros::from_secs(3600);
 
-/// TTL of an answer that does not say; the longest that `CoreDNS` keeps one (`cache 30`, the default of most
+/// TTL of an answer without one; the longest that `CoreDNS` caches an answer (`cache 30`, the default of most
 /// distributions).
 const USUAL_TTL: u32 = 30;
 
-/// How long after a change a cache may answer with what was true before it. A resolver learns of the change later than we
-/// do, and an answer is of any moment of its round.
+/// How long after a change a cache may serve answers from before it. The margin of two rounds covers resolvers that
+/// learn of the change later than this process, and answers from any moment of a round.
 pub(super) fn excuse(ttl: Option<u32>, interval: Micros) -> Micros {
     let ttl = Micros::from_secs(ttl.unwrap_or(USUAL_TTL).into()).min(LONGEST_TTL);
     Micros(ttl.0.saturating_add(interval.0.saturating_mul(2)))
 }
 
-/// One resolver's answers at one vantage, made out.
+/// One resolver's answers at one vantage, classified.
 #[derive(Debug)]
 pub(super) struct ClassifiedAnswers<'a> {
     pub(super) asking: &'a AnswerSource,
     pub(super) vantage: &'a Vantage,
     told: &'a RecentRounds,
     pub(super) nature: Arc<AddressKind>,
-    /// Every address of the rounds since it has that nature.
+    /// All addresses of the rounds since the answer has this kind.
     pub(super) union: Cow<'a, BTreeSet<IpAddr>>,
-    /// It is a former address, and its TTL is not over.
+    /// Whether it is a former address whose TTL has not expired.
     pub(super) cached: bool,
     changes: usize,
     kept: usize,
     since: Round,
 }
 
-/// An answer that is out of line, and what shows it besides the answer itself.
+/// A wrong answer with the additional evidence.
 pub(super) type AnswerDeviation<'a> = (&'a ClassifiedAnswers<'a>, Vec<String>);
 
-/// All that is known of one name.
+/// The classified answers for one name.
 #[derive(Debug)]
 pub(super) struct NameCase<'a> {
     pub(super) name: &'a str,
     pub(super) own: NamedServices,
-    /// What resolvers inside say.
+    /// Answers of resolvers inside the cluster.
     pub(super) inside: Vec<ClassifiedAnswers<'a>>,
-    /// Those of them that only make sense inside.
+    /// Indexes of inside answers that only make sense inside the cluster.
     overrides: Vec<usize>,
-    /// What the internet sees.
+    /// Addresses in public DNS.
     pub(super) public: BTreeSet<IpAddr>,
     outside: Vec<ClassifiedAnswers<'a>>,
 }
@@ -203,7 +203,7 @@ impl NameAnswers {
     }
 }
 
-/// What the answers to one name are, each worked out once: most vantages are told the same.
+/// Cache of the kinds of answers for one name; most vantages get the same answer.
 struct AnswerKinds<'n, 'a> {
     own: &'n NamedServices,
     known: &'n KnownAddresses,
@@ -283,7 +283,7 @@ fn read<'a>(
 }
 
 impl NameCase<'_> {
-    /// What is wrong with one resolver's answers at one vantage, and what shows it besides.
+    /// Returns what is wrong with one resolver's answers at one vantage, with the additional evidence.
     fn accuse(
         &self,
         read: &ClassifiedAnswers<'_>,
@@ -313,7 +313,7 @@ impl NameCase<'_> {
                 return Some((
                     FindingKind::ShadowedName,
                     vec![format!(
-                        "{} stands for {}, not for Service {service}",
+                        "{} belongs to {}, not to Service {service}",
                         self.name,
                         self.stands_for()
                     )],
@@ -326,7 +326,7 @@ impl NameCase<'_> {
             .or_else(|| self.differing(read))
     }
 
-    /// Others are told an inside address; this one gets what the internet gets, or nothing.
+    /// Other vantages get an internal address; this one gets the public answer or none.
     fn missing(
         &self,
         read: &ClassifiedAnswers<'_>,
@@ -354,14 +354,14 @@ impl NameCase<'_> {
         Some((
             FindingKind::MissingOverride,
             vec![format!(
-                "the other names of {} lead inside at this resolver: {}",
+                "this resolver returns internal addresses for the other names of {}: {}",
                 self.stands_for(),
                 crate::wording::listed(&siblings)
             )],
         ))
     }
 
-    /// Public view or other resolvers name our own fronts, and this one leads elsewhere.
+    /// Public DNS or other resolvers return the cluster's fronts, but this resolver returns something else.
     fn shadowed(&self, read: &ClassifiedAnswers<'_>) -> Option<(FindingKind, Vec<String>)> {
         if *read.nature != AddressKind::Global || !self.own.is_known() {
             return None;
@@ -382,7 +382,7 @@ impl NameCase<'_> {
         (!evidence.is_empty()).then_some((FindingKind::ShadowedName, evidence))
     }
 
-    /// Two inside answers without anything in common, and nobody to say who is right.
+    /// Two internal answers are disjoint, and nothing shows which is right.
     fn differing(&self, read: &ClassifiedAnswers<'_>) -> Option<(FindingKind, Vec<String>)> {
         let private = |read: &ClassifiedAnswers<'_>| {
             matches!(
@@ -409,14 +409,14 @@ impl NameCase<'_> {
         !self.public.is_disjoint(&read.union)
     }
 
-    /// What the internet gets, or could.
+    /// Reports whether the answer is the public one, or could be.
     fn as_from_outside(&self, read: &ClassifiedAnswers<'_>) -> bool {
         *read.nature == AddressKind::Nothing
             || self.in_public(read)
             || (!read.union.is_empty() && read.union.iter().all(|a| !is_private(*a)))
     }
 
-    /// An answer that only makes sense inside, leads somewhere, and has stood for a while.
+    /// Reports whether a stable, non-empty answer only makes sense inside the cluster.
     fn is_override(&self, read: &ClassifiedAnswers<'_>) -> bool {
         read.kept >= STABLE
             && !read.union.is_empty()
@@ -438,15 +438,15 @@ impl NameCase<'_> {
 }
 
 impl ClassifiedAnswers<'_> {
-    /// The largest TTL that was seen, in seconds.
+    /// The largest observed TTL, in seconds.
     pub(super) fn ttl(&self) -> Option<u32> {
         self.told.ttl()
     }
 
-    /// "10.96.0.10:53 tells n1/pod 10.96.0.50".
+    /// "10.96.0.10:53 answers n1/pod with 10.96.0.50".
     pub(super) fn says(&self) -> String {
         let what = if self.union.is_empty() {
-            "that the name leads nowhere".to_owned()
+            "no address".to_owned()
         } else {
             addresses(&self.union)
         };
@@ -454,9 +454,12 @@ impl ClassifiedAnswers<'_> {
             .told
             .newest()
             .and_then(|said| said.asked_as.as_ref())
-            .map(|name| format!(" (for {name}, by the search list)"))
+            .map(|name| format!(" (for {name}, from the search list)"))
             .unwrap_or_default();
-        format!("{} tells {} {what}{as_name}", self.asking.resolver, self.vantage)
+        format!(
+            "{} answers {} with {what}{as_name}",
+            self.asking.resolver, self.vantage
+        )
     }
 }
 
@@ -465,10 +468,10 @@ pub(super) fn addresses(set: &BTreeSet<IpAddr>) -> String {
     crate::wording::listed(&words)
 }
 
-/// What the other names of a Service are told to be.
+/// Answers for the other names of each Service.
 #[derive(Debug)]
 struct SiblingAnswers<'a, 'n> {
-    /// Where one of them has an answer that only makes sense inside: without any, that is nobody's habit.
+    /// Only Services for which at least one name has an answer that only makes sense inside the cluster.
     services: BTreeMap<&'a ServiceKey, Vec<&'a NameCase<'n>>>,
 }
 
@@ -484,8 +487,8 @@ impl<'a, 'n> SiblingAnswers<'a, 'n> {
         Self { services }
     }
 
-    /// The other names of the same Service, where every one of them that the same resolver tells the same vantage is led
-    /// inside, and there are enough.
+    /// Returns the other names of the same Service if this resolver gives this vantage internal addresses for all of
+    /// them and there are at least [`SIBLINGS`].
     fn siblings(&self, case: &NameCase<'_>, read: &ClassifiedAnswers<'_>) -> Option<Vec<String>> {
         if self.services.is_empty() {
             return None;

@@ -1,7 +1,7 @@
 //! DNS answers for each name, by resolver and vantage, over the last rounds.
 //!
-//! Addresses are judged by their kind (an address of the name's own Service, of another Service, unknown, or outside the
-//! cluster), and answer sets by their union over the window, so rotation and subsets of one pool do not differ.
+//! Addresses are judged by their kind (an address of the name's own Service, of another Service, unknown, or outside
+//! the cluster), and answer sets by their union over the window, so rotation and subsets of one pool do not differ.
 
 mod address_character;
 mod judgement;
@@ -113,8 +113,8 @@ pub struct NameAnswer {
 }
 
 impl NameAnswers {
-    /// Adds an observation of a closed round. Only answers matter: a failing resolver is handled by the diagnosis and shows
-    /// nothing about the name.
+    /// Adds an observation of a closed round. Only answers matter: a failing resolver is handled by the diagnosis and
+    /// shows nothing about the name.
     pub(super) fn take(&mut self, round: Round, row: &Row, routes: &Routes, world: &NameRegistry) {
         let Some(answer) = &row.dns else { return };
         let leads_nowhere = |(_, (kind, _))| world.class_of(kind, None) == KindClass::NxDomain;

@@ -14,8 +14,8 @@ pub(super) const WINDOW: usize = 12;
 /// Maximum number of addresses read from one answer; an answer in one UDP packet has fewer.
 const ADDRESSES: usize = 64;
 
-/// Maximum number of distinct answers per name that all vantages share; further answers, as of an endlessly rotating pool,
-/// are stored per vantage.
+/// Maximum number of distinct answers per name that all vantages share; further answers, as of an endlessly rotating
+/// pool, are stored per vantage.
 const SAYINGS: usize = 32;
 
 /// The answers of one round.
@@ -48,8 +48,8 @@ impl RoundAnswers {
                 .all(|address| self.addresses.contains(address))
     }
 
-    /// Merges two answers of one round. An address takes precedence over "nothing", because a query for the other family may
-    /// find none.
+    /// Merges two answers of one round. An address takes precedence over "nothing", because a query for the other
+    /// family may find none.
     fn and(&self, other: &Self) -> Self {
         let addresses: BTreeSet<IpAddr> = self.addresses.union(&other.addresses).copied().collect();
         Self {

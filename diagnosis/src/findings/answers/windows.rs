@@ -1,7 +1,7 @@
-//! How long caches answered with what was true before a change: a roll-out, a drain, a new Service.
+//! How long DNS caches serve answers from before a change (a rollout, a drain, a new Service).
 //!
-//! A resolver may repeat an answer until its TTL is over. Clients that follow it fail meanwhile, and no front, node or
-//! network is at fault. The length of that window is worth knowing; beyond the TTL it is a stale answer.
+//! A resolver may repeat an answer until its TTL has expired. Clients that use it fail meanwhile, although no front,
+//! node or network is at fault. This module reports the length of that window; beyond the TTL the answer is stale.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,21 +17,21 @@ use crate::{
     verdict::Remedy,
 };
 
-/// A shorter window is no more than the order in which a cluster hears of a change.
+/// Minimum length; a shorter window only reflects the order in which a cluster learns of a change.
 const LEAST: Micros = Micros::from_secs(1);
-/// How long a window is shown after it has closed. Shorter than an alert on findings waits.
+/// How long a closed window is shown; shorter than the `for` duration of the alert on findings.
 const SHOWN: Micros = Micros::from_secs(300);
 
-/// Names whose windows are kept.
+/// Maximum number of names whose windows are kept.
 const NAMES: usize = 256;
 
 /// The window of one name after the latest change.
 #[derive(Debug, Clone)]
 struct ChangeWindow {
     service: ServiceKey,
-    /// When the first of the addresses stopped to be one of the Service.
+    /// When the Service lost the first of the addresses.
     change: EventTime,
-    /// End of the last round in which one of them was answered.
+    /// End of the last round in which an answer contained one of them.
     last: EventTime,
     addresses: BTreeSet<IpAddr>,
     resolvers: BTreeSet<SocketAddr>,
@@ -44,7 +44,7 @@ struct ChangeWindow {
 pub(super) struct ChangeWindows(BTreeMap<String, ChangeWindow>);
 
 impl ChangeWindows {
-    /// Takes the answers to one name in.
+    /// Adds the answers for one name.
     pub(super) fn take(&mut self, case: &NameCase<'_>, round: Round, interval: Micros) {
         for read in &case.inside {
             let AddressKind::Gone(address, service, until) = &*read.nature else {
@@ -78,7 +78,7 @@ impl ChangeWindows {
         }
     }
 
-    /// Drops windows that closed a while ago.
+    /// Drops windows that closed more than [`SHOWN`] ago.
     pub(super) fn forget(&mut self, end: EventTime) {
         self.0.retain(|_, window| end - window.last <= SHOWN);
     }
@@ -98,24 +98,24 @@ impl ChangeWindows {
                     severity: Severity::Notice,
                     subject: name.clone(),
                     sentence: format!(
-                        "{name} led to former addresses of Service {} for up to {length} after they were gone{ttl}: the \
-                         cache of {} outlives the change",
+                        "{name} resolved to former addresses of Service {} for up to {length} after the Service lost \
+                         them{ttl}: {} served cached answers",
                         window.service,
                         crate::wording::listed(&resolvers),
                     ),
                     vantages: window.vantages.iter().cloned().collect(),
-                    evidence: vec![format!("answered: {}", crate::wording::listed(&addresses))],
+                    evidence: vec![format!("former addresses in answers: {}", crate::wording::listed(&addresses))],
                     remedies: vec![
                         Remedy::new(
-                            "let pods that terminate go on serving until the TTL has expired (a preStop hook that sleeps)",
+                            "keep terminating Pods serving until the TTL has expired (a preStop hook that sleeps)",
                             None,
-                            "roll-outs and drains take that much longer",
+                            "rollouts and drains take that much longer",
                         )
-                        .not_when("clients keep resolved addresses beyond the TTL"),
+                        .not_when("clients cache resolved addresses beyond the TTL"),
                         Remedy::new(
-                            "shorten the TTL of the cluster's names (`ttl` of CoreDNS's kubernetes plugin, and `cache`)",
+                            "shorten the TTL of cluster names (`ttl` of CoreDNS's kubernetes plugin, and `cache`)",
                             Some("kubectl -n kube-system edit configmap coredns".to_owned()),
-                            "more queries reach CoreDNS and, for names outside, its upstreams",
+                            "more queries reach CoreDNS and, for external names, its upstreams",
                         ),
                     ],
                     targets: targets_of(topology, name),

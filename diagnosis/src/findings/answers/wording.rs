@@ -1,4 +1,4 @@
-//! A finding about answers in words, with what to do.
+//! Wording and remedies of findings about DNS answers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,10 +15,10 @@ use crate::{
     verdict::Remedy,
 };
 
-/// Lines of evidence shown.
+/// Maximum number of evidence lines.
 const LINES: usize = 8;
 
-/// One resolver whose answers to one name are wrong in one way.
+/// A resolver whose answers for one name are wrong in one way.
 pub(super) struct AccusedResolver<'a> {
     pub(super) case: &'a NameCase<'a>,
     pub(super) resolver: SocketAddr,
@@ -72,34 +72,35 @@ impl AccusedResolver<'_> {
             return String::new();
         };
         let told = if read.union.is_empty() {
-            "that it leads nowhere".to_owned()
+            "no address".to_owned()
         } else {
             addresses(&read.union)
         };
         match self.kind {
             FindingKind::MissingOverride => format!(
-                "{resolver} tells {who} the outside answer for {name} ({told}), though elsewhere the name leads inside: {}",
+                "{resolver} gives {who} the external answer for {name} ({told}), although the name has an internal \
+                 address elsewhere: {}",
                 evidence.first().map_or("", String::as_str)
             ),
             FindingKind::StaleAnswer => format!(
-                "{resolver} tells {who} an address for {name} that is out of date: {}",
+                "{resolver} gives {who} a stale address for {name}: {}",
                 read.nature
             ),
             FindingKind::ShadowedName => format!(
-                "{resolver} tells {who} that {name} is {told}, which shadows what it stands for: {}",
+                "{resolver} resolves {name} to {told} for {who}, which shadows what the name stands for: {}",
                 evidence.first().map_or("", String::as_str)
             ),
             FindingKind::FlappingAnswer => format!(
-                "{resolver} gives {who} answers of alternating nature for {name}, now {}: its replicas or upstreams do not \
-                 agree",
+                "{resolver} gives {who} alternating answers for {name}, currently {}: its replicas or upstreams \
+                 disagree",
                 read.nature
             ),
             FindingKind::DifferingAnswers => format!(
-                "{resolver} tells {who} that {name} is {told}, and elsewhere it is something else: {}",
+                "{resolver} resolves {name} to {told} for {who}, but the name resolves differently elsewhere: {}",
                 evidence.first().map_or("", String::as_str)
             ),
             FindingKind::PrivatePublished => format!(
-                "the public answer for {name} is {told}, which nobody outside can reach: an ACME CA cannot validate it \
+                "public DNS resolves {name} to {told}, which the internet cannot reach: an ACME CA cannot validate it \
                  over HTTP"
             ),
             FindingKind::Exposed | FindingKind::CacheWindow | FindingKind::ChangedAnswer => String::new(),
@@ -120,12 +121,12 @@ impl AccusedResolver<'_> {
         let place = ConfigurationSite::of(topology, self.resolver);
         let edit = |action: String, price: &str| {
             Remedy::new(action, Some(place.command()), price).not_when(
-                "clients ask another resolver: pods with dnsPolicy Default or hostNetwork, NodeLocal DNS with its own \
-                 configuration",
+                "clients query another resolver: Pods with dnsPolicy: Default or hostNetwork, or NodeLocal DNSCache \
+                 with its own configuration",
             )
         };
         let rule = self.case.own.services.first().map_or_else(
-            || format!("an entry for {name} and its inside address in the plugin hosts, with fallthrough"),
+            || format!("an entry for {name} with its internal address in the hosts plugin, with fallthrough"),
             |service| {
                 format!(
                     "rewrite stop name exact {name} {}.{}.svc.cluster.local answer auto",
@@ -135,93 +136,99 @@ impl AccusedResolver<'_> {
         );
         let compare = || {
             Remedy::new(
-                format!("ask the resolver for {name} by hand"),
+                format!("query the resolver for {name} manually"),
                 Some(format!("dig +short {name} @{}", self.resolver.ip())),
-                "nothing: reading only",
+                "none (read-only)",
             )
         };
         match self.kind {
             FindingKind::MissingOverride => vec![
                 edit(
                     format!("add the override {} ({rule})", place.at()),
-                    "inside and outside take different ways from then on; certificates must be checked from outside",
+                    "clients inside and outside then take different paths; check certificates from outside",
                 ),
                 Remedy::new(
-                    "or take the override away where it is, so that everybody takes the public way",
+                    "remove the override where it exists, so that all clients take the public path",
                     Some("kubectl -n kube-system edit configmap coredns".to_owned()),
-                    "clients inside go over the balancer again, with all that can go wrong there (F1–F10)",
+                    "in-cluster clients use the load balancer again, with all of its possible failures (F1–F10)",
                 )
-                .not_when("the public way does not work from inside, which may be why the override exists"),
+                .not_when("the public path does not work from inside, which may be why the override exists"),
             ],
             FindingKind::StaleAnswer => vec![
                 edit(
                     format!(
-                        "correct or remove the entry for {name} {}: today it {}",
+                        "correct or remove the entry for {name} {}: the name now {}",
                         place.at(),
                         self.today()
                     ),
-                    "CoreDNS reloads within half a minute; caches keep the old answer for its TTL",
+                    "CoreDNS reloads within 30 seconds; caches keep the old answer for its TTL",
                 ),
                 compare(),
             ],
             FindingKind::ShadowedName => vec![
                 edit(
-                    format!("narrow the wildcard or override that catches {name} {}", place.at()),
-                    "other names that the rule catches are answered as before or no more: list them first",
+                    format!("narrow the wildcard or override that matches {name} {}", place.at()),
+                    "other names that the rule matches may stop resolving: list them first",
                 ),
                 Remedy::new(
-                    "ask with a trailing dot, or lower ndots (dnsConfig of the pods), where the search list made it another name",
+                    "use a trailing dot or lower ndots (in the Pods' dnsConfig) if the search list changed the name",
                     None,
-                    "the pods of the Deployment restart; short names of other namespaces stop resolving",
+                    "the Deployment's Pods restart; short names of other namespaces stop resolving",
                 )
-                .not_when("the rule catches the full name, too"),
+                .not_when("the rule also matches the full name"),
             ],
             FindingKind::FlappingAnswer => vec![
                 Remedy::new(
-                    "bring the resolver's replicas to the same configuration",
+                    "give all replicas of the resolver the same configuration",
                     Some("kubectl -n kube-system rollout restart deployment coredns".to_owned()),
-                    "names resolve slower for seconds while the replicas restart one by one",
+                    "lookups are slower for some seconds while the replicas restart one by one",
                 )
-                .not_when("the resolver forwards to several upstreams that differ: then these must agree"),
+                .not_when("the resolver forwards to several upstreams that differ: then fix the upstreams"),
                 compare(),
             ],
             FindingKind::DifferingAnswers => vec![compare()],
             FindingKind::PrivatePublished => vec![
                 Remedy::new(
-                    format!("publish an address that the internet reaches for {name}, and keep the private one inside"),
+                    format!("publish a public address for {name}, and keep the private one internal"),
                     None,
-                    "the name is then reachable from outside: only where that is wanted",
+                    "the name is then reachable from the internet: do this only if that is intended",
                 )
-                .not_when("the name is meant for the inside only"),
+                .not_when("the name is meant for internal use only"),
                 Remedy::new(
-                    "validate by DNS-01 instead of HTTP-01",
+                    "use DNS-01 validation instead of HTTP-01",
                     None,
                     "the issuer needs credentials for the DNS zone",
                 )
-                .not_when("the zone cannot be changed by a program"),
+                .not_when("the zone cannot be changed automatically"),
             ],
             FindingKind::Exposed | FindingKind::CacheWindow | FindingKind::ChangedAnswer => Vec::new(),
         }
     }
 
-    /// What the name stands for now, as far as the topology says.
+    /// What the name stands for now, according to the topology.
     fn today(&self) -> String {
         let now: Vec<String> = self.case.own.all().map(IpAddr::to_string).collect();
         match (now.is_empty(), self.reads.first().map(|(read, _)| &*read.nature)) {
-            (false, _) => format!("is {} ({})", crate::wording::listed(&now), self.case.stands_for()),
-            (true, Some(AddressKind::Gone(_, service, _))) => format!("was Service {service}'s"),
-            (true, _) => "is nothing in this cluster".to_owned(),
+            (false, _) => format!(
+                "stands for {} ({})",
+                crate::wording::listed(&now),
+                self.case.stands_for()
+            ),
+            (true, Some(AddressKind::Gone(_, service, _))) => {
+                format!("stands for nothing; the address belonged to Service {service}")
+            }
+            (true, _) => "stands for nothing in this cluster".to_owned(),
         }
     }
 }
 
-/// Where a resolver's configuration lives.
+/// Where a resolver is configured.
 enum ConfigurationSite {
-    /// Link-local: a cache on each node.
+    /// A cache on each node, at a link-local address.
     NodeLocal,
     /// The cluster's own resolver.
     Cluster,
-    /// Somewhere else.
+    /// Another resolver.
     Elsewhere(IpAddr),
 }
 
@@ -244,10 +251,10 @@ impl ConfigurationSite {
 
     fn at(&self) -> String {
         match self {
-            Self::NodeLocal => "in the configuration of NodeLocal DNS".to_owned(),
-            Self::Cluster => "in the configuration of CoreDNS".to_owned(),
+            Self::NodeLocal => "in the NodeLocal DNSCache configuration".to_owned(),
+            Self::Cluster => "in the CoreDNS configuration".to_owned(),
             Self::Elsewhere(address) => {
-                format!("at the resolver {address} (the cluster's CoreDNS, or outside of it)")
+                format!("at the resolver {address} (the cluster's CoreDNS or an external resolver)")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Bridge ports that do not reflect: a pod that its Service sends back to itself gets no answer (F11).
+//! Bridge ports with hairpin mode off: a Pod that its Service routes back to itself gets no response (F11).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use parallax_model::NodeName;
 use super::{Hazard, HazardKind, id, listed, who};
 use crate::{findings::Severity, topology::Topology, verdict::Remedy};
 
-/// Services named before the rest is a number.
+/// Maximum number of Services listed by name.
 const NAMED: usize = 6;
 
 pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
@@ -41,10 +41,10 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
     if services.is_empty() {
         return None;
     }
-    let mut evidence = vec![format!("hairpin is off on {}", listed(nodes))];
+    let mut evidence = vec![format!("hairpin mode is off on {}", listed(nodes))];
     evidence.extend(services.iter().take(NAMED).map(|service| {
         format!(
-            "Service {} has {} there or elsewhere: one call in {} of its own pods comes back to the caller",
+            "Service {} has {} in total: one in {} calls from its own Pods returns to the caller",
             service.key,
             crate::wording::plural(service.usable().len(), "endpoint"),
             service.usable().len()
@@ -53,7 +53,7 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
     if services.len() > NAMED {
         evidence.push(format!("and {} more Services", services.len() - NAMED));
     }
-    let who = who(nodes, topology, "pods on ");
+    let who = who(nodes, topology, "Pods on ");
     let (what, fails) = if bridged {
         (
             "themselves",
@@ -61,8 +61,8 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
         )
     } else {
         (
-            "other pods of their own node",
-            "time out (bridge-nf-call-iptables is 0, so the bridge answers without translation)",
+            "other Pods on their own node",
+            "time out (bridge-nf-call-iptables is 0, so responses cross the bridge without address translation)",
         )
     };
     let subject = if bridged {
@@ -87,17 +87,17 @@ fn hazard(topology: &Topology, nodes: &BTreeSet<NodeName>, bridged: bool) -> Opt
                 "set hairpinMode: true in the CNI configuration",
                 Some("kubectl -n kube-flannel edit configmap kube-flannel-cfg".to_owned()),
                 format!(
-                    "takes effect for pods that start afterwards: the pods on {} restart",
+                    "takes effect only for Pods that start afterwards: restart the Pods on {}",
                     crate::wording::plural(nodes.len(), "node")
                 ),
             )
-            .not_when("a NetworkPolicy drops the reflected packet, or the CNI has no bridge"),
+            .not_when("a NetworkPolicy drops the hairpin packet, or the CNI does not use a bridge"),
             Remedy::new(
-                "use a headless Service for calls to oneself",
+                "use a headless Service where Pods call their own Service",
                 None,
-                "clients choose among addresses themselves and notice a gone endpoint later",
+                "clients choose among the addresses themselves and notice a removed endpoint later",
             )
-            .not_when("the client keeps the balancer or cluster address"),
+            .not_when("the client keeps using the load balancer address or the ClusterIP"),
         ],
     })
 }

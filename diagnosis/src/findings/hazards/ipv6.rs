@@ -1,4 +1,4 @@
-//! An AAAA that nobody serves: a CA asks IPv6 first, and never falls back where somebody else answers (F17).
+//! An AAAA record that nothing serves: a CA tries IPv6 first and does not fall back if something else answers (F17).
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -32,7 +32,7 @@ pub(super) fn hazards(topology: &Topology, facts: &ObservedFacts) -> Vec<Hazard>
         .collect()
 }
 
-/// Hosts of this cluster's own fronts; what others serve is theirs to keep.
+/// Hosts of this cluster's own fronts; hosts that others serve are ignored.
 fn hosts(topology: &Topology) -> BTreeSet<String> {
     topology
         .targets()
@@ -55,29 +55,30 @@ fn hazard(topology: &Topology, name: &str, dead: &BTreeSet<IpAddr>) -> Hazard {
         who: AffectedClients {
             nodes: Vec::new(),
             of: topology.nodes().len(),
-            words: "clients with IPv6, an ACME CA first of all".to_owned(),
+            words: "IPv6 clients, above all an ACME CA".to_owned(),
         },
         sentence: format!(
-            "clients with IPv6 would not reach {name}: it has {addresses}, which no front of this cluster serves and no \
-             vantage has reached; an ACME CA asks IPv6 first"
+            "IPv6 clients would not reach {name}: it resolves to {addresses}, which no front of this cluster serves \
+             and no vantage has reached; an ACME CA tries IPv6 first"
         ),
         evidence: vec![
-            format!("{name} is answered with {addresses}"),
+            format!("{name} resolves to {addresses}"),
             "no Service of this cluster has that address".to_owned(),
         ],
         remedies: vec![
             Remedy::new(
-                format!("remove the AAAA of {name}, or correct it"),
+                format!("remove or correct the AAAA record of {name}"),
                 Some(format!("dig +short AAAA {name}")),
-                "clients without IPv4 lose the name; caches keep the record for its TTL",
+                "IPv6-only clients lose the name; caches keep the record for its TTL",
             )
-            .not_when("external-dns writes it from an Ingress status: then that must be corrected"),
+            .not_when("external-dns writes it from an Ingress status: then correct that status"),
             Remedy::new(
-                "serve the address: a dual-stack Service (ipFamilyPolicy: PreferDualStack) and a balancer that has it",
+                "serve the address: a dual-stack Service (ipFamilyPolicy: PreferDualStack) and a load balancer that \
+                 has the address",
                 None,
-                "one more front for each port, and its share of the balancer's quota",
+                "one more front per port, and its share of the load balancer's quota",
             )
-            .not_when("cluster or provider have no IPv6"),
+            .not_when("the cluster or the provider does not support IPv6"),
         ],
     }
 }

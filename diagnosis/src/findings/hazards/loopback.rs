@@ -1,6 +1,6 @@
-//! A balancer that really is asked, and may hand a client back to the node it came from (I8; F5–F7).
+//! A load balancer that in-cluster traffic really reaches, and that may send a client back to its own node (I8; F5–F7).
 //!
-//! Latent where no client sits next to an entry today: it fails as soon as one does.
+//! The hazard is latent while no client runs on the same node as an endpoint; such a client fails.
 
 use std::collections::BTreeSet;
 
@@ -60,24 +60,26 @@ pub(super) fn hazard(
     let who = who(&nodes, topology, "clients on ");
     let mut evidence = vec![
         format!(
-            "{} has ipMode Proxy: traffic really leaves the node",
+            "{} has ipMode: Proxy: traffic really leaves the node",
             listed(&addresses)
         ),
         format!(
-            "externalTrafficPolicy of Service {} is {}: the balancer chooses among {}",
+            "Service {} has externalTrafficPolicy: {}: the load balancer chooses among {}",
             service.key,
             if local { "Local" } else { "Cluster" },
             super::super::of_nodes(&pool, topology.nodes().len())
         ),
     ];
     evidence.push(if sure {
-        "the balancer keeps the client's address (from configuration)".to_owned()
+        "the load balancer preserves the client's address (from configuration)".to_owned()
     } else {
-        "whether the balancer translates the client's address is not known: with translation nothing loops"
+        "it is not known whether the load balancer translates the client's address; with translation, there is no \
+         loopback"
             .to_owned()
     });
     let policy_note = if local {
-        "; externalTrafficPolicy: Cluster would not cure it where traffic leaves the node, but put every node in the pool"
+        "; externalTrafficPolicy: Cluster would not fix this where traffic leaves the node, it would add every node \
+         to the pool"
     } else {
         ""
     };
@@ -87,8 +89,8 @@ pub(super) fn hazard(
         severity: if sure { Severity::Warning } else { Severity::Notice },
         subject: format!("Service {}", service.key),
         sentence: format!(
-            "{} would time out at {} {share}: the balancer hands them back to their own node, which drops its own \
-             address as a source{policy_note}",
+            "{} would time out at {} {share}: the load balancer sends them back to their own node, which drops packets \
+             from its own address{policy_note}",
             who.words,
             listed(&addresses),
         ),
@@ -102,39 +104,39 @@ fn remedies(topology: &Topology, service: &Service, entries: &BTreeSet<NodeName>
     let (namespace, name) = (&service.key.namespace, &service.key.name);
     let mut remedies = vec![
         Remedy::new(
-            "call the Service by its cluster name from inside, or rewrite the public name to it in CoreDNS",
+            "inside the cluster, call the Service by its cluster name, or rewrite the public name to it in CoreDNS",
             Some(format!("kubectl -n {namespace} get service {name} -o wide")),
-            "inside and outside take different ways; TLS and PROXY settings must hold on both",
+            "clients inside and outside take different paths; TLS and PROXY protocol must work on both",
         )
-        .not_when("clients use the balancer's address itself"),
+        .not_when("clients use the load balancer's IP address"),
     ];
     if service.external_traffic_policy == TrafficPolicy::Local {
         remedies.push(
             Remedy::new(
-                "keep clients and entries on different nodes (podAntiAffinity)",
+                "keep clients and endpoints on different nodes (podAntiAffinity)",
                 None,
                 format!(
-                    "clients keep off {}",
+                    "clients cannot run on {}",
                     super::super::of_nodes(entries, topology.nodes().len())
                 ),
             )
-            .not_when("entries move, or run on every node (DaemonSet)"),
+            .not_when("endpoints move between nodes, or run on every node (DaemonSet)"),
         );
     }
     remedies.push(
         Remedy::new(
-            "have the balancer translate the client's address (turn client address preservation off)",
+            "have the load balancer translate the client's address (disable client IP preservation)",
             None,
-            "endpoints see the balancer's address; PROXY protocol can still tell them the client's",
+            "endpoints see the load balancer's address; PROXY protocol can still carry the client's",
         )
-        .not_when("the provider's internal balancer cannot"),
+        .not_when("the provider's internal load balancer does not support it"),
     );
     remedies.push(
         Remedy::new(
-            "let the balancer reach the pods directly, without the nodes' ports",
+            "let the load balancer target the Pods directly instead of the nodes' ports",
             None,
             format!(
-                "needs a cloud network whose pods have addresses of their own; {} instead of nodes are registered",
+                "needs a cloud network that gives Pods routable addresses; registers {} instead of nodes",
                 crate::wording::plural(service.usable().len(), "endpoint")
             ),
         )

@@ -1,6 +1,7 @@
-//! Who would fail though nobody does yet: from configuration and facts alone, one family a file.
+//! Clients that would fail although none fails yet, derived from configuration and facts; one family per file.
 //!
-//! A hazard that probes disprove is none, and one that they confirm is an incident. What nobody knows is not said.
+//! A hazard that probes disprove is not reported, and one that they confirm is an incident. Unknown facts produce no
+//! hazard.
 
 mod hairpin;
 mod ipv6;
@@ -26,64 +27,64 @@ use crate::{
 };
 
 kinds! {
-    /// What sort of hazard.
+    /// The kind of a hazard.
     HazardKind {
-        /// Policy Local, and a data plane that holds clients inside to it.
+        /// Traffic policy Local, and a data plane that applies it to in-cluster clients.
         LocalPolicy = "local-policy", "I1", "clients on nodes without an endpoint would be refused";
-        /// The balancer may hand a client back to its own node.
-        Loopback = "loopback", "I8.3", "clients next to an endpoint would loop back through the balancer";
-        /// The balancer's quota is near, or a way out would exceed it.
-        Quota = "quota", "I6", "the balancer's quota is near";
-        /// The node short-cuts a balancer that adds PROXY headers.
-        ProxyBypass = "proxy-bypass", "F9", "clients inside would bypass the balancer's PROXY header";
-        /// A pod cannot reach itself through its Service.
-        Hairpin = "hairpin", "F11", "pods would not reach themselves through their Service";
+        /// The load balancer may send a client back to its own node.
+        Loopback = "loopback", "I8.3", "clients on an endpoint's node would loop back through the load balancer";
+        /// The load balancer's quota is nearly used up, or a remedy would exceed it.
+        Quota = "quota", "I6", "the load balancer's quota is nearly used up";
+        /// The node bypasses a load balancer that adds PROXY headers.
+        ProxyBypass = "proxy-bypass", "F9", "in-cluster clients would bypass the load balancer's PROXY header";
+        /// A Pod cannot reach itself through its Service.
+        Hairpin = "hairpin", "F11", "Pods would not reach themselves through their Service";
         /// All endpoints are on one node.
-        SingleNode = "single-node", "I1", "one node holds every endpoint";
-        /// A name has an IPv6 address that nobody serves.
-        UnservedIpv6 = "unserved-ipv6", "F17", "an IPv6 address is published and not served";
+        SingleNode = "single-node", "I1", "one node runs every endpoint";
+        /// A name has an IPv6 address that nothing serves.
+        UnservedIpv6 = "unserved-ipv6", "F17", "an IPv6 address is published but not served";
         /// A node's conntrack table is nearly full.
         Conntrack = "conntrack", "F27", "a node's conntrack table is nearly full";
-        /// A node's kube-proxy is behind or ill.
-        StaleProxy = "stale-proxy", "F24", "a node's kube-proxy is behind or not healthy";
+        /// A node's kube-proxy is out of date or not healthy.
+        StaleProxy = "stale-proxy", "F24", "a node's kube-proxy is out of date or not healthy";
         /// A node drops packets from its own addresses.
-        OwnSources = "own-sources", "F8", "nodes drop packets from their own addresses, as a balancer's health checks may be";
+        OwnSources = "own-sources", "F8", "nodes drop packets from their own addresses, perhaps also health checks";
     }
 }
 
-/// Something that configuration lets fail.
+/// A failure that configuration or node state makes possible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hazard {
-    /// Derived from what it is about, so that two replicas and a replay agree.
+    /// Derived from the subject, so that two replicas and a replay agree.
     pub id: String,
-    /// What sort.
+    /// The kind.
     pub kind: HazardKind,
-    /// How bad it would be.
+    /// The severity if it happens.
     pub severity: Severity,
-    /// The Service, balancer, name or nodes it is about.
+    /// The affected Service, load balancer, name or nodes.
     pub subject: String,
-    /// Who would fail.
+    /// The clients that would fail.
     pub who: AffectedClients,
     /// The hazard in one sentence.
     pub sentence: String,
-    /// The facts it rests on, each with its object.
+    /// The facts that it is based on, each with its object.
     pub evidence: Vec<String>,
-    /// Ways out.
+    /// Remedies.
     pub remedies: Vec<Remedy>,
 }
 
-/// Who would fail.
+/// Clients that would fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AffectedClients {
-    /// Nodes whose clients would; empty where it is not a matter of nodes.
+    /// Nodes whose clients would fail; empty if the hazard does not depend on nodes.
     pub nodes: Vec<NodeName>,
-    /// Out of this many.
+    /// Number of nodes in the cluster.
     pub of: usize,
-    /// In words: "pods on 2 of 4 nodes (n3 and n4)".
+    /// In words: "Pods on 2 of 4 nodes (n3 and n4)".
     pub words: String,
 }
 
-/// Every hazard of a cluster, worst first.
+/// Returns all hazards of a cluster, worst first.
 #[must_use]
 pub fn hazards(topology: &Topology, facts: &ObservedFacts) -> Vec<Hazard> {
     let mut all = Vec::new();
@@ -109,7 +110,7 @@ fn id(kind: HazardKind, subject: &str) -> String {
     format!("{kind}:{subject}")
 }
 
-/// Balancer addresses by Service, with who answers for each: worked out once for all families.
+/// Load balancer addresses by Service with their `ipMode`, computed once for all families.
 struct BalancerAddresses<'a>(BTreeMap<&'a ServiceKey, BTreeSet<(IpAddr, IpMode)>>);
 
 impl<'a> BalancerAddresses<'a> {
@@ -125,7 +126,7 @@ impl<'a> BalancerAddresses<'a> {
         Self(all)
     }
 
-    /// Addresses of one Service that are answered for in one way.
+    /// Addresses of a Service with the given `ipMode`.
     fn addresses(&self, service: &Service, mode: IpMode) -> BTreeSet<IpAddr> {
         self.0
             .get(&service.key)

@@ -1,5 +1,5 @@
-//! What a node itself says is wrong with it, before anybody fails: a conntrack table that fills, a kube-proxy that is
-//! behind or ill, packets dropped because they come from the node's own addresses.
+//! Problems that a node reports before clients fail: a conntrack table that fills up, a kube-proxy that is out of date
+//! or not healthy, packets dropped because they come from the node's own addresses.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
     wording::plural,
 };
 
-/// A table this full is worth a look; at 95 the diagnosis reckons with it.
+/// Fill level that makes a hazard; from 95 % the diagnosis uses it as a prior.
 const FILLING_PERCENT: u8 = 80;
 
 pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
@@ -41,13 +41,13 @@ fn conntrack(topology: &Topology) -> Option<Hazard> {
         })
         .collect();
     let remedy = Remedy::new(
-        "raise net.netfilter.nf_conntrack_max, or find who opens so many connections",
+        "raise net.netfilter.nf_conntrack_max, or find out which workload opens so many connections",
         Some(format!(
             "kubectl debug node/{first} -it --image=busybox -- sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max"
         )),
-        "about 300 bytes of kernel memory per entry; kube-proxy sets the limit by --conntrack-max-per-core",
+        "about 300 bytes of kernel memory per entry; kube-proxy sets the limit with --conntrack-max-per-core",
     )
-    .not_when("connections are opened without end: a larger table then fills, too");
+    .not_when("the number of connections keeps growing: a larger table then fills up too");
     let who = who(&nodes, topology, "clients on ");
     Some(Hazard {
         id: id(HazardKind::Conntrack, "conntrack"),
@@ -55,7 +55,7 @@ fn conntrack(topology: &Topology) -> Option<Hazard> {
         severity: Severity::Warning,
         subject: format!("conntrack on {}", listed(&nodes)),
         sentence: format!(
-            "{} would get no new connections now and then: the conntrack table is nearly full there",
+            "new connections of {} would fail intermittently: the conntrack table is nearly full there",
             who.words
         ),
         who,
@@ -71,7 +71,7 @@ fn behind(topology: &Topology) -> Option<Hazard> {
         for (node, known, published) in stale(topology, service) {
             nodes.insert(node.name.clone());
             evidence.push(format!(
-                "kube-proxy of {} knows {} of Service {} there, the EndpointSlices have {published}",
+                "kube-proxy on {} has {} of Service {} on that node, the EndpointSlices have {published}",
                 node.name,
                 plural(usize::try_from(known).unwrap_or(usize::MAX), "endpoint"),
                 service.key
@@ -80,17 +80,17 @@ fn behind(topology: &Topology) -> Option<Hazard> {
     }
     for node in nodes_with(topology, |facts| facts.proxy_healthy == Some(false)) {
         nodes.insert(node.clone());
-        evidence.push(format!("kube-proxy of {node} says that it is not healthy"));
+        evidence.push(format!("kube-proxy on {node} reports that it is not healthy"));
     }
     let first = nodes.first()?;
     let remedy = Remedy::new(
-        format!("look at kube-proxy on {first} and restart it"),
+        format!("check kube-proxy on {first} and restart it"),
         Some(format!(
             "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={first}"
         )),
-        "its rules are rewritten once; established connections stay",
+        "kube-proxy rewrites its rules once; established connections survive",
     )
-    .not_when("kube-proxy cannot reach the API server: it then comes back with the same old rules");
+    .not_when("kube-proxy cannot reach the API server: then it restarts with the same stale rules");
     let who = who(&nodes, topology, "clients on ");
     Some(Hazard {
         id: id(HazardKind::StaleProxy, "kube-proxy"),
@@ -98,7 +98,8 @@ fn behind(topology: &Topology) -> Option<Hazard> {
         severity: Severity::Warning,
         subject: format!("kube-proxy on {}", listed(&nodes)),
         sentence: format!(
-            "{} would be sent to endpoints that are gone, or balancers to nodes without any: kube-proxy there is behind or ill",
+            "{} would be sent to removed endpoints, or load balancers to nodes without endpoints: kube-proxy there is \
+             out of date or not healthy",
             who.words
         ),
         who,
@@ -122,13 +123,17 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
     if topology.proxy_mode() != ProxyMode::Ipvs || services.is_empty() {
         return None;
     }
-    let who = who(&nodes, topology, "clients outside that the balancer sends to ");
+    let who = who(
+        &nodes,
+        topology,
+        "external clients that the load balancer sends to ",
+    );
     let mut evidence = vec![format!(
-        "in_martian_src of /proc/net/stat/rt_cache rises on {}",
+        "in_martian_src in /proc/net/stat/rt_cache increases on {}",
         listed(&nodes)
     )];
     evidence.push(format!(
-        "kube-proxy in IPVS mode binds the balancer addresses of {}",
+        "kube-proxy in IPVS mode binds the load balancer addresses of {}",
         listed(services)
     ));
     Some(Hazard {
@@ -137,18 +142,21 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
         severity: Severity::Warning,
         subject: format!("packets from own addresses on {}", listed(&nodes)),
         sentence: format!(
-            "{} would fail while everybody inside passes: the nodes drop packets from their own addresses, and health checks from a balancer's address are such",
+            "{} would fail while in-cluster clients pass: the nodes drop packets from their own addresses, including \
+             health checks from a load balancer address",
             who.words
         ),
         who,
         evidence,
         remedies: vec![
             Remedy::new(
-                "have the balancer check from other addresses than its own, or the cloud controller set ipMode: Proxy",
+                "configure the load balancer to send health checks from other addresses than its own, or the cloud \
+                 controller to set ipMode: Proxy",
                 Some(format!("kubectl debug node/{first} -it --image=busybox -- cat /proc/net/stat/rt_cache")),
-                "a setting of the provider; with ipMode: Proxy every connection from inside makes the detour over the balancer",
+                "a provider setting; with ipMode: Proxy, every in-cluster connection takes the detour through the \
+                 load balancer",
             )
-            .not_when("the packets come from elsewhere: look at their source with tcpdump first"),
+            .not_when("the packets have another origin: check their source with tcpdump first"),
         ],
     })
 }

@@ -1,4 +1,5 @@
-//! externalTrafficPolicy: Local, entries on k of N nodes, and a data plane known to hold clients inside to it (F1, F3).
+//! externalTrafficPolicy: Local, endpoints on k of N nodes, and a data plane known to apply it to in-cluster clients
+//! (F1, F3).
 
 use std::collections::BTreeSet;
 
@@ -11,22 +12,23 @@ use crate::{
     topology::{IpMode, Node, ProxyMode, Service, Topology, TrafficPolicy, entry_nodes},
 };
 
-/// kube-proxy that gives IPVS nodes without an endpoint the cluster's (kubernetes#97081; in the code by about 1.26).
+/// First kube-proxy that uses the cluster's endpoints on IPVS nodes without one (kubernetes#97081; in the code by about
+/// 1.26).
 const IPVS_FIXED: (u32, u32, u32) = (1, 26, 0);
-/// kube-proxy whose nftables rules let the node's own clients pass (kubernetes#132456, #133969). Pods pass before it, too:
-/// what is forwarded has been translated when the filter looks at it.
+/// First kube-proxy whose nftables rules accept the node's own clients (kubernetes#132456, #133969). Pods are accepted
+/// before that version as well, because forwarded packets are already translated when they reach the filter.
 const NFTABLES_FIXED: (u32, u32, u32) = (1, 33, 6);
 
-/// What a node does with a client that asks for an address of policy Local without an endpoint next to it.
+/// How a node without an endpoint treats in-cluster clients of an address with traffic policy Local.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LocalPolicyHandling {
-    /// It is known to serve it all the same, or nothing is known.
+    /// Known to serve them, or nothing is known.
     No,
-    /// Pods are served; clients in the host network are not.
+    /// Serves Pods, but not clients in the host network.
     HostNetwork,
-    /// The mode does so in older versions, and the version is not known.
+    /// Older versions in this mode apply the policy, and the version is not known.
     Perhaps,
-    /// Mode and version are known to.
+    /// This mode and version are known to apply the policy.
     Yes,
 }
 
@@ -67,31 +69,31 @@ pub(super) fn hazard(
     };
     let (before, how, severity) = match worst {
         LocalPolicyHandling::HostNetwork => ("clients in the host network of ", "time out", Severity::Notice),
-        _ => ("pods on ", "be refused", Severity::Warning),
+        _ => ("Pods on ", "be refused", Severity::Warning),
     };
     let who = who(&nodes, topology, before);
     let entries_words = super::super::of_nodes(&entries, topology.nodes().len());
     let mut evidence = vec![
-        format!("externalTrafficPolicy of Service {} is Local", service.key),
-        format!("entries on {entries_words}"),
+        format!("Service {} has externalTrafficPolicy: Local", service.key),
+        format!("endpoints on {entries_words}"),
         format!("kube-proxy runs in {mode} mode"),
     ];
     evidence.push(match worst {
         LocalPolicyHandling::Perhaps => {
-            "its version is not known here; before the change in kubernetes#97081 (by about 1.26) it holds clients inside \
-             to the policy"
+            "its version is not known; before kubernetes#97081 (by about 1.26), it applies the policy to in-cluster \
+             clients"
                 .to_owned()
         }
         LocalPolicyHandling::HostNetwork if topology.proxy_mode() == ProxyMode::Nftables => format!(
-            "kube-proxy {} serves pods on such nodes, and drops what the node itself sends (kubernetes#132456)",
+            "kube-proxy {} serves Pods on such nodes, but drops connections from the node itself (kubernetes#132456)",
             versions(topology, &nodes)
         ),
         LocalPolicyHandling::HostNetwork => {
-            "its version serves pods on such nodes, and clients with the node's own address still not (kubernetes#93456)"
+            "its version serves Pods on such nodes, but not clients with the node's own address (kubernetes#93456)"
                 .to_owned()
         }
         LocalPolicyHandling::Yes | LocalPolicyHandling::No => {
-            format!("kube-proxy {} holds clients inside to the policy", versions(topology, &nodes))
+            format!("kube-proxy {} applies the policy to in-cluster clients", versions(topology, &nodes))
         }
     });
     Some(Hazard {
@@ -100,7 +102,7 @@ pub(super) fn hazard(
         severity,
         subject: format!("Service {}", service.key),
         sentence: format!(
-            "{} would {how} at {}: Service {} has externalTrafficPolicy: Local and entries on {} only",
+            "{} would {how} at {}: Service {} has externalTrafficPolicy: Local and endpoints only on {}",
             who.words,
             listed(addresses),
             service.key,
@@ -112,7 +114,7 @@ pub(super) fn hazard(
     })
 }
 
-/// What mode and version of a node say.
+/// Derives the handling from the proxy mode and the node's kube-proxy version.
 fn honours(mode: ProxyMode, node: &Node) -> LocalPolicyHandling {
     let version = node
         .facts

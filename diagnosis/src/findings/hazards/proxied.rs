@@ -1,4 +1,4 @@
-//! A balancer that adds a PROXY header, and nodes that short-cut it (F9).
+//! A load balancer that adds a PROXY header, and nodes that bypass it (F9).
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::{
     verdict::Remedy,
 };
 
-/// Values that turn an annotation off.
+/// Annotation values that mean off.
 const OFF: [&str; 6] = ["", "false", "off", "no", "0", "none"];
 
-/// The annotation that turns PROXY headers on. Every cloud controller has its own word, and all of them hold the name of
-/// the protocol; one of them holds it in a list of attributes.
+/// The annotation that enables PROXY headers. Every cloud controller has its own annotation, and all of them contain
+/// the name of the protocol; one has it in a list of attributes.
 fn annotation(service: &Service) -> Option<(&String, &String)> {
     service.annotations.iter().find(|(key, value)| {
         let key = key.to_ascii_lowercase().replace(['-', '_'], "");
@@ -56,8 +56,8 @@ pub(super) fn hazard(
         severity: Severity::Warning,
         subject: format!("Service {}", service.key),
         sentence: format!(
-            "{} would be cut off at {}: their node answers for the address itself (ipMode VIP), without the PROXY header \
-             that the balancer of Service {} adds and its endpoints insist on",
+            "{} would be disconnected at {}: their node serves the address itself (ipMode: VIP), without the PROXY \
+             header that the load balancer of Service {} adds and its endpoints require",
             who.words,
             listed(&addresses),
             service.key
@@ -65,30 +65,30 @@ pub(super) fn hazard(
         who,
         evidence: vec![
             format!("annotation {key} of Service {} is {value:?}", service.key),
-            format!("{} has ipMode VIP", listed(&addresses)),
+            format!("{} has ipMode: VIP", listed(&addresses)),
         ],
         remedies: vec![
             Remedy::new(
-                "let the cloud controller set ipMode: Proxy in the Service's status",
+                "have the cloud controller set ipMode: Proxy in the Service's status",
                 Some(format!(
                     "kubectl -n {namespace} get service {name} -o jsonpath='{{.status.loadBalancer.ingress}}'"
                 )),
-                "needs Kubernetes 1.30 and a controller that supports it; every connection from inside makes the detour \
-                 over the balancer",
+                "needs Kubernetes 1.30 and a cloud controller that supports it; every in-cluster connection then takes \
+                 the detour through the load balancer",
             )
-            .not_when("the balancer may hand a client back to its own node (F5–F7)"),
+            .not_when("the load balancer may send a client back to its own node (F5–F7)"),
             Remedy::new(
-                "publish a host name instead of an address in the Service's status",
+                "publish a host name instead of an IP address in the Service's status",
                 None,
-                "an annotation of the cloud controller, and a DNS record",
+                "a cloud controller annotation and a DNS record",
             )
-            .not_when("clients use the address itself"),
+            .not_when("clients use the IP address"),
             Remedy::new(
-                "have the endpoints accept connections with and without the header",
+                "make the endpoints accept connections with and without the header",
                 None,
-                "whoever reaches the endpoints without the balancer chooses the source address they log",
+                "clients that reach the endpoints directly can forge the source address in their logs",
             )
-            .not_when("the ingress controller cannot tell the two apart (ingress-nginx)"),
+            .not_when("the ingress controller cannot distinguish the two (ingress-nginx)"),
         ],
     })
 }

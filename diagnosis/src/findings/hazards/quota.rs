@@ -1,5 +1,5 @@
-//! What a balancer holds, and what it would hold after each way out: every port of a Service once for each node it is
-//! registered with (I6).
+//! Load balancer quotas: the current number of backends and the number after each remedy. Each Service uses one backend
+//! per port and registered node (I6).
 
 use super::{AffectedClients, Hazard, HazardKind, id};
 use crate::{
@@ -12,10 +12,10 @@ use crate::{
     wording::plural,
 };
 
-/// From this share of the quota on, in per cent, the next change may be one too many.
+/// Share of the quota, in percent, from which the next change may exceed it.
 const NEAR: usize = 80;
 
-/// One hazard for each balancer that is near its quota, or that a usual way out would carry beyond it.
+/// Returns one hazard for each load balancer that is near its quota or that a common remedy would push beyond it.
 pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
     topology
         .balancers()
@@ -64,12 +64,12 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
             "{} too many: some nodes or ports are not registered",
             today - most
         ),
-        (false, Some(0)) => "one node more does not fit".to_owned(),
+        (false, Some(0)) => "one more node does not fit".to_owned(),
         (false, Some(room)) => format!(
-            "the quota is full at {}",
+            "the quota is reached at {}",
             plural(nodes.saturating_add(room), "node")
         ),
-        (false, None) => "further nodes change nothing while the policy is Local".to_owned(),
+        (false, None) => "more nodes do not change this while the policy is Local".to_owned(),
     };
     let switch = if too_far.is_empty() {
         String::new()
@@ -100,12 +100,12 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
             nodes: Vec::new(),
             of: nodes,
             words: format!(
-                "clients of balancer {} on nodes or ports that do not fit",
+                "clients of load balancer {} on nodes or ports that do not fit",
                 balancer.name
             ),
         },
         sentence: format!(
-            "the balancer {} holds {today} of {most} backends; {forecast}{switch}{left_out}",
+            "load balancer {} has {today} of {most} backends; {forecast}{switch}{left_out}",
             balancer.name
         ),
         evidence: evidence(topology, balancer, most),
@@ -113,7 +113,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     })
 }
 
-/// What each Service takes, today's sum, and the sum with every node registered for all of them.
+/// Backends per Service, the current total, and the total if every node were registered for all Services.
 fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<String> {
     let today = sum(topology, balancer, |service| {
         BalancerLoad::today(topology, service)
@@ -128,7 +128,7 @@ fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<St
         .map(|service| {
             let policy = match service.external_traffic_policy {
                 TrafficPolicy::Cluster => "policy Cluster: every node",
-                TrafficPolicy::Local => "policy Local: nodes with an entry",
+                TrafficPolicy::Local => "policy Local: nodes with an endpoint",
             };
             format!(
                 "Service {}: {} backends ({policy})",
@@ -141,7 +141,7 @@ fn evidence(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<St
         "today {today} of {most} backends (quota from configuration)"
     ));
     evidence.push(format!(
-        "with policy Cluster or a DaemonSet for all of them: {everywhere} of {most}"
+        "with policy Cluster or a DaemonSet for all Services: {everywhere} of {most}"
     ));
     evidence
 }
@@ -161,10 +161,11 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
         let load = BalancerLoad::everywhere(topology, largest);
         all.push(
             Remedy::new(
-                format!("give Service {} a balancer of its own", largest.key),
+                format!("give Service {} its own load balancer", largest.key),
                 None,
                 format!(
-                    "one more balancer and address; it then holds up to {} of {most}, and the rest {}",
+                    "one more load balancer and address; it then has up to {} of {most} backends, and the remaining \
+                     Services {}",
                     load.words(),
                     sum(topology, balancer, |service| BalancerLoad::today(
                         topology, service
@@ -173,7 +174,7 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
                 ),
             )
             .not_when(if load.backends() > most {
-                "it does not fit even alone"
+                "it does not fit even on its own load balancer"
             } else {
                 "names and certificates must stay on one address"
             }),
@@ -193,36 +194,36 @@ fn remedies(topology: &Topology, balancer: &BalancerSpec, most: usize) -> Vec<Re
                         "kubectl -n {namespace} patch service {name} --type merge -p '{{\"spec\":{{\"externalTrafficPolicy\":\"Local\"}}}}'"
                     )),
                     format!(
-                        "{} backends instead of {}; pods on nodes without an entry may then be refused (F1–F4)",
+                        "{} backends instead of {}; Pods on nodes without an endpoint may then be refused (F1–F4)",
                         local.words(),
                         BalancerLoad::today(topology, service).words()
                     ),
                 )
-                .not_when("the provider registers every node whatever the policy"),
+                .not_when("the provider registers every node regardless of the policy"),
             );
         }
     }
     all.push(
         Remedy::new(
-            "have the provider raise the quota",
+            "ask the provider to raise the quota",
             None,
-            format!("from {most}; a request, and often a fee"),
+            format!("currently {most}; a support request and often a fee"),
         )
-        .not_when("the limit is the balancer's size and not an account's"),
+        .not_when("the limit is the size of the load balancer and not an account quota"),
     );
     all.push(
         Remedy::new(
-            "let the balancer reach the pods directly, without the nodes' ports",
+            "let the load balancer target the Pods directly instead of the nodes' ports",
             None,
             format!(
-                "backends are then endpoints: {} today",
+                "backends are then endpoints: currently {}",
                 services
                     .iter()
                     .map(|service| service.ports.len() * service.usable().len())
                     .sum::<usize>()
             ),
         )
-        .not_when("the pods have no addresses of their own in the cloud's network"),
+        .not_when("the Pods have no routable addresses in the cloud network"),
     );
     all
 }

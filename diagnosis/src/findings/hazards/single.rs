@@ -1,4 +1,4 @@
-//! Every entry of a balancer on one node: with that node all of its hosts go.
+//! All endpoints behind a load balancer are on one node: if that node fails, all hosts fail.
 
 use parallax_model::ProbeSpec;
 
@@ -10,7 +10,7 @@ use crate::{
     wording::plural,
 };
 
-/// For a Service behind a balancer.
+/// Checks a Service behind a load balancer.
 pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
     let entries = entry_nodes(service);
     let nodes = topology.nodes().len();
@@ -32,53 +32,54 @@ pub(super) fn hazard(topology: &Topology, service: &Service) -> Option<Hazard> {
         .count();
     let (namespace, name) = (&service.key.namespace, &service.key.name);
     let local = service.external_traffic_policy == TrafficPolicy::Local;
-    let who = who(&all_nodes(topology), topology, "clients of every sort, on ");
+    let who = who(&all_nodes(topology), topology, "all clients, including those on ");
     Some(Hazard {
         id: id(HazardKind::SingleNode, &service.key.to_string()),
         kind: HazardKind::SingleNode,
         severity: Severity::Warning,
         subject: format!("Service {}", service.key),
         sentence: format!(
-            "everybody loses Service {} ({}) when node {node} goes: it holds {}",
+            "all clients would lose Service {} ({}) if node {node} failed: it runs {}",
             service.key,
             plural(hosts, "target"),
             if pods.len() == 1 {
-                "the only entry".to_owned()
+                "the only endpoint".to_owned()
             } else {
-                format!("all {} entries", pods.len())
+                format!("all {} endpoints", pods.len())
             },
         ),
         who,
         evidence: vec![
-            format!("entries of Service {}: {} on {node}", service.key, plural(pods.len(), "pod")),
+            format!("endpoints of Service {}: {} on {node}", service.key, plural(pods.len(), "Pod")),
             format!("the cluster has {}", plural(nodes, "node")),
         ],
         remedies: vec![
             Remedy::new(
-                "spread the pods: two replicas or more with topologySpreadConstraints over kubernetes.io/hostname",
+                "spread the Pods: two or more replicas with topologySpreadConstraints on kubernetes.io/hostname",
                 Some(format!(
                     "kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={name} -o wide"
                 )),
                 if local {
                     format!(
-                        "one pod more or a move; under policy Local the balancer registers one node more for each of {}",
+                        "one more Pod, or moving one; under policy Local, the load balancer registers one more node \
+                         for each of {}",
                         plural(service.ports.len(), "port")
                     )
                 } else {
-                    "one pod more, or a move of one".to_owned()
+                    "one more Pod, or moving one".to_owned()
                 },
             )
-            .not_when("the pods need a volume or an address that only that node has"),
+            .not_when("the Pods need a volume or an address that only that node has"),
             Remedy::new(
-                "run the entries as a DaemonSet",
+                "run the endpoints as a DaemonSet",
                 None,
                 format!(
-                    "{} more than today, with their memory and CPU; {}",
-                    plural(nodes - 1, "pod"),
+                    "{} than today, with their memory and CPU; {}",
+                    plural(nodes - 1, "more Pod"),
                     quota::consequence(topology, service)
                 ),
             )
-            .not_when("the other nodes carry taints that the pods do not tolerate"),
+            .not_when("the other nodes have taints that the Pods do not tolerate"),
         ],
     })
 }

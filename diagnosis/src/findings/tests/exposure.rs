@@ -73,7 +73,7 @@ fn a_host_with_its_own_body_at_the_other_controllers_front_is_a_security_finding
     assert_eq!(finding.severity, Severity::Critical);
     assert!(
         finding.sentence.starts_with(
-            "wiki.example.test of ingress class inner is served by 203.0.113.10:80 of class public"
+            "wiki.example.test of ingress class inner is exposed on 203.0.113.10:80 of class public"
         ),
         "{}",
         finding.sentence

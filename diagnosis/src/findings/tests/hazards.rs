@@ -72,8 +72,8 @@ fn policy_local_on_some_nodes_and_an_old_kube_proxy_in_ipvs_mode_names_who_would
     let hazard = only(&spec, "local-policy");
     assert_eq!(
         hazard.sentence,
-        "pods on 2 of 4 nodes (n3 and n4) would be refused at 203.0.113.10: Service ingress/nginx has \
-         externalTrafficPolicy: Local and entries on n1 and n2 only"
+        "Pods on 2 of 4 nodes (n3 and n4) would be refused at 203.0.113.10: Service ingress/nginx has \
+         externalTrafficPolicy: Local and endpoints only on n1 and n2"
     );
     let names: Vec<_> = hazard.who.nodes.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -99,7 +99,7 @@ fn policy_local_on_some_nodes_and_an_old_kube_proxy_in_ipvs_mode_names_who_would
             .not_when
             .as_ref()
             .unwrap()
-            .contains("does not cure loopback")
+            .contains("does not fix loopback")
     );
 }
 
@@ -193,7 +193,7 @@ fn loopback_is_latent_where_the_balancer_is_really_asked_and_keeps_the_clients_a
     );
     assert!(
         sure.sentence
-            .contains("Cluster would not cure it where traffic leaves the node")
+            .contains("Cluster would not fix this where traffic leaves the node")
     );
     spec["balancers"][0]["preservesClientAddress"] = json!(false);
     assert_eq!(of(&spec), [], "with translation nothing loops");
@@ -229,7 +229,7 @@ fn four_ports_on_fifty_nodes_fill_a_quota_of_two_hundred() {
     let hazard = only(&spec, "quota");
     assert_eq!(
         hazard.sentence,
-        "the balancer slb holds 200 of 200 backends; one node more does not fit"
+        "load balancer slb has 200 of 200 backends; one more node does not fit"
     );
     assert_eq!(hazard.severity, Severity::Warning);
     assert!(hazard.evidence[0].contains("4 ports × 50 nodes = 200 backends"));
@@ -272,7 +272,7 @@ fn a_way_out_that_would_not_fit_the_quota_is_said_before_it_is_taken_and_priced_
     assert_eq!(hazard.severity, Severity::Notice);
     assert_eq!(
         hazard.sentence,
-        "the balancer slb holds 6 of 100 backends; further nodes change nothing while the policy is Local; \
+        "load balancer slb has 6 of 100 backends; more nodes do not change this while the policy is Local; \
          externalTrafficPolicy: Cluster for Service ingress/nginx does not fit"
     );
     spec["proxyMode"] = json!("ipvs");
@@ -297,7 +297,7 @@ fn a_proxy_annotation_on_an_address_that_nodes_answer_for_endangers_every_client
     assert!(
         hazard
             .sentence
-            .starts_with("clients on all 3 nodes would be cut off at 203.0.113.10"),
+            .starts_with("clients on all 3 nodes would be disconnected at 203.0.113.10"),
         "{}",
         hazard.sentence
     );
@@ -323,19 +323,19 @@ fn hairpin_off_names_the_nodes_and_how_often_each_service_would_fail() {
     assert!(
         hazard
             .sentence
-            .starts_with("pods on 2 of 3 nodes (n1 and n3) that call themselves"),
+            .starts_with("Pods on 2 of 3 nodes (n1 and n3) that call themselves"),
         "{}",
         hazard.sentence
     );
     assert!(
-        hazard.evidence[1].contains("one call in 2"),
+        hazard.evidence[1].contains("one in 2 calls"),
         "{:?}",
         hazard.evidence
     );
     spec["nodes"][0]["facts"]["bridgeNfCallIptables"] = json!(false);
     let other = only(&spec, "hairpin");
     assert!(
-        other.sentence.contains("other pods of their own node"),
+        other.sentence.contains("other Pods on their own node"),
         "{}",
         other.sentence
     );
@@ -346,10 +346,10 @@ fn every_entry_on_one_node_is_a_hazard_with_the_price_of_spreading_them() {
     let hazard = only(&ingress(4, &[2], "Cluster"), "single-node");
     assert_eq!(
         hazard.sentence,
-        "everybody loses Service ingress/nginx (1 target) when node n2 goes: it holds the only entry"
+        "all clients would lose Service ingress/nginx (1 target) if node n2 failed: it runs the only endpoint"
     );
     assert!(
-        hazard.remedies[1].price.starts_with("3 pods more"),
+        hazard.remedies[1].price.starts_with("3 more Pods"),
         "{}",
         hazard.remedies[1].price
     );
@@ -454,12 +454,12 @@ fn a_node_that_says_itself_that_something_is_wrong_is_a_hazard_before_anybody_fa
     assert_eq!(
         proxy.evidence,
         [
-            "kube-proxy of n2 knows 1 endpoint of Service ingress/nginx there, the EndpointSlices have 0",
-            "kube-proxy of n3 says that it is not healthy"
+            "kube-proxy on n2 has 1 endpoint of Service ingress/nginx on that node, the EndpointSlices have 0",
+            "kube-proxy on n3 reports that it is not healthy"
         ]
     );
     let own = only(&spec, "own-sources");
-    assert!(own.evidence[0].contains("rises on n3"), "{own:?}");
+    assert!(own.evidence[0].contains("increases on n3"), "{own:?}");
     for hazard in [conntrack, proxy, own] {
         assert!(
             hazard

@@ -34,7 +34,7 @@ fn what_a_resolver_says_leads_to_a_front_and_the_front_to_the_entry_on_that_node
     let meanings: Vec<&str> = view.names[0].answers.iter().map(|a| a.meaning.as_str()).collect();
     assert_eq!(
         meanings,
-        ["a node where a pod of Service ingress/nginx listens"; 2]
+        ["a node on which a Pod of Service ingress/nginx listens"; 2]
     );
     let row = view
         .matrix

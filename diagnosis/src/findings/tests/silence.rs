@@ -59,7 +59,7 @@ fn a_host_that_an_address_answers_for_though_it_must_not_is_a_finding_about_the_
     );
     assert_eq!(
         view.findings[0].sentence,
-        "http://wiki.example.test/ must not answer at 203.0.113.10:80 and does, to n1/pod"
+        "http://wiki.example.test/ must not respond at 203.0.113.10:80, but responds to n1/pod"
     );
     assert_eq!(view.findings[0].targets[0].as_str(), SAID);
     assert_eq!(view.forbidden[0].state, ExposureState::Served);

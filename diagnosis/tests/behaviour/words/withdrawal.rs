@@ -112,7 +112,7 @@ fn is_part_of_the_withdrawal_for_a_minute(said: &[(i64, String, String)], then: 
 }
 
 fn speaks_of_rules_that_have_not_followed(said: &[(i64, String, String)]) -> bool {
-    let words = "and the Service rules of node n3 have not followed their return yet";
+    let words = "and the Service rules of node n3 do not include the returned endpoints yet";
     said.iter().any(|(.., sentence)| sentence.contains(words))
 }
 
@@ -182,7 +182,7 @@ fn endpoints_that_are_withdrawn_when_the_nodes_are_ready_again_are_withdrawn_bec
             sentence.contains("nodes n1 and n2 were marked NotReady"),
             "{sentence}"
         );
-        let followed = sentence.contains("have not followed their return yet");
+        let followed = sentence.contains("do not include the returned endpoints yet");
         assert_eq!(followed, *round >= 33, "{round}: {sentence}");
     }
 }

@@ -1,0 +1,211 @@
+//! The counters of observations, owned by the engine's task: each series is resolved once, so that counting an observation
+//! takes no lock on a family and allocates nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parallax_diagnosis::{ObservationResult, topology::Topology};
+use parallax_model::{Channel, Observation, Outcome, PhaseTimes, Placement, Recorded, TargetId};
+use parallax_runtime::metrics::ResultLabel;
+use prometheus_client::metrics::{counter::Counter, histogram::Histogram};
+
+use super::{
+    ReportReceipt,
+    metrics::{IngestMetrics, PhaseLabels, ProbeLabels},
+};
+
+/// Phases that are timed, in the order of [`times`].
+const PHASES: [&str; 6] = ["resolve", "connect", "tls", "first-byte", "body", "total"];
+
+/// Counts what probers report.
+#[derive(Debug)]
+pub(crate) struct ObservationCounters {
+    metrics: IngestMetrics,
+    lines: LineCounters,
+    /// The series of each target of the topology; only these have any.
+    series: BTreeMap<TargetId, TargetSeries>,
+}
+
+/// Lines of reports by result.
+#[derive(Debug)]
+struct LineCounters {
+    accepted_reports: Counter,
+    counted: Counter,
+    again: Counter,
+    late: Counter,
+    own_fault: Counter,
+    unknown: Counter,
+    implausible: Counter,
+    duplicate: Counter,
+    malformed: Counter,
+}
+
+#[derive(Debug, Default)]
+struct TargetSeries {
+    probes: BTreeMap<(Channel, Placement, &'static str), Counter>,
+    phases: [Option<Histogram>; PHASES.len()],
+}
+
+impl LineCounters {
+    fn new(metrics: &IngestMetrics) -> Self {
+        let line = |result| metrics.lines.get_or_create_owned(&ResultLabel { result });
+        Self {
+            accepted_reports: metrics
+                .reports
+                .get_or_create_owned(&ResultLabel { result: "accepted" }),
+            counted: line("counted"),
+            again: line("again"),
+            late: line("late"),
+            own_fault: line("own_fault"),
+            unknown: line("unknown"),
+            implausible: line("implausible"),
+            duplicate: line("duplicate"),
+            malformed: line("malformed"),
+        }
+    }
+}
+
+impl ObservationCounters {
+    /// Counts into these families.
+    pub(crate) fn new(metrics: IngestMetrics) -> Self {
+        Self {
+            lines: LineCounters::new(&metrics),
+            metrics,
+            series: BTreeMap::new(),
+        }
+    }
+
+    /// Admits the targets of the topology, and removes the series of targets that are gone.
+    pub(crate) fn admit(&mut self, topology: &Topology) {
+        let mut targets: BTreeSet<_> = topology.targets().keys().cloned().collect();
+        targets.extend(
+            topology
+                .nodes()
+                .values()
+                .filter(|node| node.prober.is_some())
+                .filter_map(|node| TargetId::new(format!("echo://{}", node.name)).ok()),
+        );
+        let metrics = &self.metrics;
+        self.series.retain(|target, series| {
+            let stays = targets.contains(target);
+            if !stays {
+                series.remove(target, metrics);
+            }
+            stays
+        });
+        for target in targets {
+            self.series.entry(target).or_default();
+        }
+    }
+
+    /// Counts one observation by the result of the engine.
+    pub(crate) fn observed(&mut self, recorded: &Recorded, result: ObservationResult, topology: &Topology) {
+        let Observation {
+            target,
+            channel,
+            front,
+            entry,
+            outcome,
+            times,
+            ..
+        } = &recorded.observation;
+        let lines = &self.lines;
+        let (line, placement) = match result {
+            ObservationResult::Counted { placement } => (&lines.counted, Some(placement)),
+            ObservationResult::Late => (&lines.late, None),
+            ObservationResult::OwnFault => (&lines.own_fault, None),
+            ObservationResult::Unknown => (&lines.unknown, None),
+            ObservationResult::Implausible => (&lines.implausible, None),
+        };
+        line.inc();
+        if matches!(
+            result,
+            ObservationResult::Unknown | ObservationResult::Implausible
+        ) {
+            return;
+        }
+        let Some(series) = self.series.get_mut(target) else {
+            return;
+        };
+        let placement = placement
+            .unwrap_or_else(|| topology.placement(&recorded.vantage, front.as_ref(), entry.as_ref()));
+        let outcome_label = match outcome {
+            Outcome::Ok { .. } => "ok",
+            Outcome::Failed { kind, .. } => kind.metric_label(),
+            Outcome::NotAsked { .. } => "not_asked",
+        };
+        series.count(target, (*channel, placement, outcome_label), &self.metrics);
+        // A refusal is fast and a timeout takes as long as the timeout: failures would show how often they occur.
+        if matches!(channel, Channel::Vip | Channel::Dns) && matches!(outcome, Outcome::Ok { .. }) {
+            series.time(target, self::times(times), &self.metrics);
+        }
+    }
+
+    /// Counts one observation that an earlier incarnation, or another aggregator, has counted by its target already.
+    pub(crate) fn observed_again(&self, result: ObservationResult) {
+        match result {
+            ObservationResult::Late => self.lines.late.inc(),
+            _ => self.lines.again.inc(),
+        };
+    }
+
+    /// Counts one accepted report.
+    pub(crate) fn reported(&self, receipt: ReportReceipt) {
+        self.lines.accepted_reports.inc();
+        self.lines.duplicate.inc_by(receipt.duplicates);
+        self.lines.malformed.inc_by(receipt.malformed);
+    }
+}
+
+impl TargetSeries {
+    fn count(&mut self, target: &TargetId, key: (Channel, Placement, &'static str), metrics: &IngestMetrics) {
+        let counter = || metrics.probes.get_or_create_owned(&probe_labels(target, key));
+        self.probes.entry(key).or_insert_with(counter).inc();
+    }
+
+    fn time(&mut self, target: &TargetId, times: [Option<f64>; PHASES.len()], metrics: &IngestMetrics) {
+        for ((histogram, phase), time) in self.phases.iter_mut().zip(PHASES).zip(times) {
+            let Some(time) = time else { continue };
+            let new = || metrics.phases.get_or_create_owned(&phase_labels(target, phase));
+            histogram.get_or_insert_with(new).observe(time);
+        }
+    }
+
+    fn remove(&self, target: &TargetId, metrics: &IngestMetrics) {
+        for key in self.probes.keys() {
+            metrics.probes.remove(&probe_labels(target, *key));
+        }
+        for phase in PHASES {
+            metrics.phases.remove(&phase_labels(target, phase));
+        }
+    }
+}
+
+fn probe_labels(target: &TargetId, key: (Channel, Placement, &'static str)) -> ProbeLabels {
+    let (channel, placement, result) = key;
+    ProbeLabels {
+        target: target.to_string(),
+        channel: channel.label(),
+        placement: placement.label(),
+        result,
+    }
+}
+
+fn phase_labels(target: &TargetId, phase: &'static str) -> PhaseLabels {
+    PhaseLabels {
+        target: target.to_string(),
+        phase,
+    }
+}
+
+/// The time of each phase that was reached, in seconds.
+fn times(times: &PhaseTimes) -> [Option<f64>; PHASES.len()] {
+    [
+        times.resolve,
+        times.connect,
+        times.tls,
+        times.first_byte,
+        times.body,
+        times.total,
+    ]
+    .map(|time| Some(time?.as_secs_f64()))
+}

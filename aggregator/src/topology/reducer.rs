@@ -1,0 +1,98 @@
+//! The task that owns the topology.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use parallax_kubernetes::topology_state::{SourceState, TopologyState};
+use parallax_model::Vantage;
+use parallax_runs::RunOptions;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::reduction::{Reduction, TargetReview, reduce};
+use crate::crd::TargetObjects;
+
+/// Target objects in, their judgement out.
+#[derive(Debug)]
+pub(crate) struct TargetInput {
+    pub(crate) objects: watch::Receiver<Arc<TargetObjects>>,
+    pub(crate) review: watch::Sender<Arc<TargetReview>>,
+}
+
+/// Builds the topology from its inputs and publishes each revision.
+#[derive(Debug)]
+pub(crate) struct TopologyReducer {
+    pub(crate) source: watch::Receiver<SourceState>,
+    /// Vantages outside the cluster, where accounts enrol them.
+    pub(crate) enrolled: Option<watch::Receiver<BTreeSet<Vantage>>>,
+    /// Target objects, where custom resources are followed.
+    pub(crate) targets: Option<TargetInput>,
+    pub(crate) options: RunOptions,
+    pub(crate) out: watch::Sender<TopologyState>,
+}
+
+impl TopologyReducer {
+    /// Runs until cancelled, or until an input ends because its owner has ended.
+    pub(crate) async fn run(mut self, cancelled: CancellationToken) {
+        loop {
+            let targets = self.targets.as_mut().map(|input| &mut input.objects);
+            let changed = tokio::select! {
+                () = cancelled.cancelled() => return,
+                changed = self.source.changed() => changed,
+                changed = changed(self.enrolled.as_mut()) => changed,
+                changed = changed(targets) => changed,
+            };
+            if changed.is_err() {
+                return;
+            }
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        let source = self.source.borrow_and_update().clone();
+        let enrolled = match &mut self.enrolled {
+            Some(enrolled) => enrolled.borrow_and_update().clone(),
+            None => BTreeSet::new(),
+        };
+        let objects = self
+            .targets
+            .as_mut()
+            .map(|input| input.objects.borrow_and_update().clone());
+        let Reduction {
+            topology,
+            scoped,
+            review,
+        } = reduce(&source, &enrolled, objects.as_ref(), &self.options);
+        self.out.send_if_modified(|state| {
+            let same = Arc::ptr_eq(&state.topology, &topology) || *state.topology == *topology;
+            let planned = !same || state.timing != source.timing || *state.scoped != scoped;
+            if planned {
+                state.revision += 1;
+                if !same {
+                    state.topology = topology;
+                    tracing::info!(revision = state.revision, "topology changed");
+                }
+                state.timing = source.timing;
+                state.scoped = Arc::new(scoped);
+            }
+            let described = state.trouble != source.trouble
+                || state.notes != source.notes
+                || state.publishers != source.publishers;
+            state.trouble = source.trouble;
+            state.notes = source.notes;
+            state.publishers = source.publishers;
+            planned || described
+        });
+        if let Some(input) = &self.targets {
+            input.review.send_replace(Arc::new(review));
+        }
+    }
+}
+
+/// Waits for a change of an input; for ever where there is no such input.
+async fn changed<T>(input: Option<&mut watch::Receiver<T>>) -> Result<(), watch::error::RecvError> {
+    match input {
+        Some(input) => input.changed().await,
+        None => std::future::pending().await,
+    }
+}

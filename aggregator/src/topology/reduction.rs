@@ -1,0 +1,84 @@
+//! From the inputs to the topology. Pure.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use parallax_diagnosis::topology::Topology;
+use parallax_kubernetes::topology_state::{ScopedTargets, SourceState};
+use parallax_model::{TargetSpec, Vantage};
+use parallax_runs::{RunOptions, scope_of};
+
+use crate::crd::{TargetJudgement, TargetObjects, judge};
+
+/// Target objects with the judgement of each.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TargetReview {
+    pub(crate) objects: Arc<TargetObjects>,
+    pub(crate) judgement: TargetJudgement,
+}
+
+/// The topology of all inputs.
+pub(super) struct Reduction {
+    pub(super) topology: Arc<Topology>,
+    pub(super) scoped: ScopedTargets,
+    pub(super) review: TargetReview,
+}
+
+/// Joins enrolled vantages and accepted targets to the topology of the source. Without either it is that of the source.
+pub(super) fn reduce(
+    source: &SourceState,
+    enrolled: &BTreeSet<Vantage>,
+    objects: Option<&Arc<TargetObjects>>,
+    options: &RunOptions,
+) -> Reduction {
+    let topology = with_vantages(&source.topology, enrolled);
+    let Some(objects) = objects else {
+        return Reduction {
+            topology,
+            scoped: ScopedTargets::default(),
+            review: TargetReview::default(),
+        };
+    };
+    let scope = scope_of(&topology, options);
+    let judgement = judge(objects, &topology, &scope);
+    Reduction {
+        topology: with_targets(topology, &judgement.accepted),
+        scoped: ScopedTargets {
+            ids: judgement.ids.clone(),
+            scope,
+        },
+        review: TargetReview {
+            objects: Arc::clone(objects),
+            judgement,
+        },
+    }
+}
+
+fn with_vantages(topology: &Arc<Topology>, enrolled: &BTreeSet<Vantage>) -> Arc<Topology> {
+    let known = topology.vantages();
+    let mut unknown = enrolled
+        .iter()
+        .filter(|vantage| !known.contains(vantage))
+        .cloned()
+        .peekable();
+    if unknown.peek().is_none() {
+        return Arc::clone(topology);
+    }
+    Arc::new(unknown.fold(Topology::clone(topology), Topology::with_vantage))
+}
+
+fn with_targets(topology: Arc<Topology>, accepted: &[TargetSpec]) -> Arc<Topology> {
+    if accepted.is_empty() {
+        return topology;
+    }
+    let mut spec = topology.spec().clone();
+    spec.targets.extend(accepted.iter().cloned());
+    spec.vantages = topology.extra_vantages().to_vec();
+    match Topology::try_from(spec) {
+        Ok(joined) => Arc::new(joined),
+        Err(problems) => {
+            // Each was judged alone, so this is a defect of ours; the rest of the mesh goes on.
+            tracing::error!(?problems, "the Target objects cannot be joined to the topology");
+            topology
+        }
+    }
+}
