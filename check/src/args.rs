@@ -10,7 +10,7 @@ use clap::{
     ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use parallax_model::{ExpectedStatus, Method, ProxyHeader};
+use parallax_model::{ExpectedStatus, Method, ProxyHeader, units};
 use parallax_prober::ClientProfile;
 
 /// Where everybody's resolvers stand.
@@ -167,19 +167,9 @@ fn statuses(text: &str) -> Result<ExpectedStatus, String> {
 
 /// A span of time as people write it: `500ms`, `5s`, `2m`, or seconds without a unit.
 fn span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("expected a time like 500ms, 5s or 2m, got {text:?}");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let ms = match unit {
-        "ms" => 1,
-        "" | "s" => 1_000,
-        "m" => 60_000,
-        _ => return Err(wrong()),
-    };
-    Ok(Duration::from_millis(
-        number.saturating_mul(ms).min(24 * 3_600_000),
-    ))
+    let milliseconds = units::scaled(text, &units::MILLISECONDS)
+        .ok_or_else(|| format!("expected a time like 500ms, 5s or 2m, got {text:?}"))?;
+    Ok(Duration::from_millis(milliseconds.min(24 * 3_600_000)))
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {

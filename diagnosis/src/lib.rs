@@ -39,7 +39,6 @@ pub mod view;
 mod catalogue;
 mod engine;
 mod explanation;
-mod hash;
 mod ids;
 mod incident;
 mod inference;

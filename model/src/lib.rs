@@ -29,12 +29,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod channel;
 mod digest;
 pub mod dns;
 mod facts;
 mod failure;
 mod front;
+pub mod hash;
 mod names;
 mod observation;
 mod plan;
@@ -45,9 +47,11 @@ mod scope;
 mod server;
 mod target;
 mod time;
+pub mod units;
 mod vantage;
 mod wire;
 
+pub use backoff::backoff;
 pub use channel::{Channel, Placement};
 pub use digest::{Digest, InvalidDigest};
 pub use facts::{Conntrack, FactQuestions, HealthCheck, HostFacts, MOST_IPVS_ADDRESSES};

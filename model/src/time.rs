@@ -33,6 +33,27 @@ impl Micros {
     }
 }
 
+impl Micros {
+    /// The span in its two largest units, in whole seconds: `4 min 12 s`.
+    #[must_use]
+    pub fn rounded(self) -> String {
+        let seconds = self.0 / 1_000_000;
+        let two = |large: u64, unit: &str, small: u64, small_unit: &str| {
+            if small == 0 {
+                format!("{large} {unit}")
+            } else {
+                format!("{large} {unit} {small} {small_unit}")
+            }
+        };
+        match seconds {
+            0..60 => format!("{seconds} s"),
+            60..3_600 => two(seconds / 60, "min", seconds % 60, "s"),
+            3_600..86_400 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "min"),
+            _ => two(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
+        }
+    }
+}
+
 impl From<Duration> for Micros {
     fn from(value: Duration) -> Self {
         Self(u64::try_from(value.as_micros()).unwrap_or(u64::MAX))
@@ -145,5 +166,20 @@ mod tests {
         assert_eq!(Micros(26).to_string(), "26 µs");
         assert_eq!(Micros(1_020).to_string(), "1.0 ms");
         assert_eq!(Micros(2_500_000).to_string(), "2.5 s");
+    }
+
+    #[test]
+    fn spans_are_told_in_two_units_at_most() {
+        for (seconds, words) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (252, "4 min 12 s"),
+            (7_200, "2 h"),
+            (7_500, "2 h 5 min"),
+            (90_000, "1 d 1 h"),
+        ] {
+            assert_eq!(Micros::from_secs(seconds).rounded(), words);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use parallax_model::backoff;
 use tokio::time::Instant;
 
 /// First and longest wait.
@@ -17,8 +18,8 @@ struct RetryDelay {
 }
 
 impl RetryDelay {
-    fn failed(&mut self, now: Instant, chance: f64) {
-        self.until = Some(now + wait(self.failures, chance));
+    fn failed(&mut self, now: Instant, spread: f64) {
+        self.until = Some(now + backoff(WAIT.0, WAIT.1, self.failures, spread));
         self.failures = self.failures.saturating_add(1);
     }
 
@@ -56,13 +57,13 @@ impl DeliveryPace {
         self.letters.remove(thread);
     }
 
-    /// It is to be tried again; not before the receiver asked. `chance` is 0 to 1.
-    pub(super) fn failed(&mut self, thread: &str, now: Instant, asked: Option<Duration>, chance: f64) {
-        self.whole.failed(now, chance);
+    /// It is to be tried again; not before the receiver asked. `spread` is 0 to 1.
+    pub(super) fn failed(&mut self, thread: &str, now: Instant, asked: Option<Duration>, spread: f64) {
+        self.whole.failed(now, spread);
         self.letters
             .entry(thread.to_owned())
             .or_default()
-            .failed(now, chance);
+            .failed(now, spread);
         if let Some(asked) = asked {
             let until = now + asked.min(LONGEST_ASKED);
             self.whole.until = self.whole.until.max(Some(until));
@@ -75,38 +76,23 @@ impl DeliveryPace {
     }
 }
 
-/// Doubles with each failure up to the longest; a random half of it, so that many do not come at once.
-fn wait(failures: u32, chance: f64) -> Duration {
-    let whole = WAIT.0.saturating_mul(1 << failures.min(16)).min(WAIT.1);
-    whole.mul_f64(0.5 + 0.5 * chance.clamp(0.0, 1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn waits_double_up_to_five_minutes_and_a_random_half_of_each_is_left_out() {
-        let longest: Vec<_> = (0..12).map(|failures| wait(failures, 1.0).as_secs()).collect();
-        assert_eq!(longest, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        let shortest: Vec<_> = (0..4).map(|failures| wait(failures, 0.0).as_millis()).collect();
-        assert_eq!(shortest, [500, 1_000, 2_000, 4_000]);
-        assert_eq!(wait(u32::MAX, 1.0), WAIT.1);
-    }
 
     #[tokio::test(start_paused = true)]
     async fn what_the_receiver_asks_for_is_kept_and_a_success_forgives_the_receiver_but_not_the_other_letter()
     {
         let mut pace = DeliveryPace::default();
         let now = Instant::now();
-        pace.failed("a", now, Some(Duration::from_secs(90)), 1.0);
+        pace.failed("a", now, Some(Duration::from_secs(90)), 0.0);
         assert_eq!(pace.rests(now), Some(now + Duration::from_secs(90)));
         assert_eq!(pace.letter_rests("a", now), Some(now + Duration::from_secs(1)));
         assert_eq!(pace.letter_rests("b", now), None);
         pace.done("b");
         assert_eq!(pace.rests(now), None);
         assert!(pace.letter_rests("a", now).is_some());
-        pace.failed("a", now, Some(Duration::from_hours(72)), 1.0);
+        pace.failed("a", now, Some(Duration::from_hours(72)), 0.0);
         assert_eq!(
             pace.rests(now),
             Some(now + LONGEST_ASKED),

@@ -2,31 +2,20 @@
 
 use std::time::Duration;
 
-/// 64-bit FNV-1a over the words, with a separator no name contains, then one round of mixing so that names that differ
-/// in their last byte only land far apart (the finalizer of `MurmurHash3`).
-fn hash(words: &[&str]) -> u64 {
-    let mut state = 0xcbf2_9ce4_8422_2325_u64;
-    for word in words {
-        for byte in word.bytes().chain([0]) {
-            state = (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-    state = (state ^ (state >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    state = (state ^ (state >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    state ^ (state >> 33)
-}
+use parallax_model::hash;
 
 /// A place within a span, the same for the same words; always less than the span.
 pub(crate) fn within(span: Duration, words: &[&str]) -> Duration {
-    let nanos = (u128::from(hash(words)) * span.as_nanos()) >> 64;
+    let nanos = (u128::from(hash::scattered(words)) * span.as_nanos()) >> 64;
     // Less than the span, which is a Duration itself.
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// A growing wait between attempts: doubles from `first` to `most`, and of each the upper half is spread.
-pub(crate) fn backoff(first: Duration, most: Duration, attempt: u32, who: &str) -> Duration {
-    let full = first.saturating_mul(1 << attempt.min(16)).min(most);
-    full / 2 + within(full / 2, &[who, &attempt.to_string()])
+/// The wait before the next attempt. The spread is derived from the name of the client, so that a thousand probers return
+/// at a thousand times, and one prober at the same time in every run.
+pub(crate) fn backoff(first: Duration, longest: Duration, failures: u32, client: &str) -> Duration {
+    let place = within(Duration::from_secs(1), &[client, &failures.to_string()]);
+    parallax_model::backoff(first, longest, failures, place.as_secs_f64())
 }
 
 #[cfg(test)]

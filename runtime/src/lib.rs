@@ -7,5 +7,5 @@ mod random;
 mod snapshot;
 
 pub use clock::Clock;
-pub use random::random;
+pub use random::{random, random_fraction};
 pub use snapshot::{SnapshotReader, SnapshotWriter, snapshot};

@@ -34,7 +34,7 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
         "  probability {}   failing: {}   for {}   {} target{}",
         verdict.probability,
         verdict.region.description(),
-        now - incident.since,
+        (now - incident.since).rounded(),
         verdict.targets.len(),
         plural(verdict.targets.len()),
     );

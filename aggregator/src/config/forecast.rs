@@ -1,9 +1,7 @@
 //! `forecast`: how often a name is looked at whose certificate will be renewed.
 
-use parallax_model::Micros;
+use parallax_model::{Micros, units};
 use serde::Deserialize;
-
-use super::store::scaled;
 
 /// Shortest and longest time between two looks at a name, in seconds.
 const EVERY_S: (u64, u64) = (10, 7 * 86_400);
@@ -26,7 +24,7 @@ pub(super) fn checked(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, Stri
     if text == "off" {
         return None;
     }
-    match scaled(&text, &[("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)]) {
+    match units::scaled(&text, &units::SECONDS) {
         Some(seconds) if (EVERY_S.0..=EVERY_S.1).contains(&seconds) => Some(Micros::from_secs(seconds)),
         _ => {
             wrong(

@@ -31,7 +31,6 @@ use parallax_model::{InvalidName, Micros, Target, TargetId, TargetSpec, Vantage}
 pub use document::YamlDocument;
 pub use error::{ConfigError, ConfigProblem};
 pub use notify::receiver_address;
-pub use store::scaled;
 pub use tree::SourcePosition;
 
 use parallax_api::links::ExternalLinks;

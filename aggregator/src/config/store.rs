@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use parallax_history::store::StoreOptions;
-use parallax_model::Micros;
+use parallax_model::{Micros, units};
 
 use super::raw::RawStore;
 
@@ -60,19 +60,9 @@ pub(super) fn checked(
 }
 
 fn size(text: &str) -> Option<u64> {
-    scaled(text, &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)])
+    units::scaled(text, &units::BYTES)
 }
 
 fn span(text: &str) -> Option<u64> {
-    scaled(text, &[("m", 60), ("h", 3_600), ("d", 86_400)])
-}
-
-/// A whole number and one of the units, multiplied; the unit `""` lets it stand alone. Nothing where it is no number, has
-/// another unit or does not fit.
-#[must_use]
-pub fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = units.iter().find(|(name, _)| *name == unit.trim())?.1;
-    number.parse::<u64>().ok()?.checked_mul(factor)
+    units::scaled(text, &units::SECONDS)
 }

@@ -49,26 +49,16 @@ pub(super) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str
         .map(|(_, field)| field)
 }
 
-/// Levenshtein's distance, without regard to case and dashes (`interval-ms` is nearly `intervalMs`).
+/// Edits between two words, without regard to case and dashes (`interval-ms` is nearly `intervalMs`).
 fn distance(a: &str, b: &str) -> usize {
-    let plain = |word: &str| -> Vec<char> {
+    let plain = |word: &str| -> String {
         word.chars()
             .take(64)
             .filter(|c| !"-_".contains(*c))
             .flat_map(char::to_lowercase)
             .collect()
     };
-    let (a, b) = (plain(a), plain(b));
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, right) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    strsim::levenshtein(&plain(a), &plain(b))
 }
 
 #[cfg(test)]

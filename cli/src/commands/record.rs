@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use parallax_aggregator::scaled;
 use parallax_history::recording::RecordOptions;
+use parallax_model::units;
 
 /// Recording what is seen.
 #[derive(Debug, clap::Args)]
@@ -38,22 +38,21 @@ impl Args {
     }
 }
 
-const UNITS: [(&str, u64); 10] = [
+/// Bytes, and the units people shorten.
+const UNITS: [(&str, u64); 6] = [
     ("", 1),
     ("B", 1),
     ("K", 1 << 10),
-    ("KiB", 1 << 10),
     ("M", 1 << 20),
-    ("MiB", 1 << 20),
     ("G", 1 << 30),
-    ("GiB", 1 << 30),
     ("T", 1 << 40),
-    ("TiB", 1 << 40),
 ];
 
 /// A number of bytes with a unit.
 fn size(text: &str) -> Result<u64, String> {
-    let bytes = scaled(text, &UNITS).ok_or("expected a number of bytes, or one with KiB, MiB, GiB or TiB")?;
+    let bytes = units::scaled(text, &UNITS)
+        .or_else(|| units::scaled(text, &units::BYTES))
+        .ok_or("expected a number of bytes, or one with KiB, MiB, GiB or TiB")?;
     if bytes < RecordOptions::LEAST_BYTES {
         return Err(format!(
             "expected at least {} bytes (1MiB)",

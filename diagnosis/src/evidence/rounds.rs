@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportSeq, Round};
+use parallax_model::{EventTime, Incarnation, Micros, Recorded, ReportSeq, Round, hash};
 
 use super::{row::Row, sequences::SequenceSet};
 use crate::{
-    hash,
     ids::{NameRegistry, VantageIx},
     settings::Settings,
 };

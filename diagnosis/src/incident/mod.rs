@@ -12,14 +12,16 @@ use parallax_model::{Channel, EventTime, Micros, Round};
 pub use remembered::RememberedIncident;
 pub(crate) use scope::Scope;
 use tracked::IncidentRound;
+
 pub(crate) use tracked::{RestoredIncident, TrackedIncident};
+
+use parallax_model::hash;
 
 use crate::{
     evidence::{
         cells::{CellKey, Destination, RoundCells},
         row::Row,
     },
-    hash,
     ids::{NameRegistry, NodeIx, PodIx, VantageIx},
     inference::{recovery::RecoveryProgress, unit::JudgementUnit},
     regions::{Region, paths::SubjectPaths, share::alpha},

@@ -3,13 +3,10 @@
 
 use std::net::SocketAddr;
 
-use parallax_model::{Channel, DialAddress, Micros, NodeName, ProbeSpec, Vantage, Whence};
+use parallax_model::{Channel, DialAddress, Micros, NodeName, ProbeSpec, Vantage, Whence, hash};
 
 use super::Planner;
-use crate::{
-    hash,
-    topology::{PlacedTarget, Topology, is_private},
-};
+use crate::topology::{PlacedTarget, Topology, is_private};
 
 /// Nodes that ask for one host, at its own front and at the others, so that what they get can be compared.
 const ASKING: usize = 2;

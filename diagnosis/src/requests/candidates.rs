@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
-use parallax_model::Channel;
+use parallax_model::{Channel, hash};
 
 use super::gain::ExplanationWeights;
 use crate::{
     evidence::cells::{CellKey, ClosedCells, Destination, RoundCells, is_through_front},
-    hash,
     ids::{NameRegistry, NodeIx, PodIx, VantageIx},
     regions::{Region, paths::SubjectPaths},
 };

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parallax_model::{ServiceKey, TargetId};
+use parallax_model::{ServiceKey, TargetId, hash};
 
 use super::{Service, Topology, rings::ProberRings};
-use crate::hash;
 
 /// Up to this many nodes, everybody probes everything.
 const SMALL_CLUSTER: usize = 16;

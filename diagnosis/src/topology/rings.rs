@@ -3,9 +3,7 @@
 //! Worked out once per topology. Each of thousands of vantages asks for its own plan at every change, and none of them
 //! may look at every other node for every target.
 
-use parallax_model::NodeName;
-
-use crate::hash;
+use parallax_model::{NodeName, hash};
 
 /// Rings in the mesh; each gives two peers.
 pub(crate) const MESH: usize = 4;

@@ -1,6 +1,8 @@
 //! How long to wait before the API server is asked again.
 
-use std::{hash::BuildHasher, time::Duration};
+use std::time::Duration;
+
+use parallax_runtime::random_fraction;
 
 /// Longest wait that a server may ask for (`Retry-After`).
 const MOST_ASKED: Duration = Duration::from_secs(30);
@@ -33,15 +35,9 @@ impl WatchBackoff {
 
     /// The next wait: between half of the step and all of it, and not less than the server asked for.
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let doubled = self
-            .first
-            .saturating_mul(2_u32.saturating_pow(self.failures.min(16)));
+        let wait = parallax_model::backoff(self.first, self.longest, self.failures, random_fraction());
         self.failures = self.failures.saturating_add(1);
-        let half = doubled.min(self.longest) / 2;
-        // The standard library seeds its hashers from the system's random numbers.
-        let random = std::hash::RandomState::new().hash_one(0_u64) % 1_000;
-        let jittered = half + half.mul_f64(f64::from(u32::try_from(random).unwrap_or(0)) / 1_000.0);
-        jittered.max(asked.unwrap_or_default().min(MOST_ASKED))
+        wait.max(asked.unwrap_or_default().min(MOST_ASKED))
     }
 }
 

@@ -74,7 +74,10 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         "parallax-history",
         &["parallax-diagnosis", "parallax-model", "parallax-runtime"],
     ),
-    ("parallax-kubernetes", &["parallax-diagnosis", "parallax-model"]),
+    (
+        "parallax-kubernetes",
+        &["parallax-diagnosis", "parallax-model", "parallax-runtime"],
+    ),
     (
         "parallax-lab",
         &[

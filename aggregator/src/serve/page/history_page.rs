@@ -65,7 +65,7 @@ impl PastIncident {
     fn of(one: &IncidentSummary, now: EventTime) -> Self {
         let end = match &one.end {
             Some(end) => {
-                let (at, lasted) = (wording::clock(end.at, now), wording::span(end.at - one.since));
+                let (at, lasted) = (wording::clock(end.at, now), (end.at - one.since).rounded());
                 match &end.how {
                     IncidentEnding::Judged => format!("closed {at}, after {lasted}"),
                     IncidentEnding::Restart => {

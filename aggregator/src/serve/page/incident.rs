@@ -130,7 +130,7 @@ impl IncidentCard {
             subject: verdict.subject.to_string(),
             since: wording::clock(incident.since, now),
             since_iso: wording::iso(incident.since),
-            lasting: wording::span(end(incident, now) - incident.since),
+            lasting: (end(incident, now) - incident.since).rounded(),
             departed: incident.departed.clone(),
             occurrences: (incident.occurrences > 1).then(|| incident.occurrences.to_string()),
             targets,

@@ -217,7 +217,7 @@ pub(super) fn silence(vantage: &VantageView, now: EventTime) -> Option<String> {
         (VantageState::Silent, Some(last)) => Some(format!(
             "silent since {} ({})",
             wording::clock(last, now),
-            wording::span(now - last)
+            (now - last).rounded()
         )),
         (VantageState::Silent, None) => Some("silent".to_owned()),
         (VantageState::Waiting, _) => Some("has not reported yet".to_owned()),

@@ -206,7 +206,7 @@ impl OverviewPage {
                     title: format!(
                         "{} hears nothing since {}; it is owed word of {}",
                         receiver.name,
-                        wording::span(now - *since),
+                        (now - *since).rounded(),
                         wording::count(owed, "incident")
                     ),
                     lines: vec![reason.clone()],
@@ -244,7 +244,7 @@ impl OverviewPage {
     pub(super) fn of_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
         let Some(name) = &replica.name else { return self };
         if let Some(until) = replica.warming {
-            let title = format!("{name} is warming up for another {}", wording::span(until - now));
+            let title = format!("{name} is warming up for another {}", (until - now).rounded());
             let line = "It has started a short while ago: what few probes notice is not judged yet. The probers are asked for what they saw before.";
             self.warnings.insert(
                 0,
@@ -282,7 +282,7 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
         warnings.push(PageWarning {
             title: format!(
                 "The topology cannot be read; what is shown rests on the one known {} ago",
-                wording::span(now - trouble.since)
+                (now - trouble.since).rounded()
             ),
             lines: trouble.message.lines().map(ToOwned::to_owned).collect(),
         });
@@ -291,7 +291,7 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
     let patience = Micros(view.interval.0.saturating_mul(STALE_INTERVALS).max(5_000_000));
     if age > patience {
         warnings.push(PageWarning {
-            title: format!("The diagnosis stands still since {}", wording::span(age)),
+            title: format!("The diagnosis stands still since {}", age.rounded()),
             lines: vec!["What is shown is the last that was known, not the present.".to_owned()],
         });
     }
@@ -299,7 +299,7 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
         warnings.push(PageWarning {
             title: format!(
                 "History is not kept since {}; probing and judging go on without it",
-                wording::span(now - *since)
+                (now - *since).rounded()
             ),
             lines: vec![reason.clone()],
         });

@@ -3,7 +3,7 @@
 use parallax_api::forecasts::{RenewalForecast, RenewalForecastList, RenewalOutlook};
 use parallax_model::EventTime;
 
-use super::{truncated_list::TruncatedList, wording};
+use super::truncated_list::TruncatedList;
 
 /// What is foreseen, as the page shows it.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Row {
                 if at <= now {
                     "renewal is due".to_owned()
                 } else {
-                    format!("renewal in {}", wording::span(at - now))
+                    format!("renewal in {}", (at - now).rounded())
                 }
             }),
             sentence: forecast.sentence.clone(),

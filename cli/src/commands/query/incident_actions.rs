@@ -1,14 +1,13 @@
 //! `parallax ack`, `silence`, `verify`, `maintenance`: what people do about incidents.
 
 use jiff::Timestamp;
-use parallax_aggregator::scaled;
 use parallax_api::{
     incident_actions::{
         AcknowledgeRequest, IncidentActions, MaintenanceWindow, SilenceRequest, WindowRequest,
     },
     runs::PreflightRun,
 };
-use parallax_model::{EventTime, Micros};
+use parallax_model::{EventTime, Micros, units};
 use serde::Deserialize;
 
 use super::{ApiClient, Output, ServerArgs, output_format::TextTable, run::finish, wait};
@@ -238,7 +237,7 @@ fn time(at: EventTime) -> String {
 }
 
 fn span(text: &str) -> Result<u64, String> {
-    scaled(text, &[("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)])
+    units::scaled(text, &units::SECONDS)
         .filter(|seconds| *seconds > 0)
         .ok_or_else(|| "expected a time like 30m, 8h or 2d".to_owned())
 }

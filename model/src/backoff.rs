@@ -1,0 +1,31 @@
+//! Exponential back-off.
+
+use std::time::Duration;
+
+/// The wait before the next attempt: `first`, doubled with each failure up to `longest`. A share of its upper half is left
+/// out, so that clients that failed together do not return together: all of it at `spread` 1, none at 0.
+///
+/// The caller supplies the spread, random or derived from a name, so that a schedule stays reproducible.
+#[must_use]
+pub fn backoff(first: Duration, longest: Duration, failures: u32, spread: f64) -> Duration {
+    let step = first
+        .saturating_mul(2_u32.saturating_pow(failures.min(16)))
+        .min(longest);
+    step.mul_f64(0.5 + 0.5 * (1.0 - spread.clamp(0.0, 1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_at_most_half_of_each_is_left_out() {
+        let (first, longest) = (Duration::from_secs(1), Duration::from_mins(5));
+        let wait = |failures, spread| backoff(first, longest, failures, spread);
+        let whole: Vec<_> = (0..12).map(|failures| wait(failures, 0.0).as_secs()).collect();
+        assert_eq!(whole, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        let half: Vec<_> = (0..4).map(|failures| wait(failures, 1.0).as_millis()).collect();
+        assert_eq!(half, [500, 1_000, 2_000, 4_000]);
+        assert_eq!(wait(u32::MAX, 0.0), longest);
+    }
+}

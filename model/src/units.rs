@@ -1,0 +1,41 @@
+//! Numbers with a unit, as people write them: `90d`, `256MiB`.
+
+/// Seconds, minutes, hours and days, in seconds.
+pub const SECONDS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
+
+/// Milliseconds, seconds and minutes, in milliseconds; a number without a unit counts seconds.
+pub const MILLISECONDS: [(&str, u64); 4] = [("ms", 1), ("", 1_000), ("s", 1_000), ("m", 60_000)];
+
+/// Binary multiples of bytes, in bytes.
+pub const BYTES: [(&str, u64); 4] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// A whole number and one of the units, multiplied. The unit `""` stands for a number without a unit. `None` if it is not
+/// a number, has another unit or does not fit.
+#[must_use]
+pub fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = units.iter().find(|(name, _)| *name == unit.trim())?.1;
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_counts_by_its_unit() {
+        assert_eq!(scaled("90d", &SECONDS), Some(7_776_000));
+        assert_eq!(scaled("500ms", &MILLISECONDS), Some(500));
+        assert_eq!(scaled("5", &MILLISECONDS), Some(5_000));
+        assert_eq!(scaled("256 MiB", &BYTES), Some(268_435_456));
+        for wrong in ["", "d", "1.5h", "-1s", "1w", "99999999999999999999d"] {
+            assert_eq!(scaled(wrong, &SECONDS), None, "{wrong}");
+        }
+    }
+}
