@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. `make help` lists the rest.
+# The two main commands are `make demo` and `make test`. `make help` lists the rest.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -14,19 +14,19 @@ IMAGE ?=
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
-# Only the two programs, and with the features of the whole workspace: `make test` goes on from what is compiled here.
+# Builds only these two programs, but with the features of the whole workspace, so that `make test` reuses the result.
 build-lab = printf '\033[1m▸ building\033[0m (the first time takes about four minutes on two cores)\n' && \
   cargo build --workspace --locked --bin parallax --bin parallax-lab
 
-# Before anything is built: does user-mode Linux boot here, and if not, what can run on this machine's kernel?
+# Before building: check whether user-mode Linux boots here, and otherwise what can run on this machine's kernel.
 .PHONY: demo
-demo: cargo ## Boot a small cluster, break it, watch the cause being named (INCIDENT=i7, ONCE=1, LISTEN=…)
+demo: cargo ## Boot a small cluster, break it and watch Parallax name the cause (INCIDENT=i7, ONCE=1, LISTEN=…)
 	@run=$$(tests/check-kernel $(INCIDENT) $(if $(filter file,$(origin INCIDENT)),--or f3)) && \
 	  $(build-lab) && \
 	  exec target/debug/parallax-lab run $$run --listen $(LISTEN) $(if $(ONCE),--once)
 
 .PHONY: lab
-lab: cargo ## Every incident of the lab, two side by side; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
+lab: cargo ## Run every incident of the lab, two at a time; writes target/lab/report.html (about 20 minutes; ONLY="i1 i7" for some)
 	@run=$$(tests/check-kernel --all $(ONLY)) && \
 	  $(build-lab) && \
 	  mkdir -p target/lab && \
@@ -34,7 +34,7 @@ lab: cargo ## Every incident of the lab, two side by side; writes target/lab/rep
 
 .PHONY: lab-nightly
 lab-nightly: QUIET := quiet healthy i8-2-short
-lab-nightly: cargo ## What must stay quiet, ten minutes each, and no alert of a real Prometheus fires
+lab-nightly: cargo ## Run the quiet incidents for ten minutes each; no alert of a real Prometheus may fire
 	@tests/install-tools alerts
 	@run=$$(tests/check-kernel --all $(QUIET)) && \
 	  $(build-lab) && \
@@ -43,11 +43,11 @@ lab-nightly: cargo ## What must stay quiet, ten minutes each, and no alert of a 
 	    --quiet-seconds 600 --report target/lab/nightly.html
 
 .PHONY: test
-test: ## Everything that must hold: format, lints, unit, integration and lab tests, with the time of each
+test: ## Run all checks: format, lints, unit, integration and lab tests, with the time of each
 	@tests/run-suites
 
 .PHONY: check
-check: ## Format and lints only
+check: ## Check format and lints only
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 
@@ -60,12 +60,12 @@ fuzz: cargo ## Run the fuzz targets, two at a time (SECONDS=… for each, TARGET
 	@fuzz/run $(SECONDS) $(TARGETS)
 
 .PHONY: image
-image: cargo ## A container image from scratch with the static binary (IMAGE=name:tag; the first build takes about 10 minutes)
+image: cargo ## Build a container image from scratch with the static binary (IMAGE=name:tag; the first build takes about 10 minutes)
 	@tests/install-tools image
 	@STORAGE_DRIVER=$${STORAGE_DRIVER:-vfs} deploy/build-image $(if $(IMAGE),--tag $(IMAGE))
 
 .PHONY: bench
-bench: cargo ## What a probe costs, against blackbox_exporter; writes docs/reference/performance.md (about 16 minutes)
+bench: cargo ## Measure the cost of a probe against blackbox_exporter; writes docs/reference/performance.md (about 16 minutes)
 	@tests/install-tools bench
 	@cargo build --release --locked -p parallax-bench
 	@target/release/parallax-bench run --document docs/reference/performance.md
@@ -75,19 +75,19 @@ cargo:
 	@command -v cargo >/dev/null || { echo 'cargo is missing: install a Rust toolchain (1.95 or newer), for example with rustup' >&2; exit 3; }
 
 .PHONY: bench-diagnosis
-bench-diagnosis: cargo ## The diagnosis at 5 000 nodes and 2 000 targets: rows a second, tick, memory, plan changes
+bench-diagnosis: cargo ## Measure the diagnosis at 5 000 nodes and 2 000 targets: rows per second, tick, memory, plan changes
 	@cargo bench --locked -p parallax-diagnosis --bench tick
 
 .PHONY: diagnosis-report
-diagnosis-report: cargo ## Every generated recording through the diagnosis; writes docs/reference/diagnosis.md (about 10 minutes)
+diagnosis-report: cargo ## Diagnose every generated recording; writes docs/reference/diagnosis.md (about 10 minutes)
 	@cargo run --quiet --locked -p parallax-lab --bin parallax-corpus -- report --out docs/reference/diagnosis.md
 
 .PHONY: dashboards
-dashboards: cargo ## Write rules, dashboards and docs/reference/metrics.md from their code
+dashboards: cargo ## Regenerate alert rules, dashboards and docs/reference/metrics.md from code
 	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --lib the_reference_page
 	@PARALLAX_BLESS=1 cargo test --quiet --workspace --locked --test generated what_is_committed
 
 .PHONY: deny
-deny: ## Licences, bans and sources of all dependencies
+deny: ## Check licences, bans and sources of all dependencies
 	@tests/install-tools deny
 	@target/tools/bin/cargo-deny check bans licenses sources

@@ -1,8 +1,8 @@
-//! cert-manager as Parallax sees it: its objects, the Challenges that wait, and how renewals would end.
+//! Integration with cert-manager: its objects, explanations of waiting Challenges, and renewal forecasts.
 //!
 //! ```text
-//! API server ─▶ cert_manager (Certificates, Issuers, Challenges) ─▶ challenges (replays the self check, explains)
-//!                                                              └─▶ forecast (checks each name ahead of its renewal)
+//! API server ─▶ cert_manager (Certificates, Issuers, Challenges) ─▶ challenges (replays the self check, explains it)
+//!                                                              └─▶ forecast (checks each name before its renewal)
 //! ```
 #![forbid(unsafe_code)]
 

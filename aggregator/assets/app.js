@@ -1,4 +1,4 @@
-// Renews the page's content each second. Without this script the page renews itself as a whole (meta refresh).
+// Refreshes the content of the page every second. Without this script the whole page reloads (meta refresh).
 "use strict";
 
 const main = document.querySelector("main[data-fragment]");
@@ -14,7 +14,7 @@ function keyed(selector) {
   return new Map([...main.querySelectorAll(selector)].map((element) => [element.dataset.key, element]));
 }
 
-// What a reader has opened and where they have scrolled to stays as it is.
+// Replaces the content; keeps opened details, scroll positions and focus.
 function swap(html) {
   const open = new Set([...main.querySelectorAll("details[open]")].map((details) => details.dataset.key));
   const scrolled = new Map(
@@ -64,7 +64,7 @@ async function renew() {
   } catch {
     failures += 1;
     if (failures > 2) {
-      say("lost", "the aggregator does not answer");
+      say("lost", "the aggregator does not respond");
       document.body.classList.add("stale");
     }
   }
@@ -85,7 +85,7 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(text);
     button.textContent = "copied";
   } catch {
-    // No clipboard without HTTPS: select it, so that one key copies it.
+    // Browsers have no clipboard API without HTTPS: select the text, so that the user can copy it.
     document.getSelection().selectAllChildren(button.parentElement.querySelector("code"));
     button.textContent = "selected";
   }

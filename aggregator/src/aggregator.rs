@@ -1,4 +1,4 @@
-//! All parts put together: bound to its port first, then run until cancelled.
+//! Composition of the aggregator: binds its port, then runs until cancelled.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -43,9 +43,9 @@ use crate::{
 /// The aggregator cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Somebody listens there already.
+    /// The address is in use.
     #[error(
-        "cannot listen on {address}: another process already does; stop it or set another `listen` address"
+        "cannot listen on {address}: the address is in use by another process; stop it or set another `listen` address"
     )]
     InUse {
         /// The address.
@@ -53,34 +53,32 @@ pub enum StartError {
     },
     /// The address is not one of this machine's.
     #[error(
-        "cannot listen on {address}: this machine has no such address; set `listen` to one it has, or 0.0.0.0:{}",
+        "cannot listen on {address}: this machine does not have this address; set `listen` to one of its addresses or to 0.0.0.0:{}",
         address.port()
     )]
     NotHere {
         /// The address.
         address: SocketAddr,
     },
-    /// Probers were to be served over TLS, or known by their accounts.
+    /// The listener for probers cannot start.
     #[error(transparent)]
     Door(#[from] ProberListenerError),
-    /// What is seen was to be recorded.
+    /// The recording cannot start.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// Somebody was to be told of incidents.
+    /// Notifications cannot start.
     #[error(transparent)]
     Notify(#[from] NotifierError),
-    /// One of several aggregators must have a name.
-    #[error(
-        "replicas: expected a name for this aggregator among them; give the name of its Pod as --pod or PARALLAX_POD"
-    )]
+    /// Leader election needs a name for this replica.
+    #[error("replicas: this aggregator has no name; set its Pod's name with --pod or PARALLAX_POD")]
     Nameless,
-    /// There is no API server to ask for the Lease.
-    #[error("replicas: expected an API server that keeps the Lease; run in a cluster, or set KUBECONFIG")]
+    /// Leader election needs an API server.
+    #[error("replicas: no API server for the Lease; run in a cluster, or set KUBECONFIG")]
     Leaseless,
-    /// There is no API server that keeps the `ConfigMap`.
+    /// A checkpoint in a `ConfigMap` needs an API server.
     #[error(
-        "checkpoint.configMap: expected an API server that keeps the ConfigMap; run in a cluster, set KUBECONFIG, or \
-         name a file in its place"
+        "checkpoint.configMap: no API server for the ConfigMap; run in a cluster, set KUBECONFIG, or set \
+         checkpoint.file instead"
     )]
     CheckpointNowhere,
     /// Any other reason.
@@ -88,25 +86,25 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A part of the aggregator ended that must not end.
+/// A task of the aggregator failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It panicked; the text was logged. Whatever it left half done is not to be trusted.
-    #[error("the {part} of the aggregator failed; start it again and report this as a bug: {reason}")]
+    /// It panicked, and its message was logged. State that it shares may be inconsistent.
+    #[error("the aggregator's {part} task failed: {reason}; restart the aggregator and report this as a bug")]
     Failed {
-        /// Which part.
+        /// The task.
         part: &'static str,
-        /// What it said.
+        /// Its error.
         reason: String,
     },
 }
 
-/// An aggregator that holds its port and is ready to run.
+/// An aggregator that has bound its port and is ready to run.
 #[derive(Debug)]
 pub struct Aggregator {
     listener: TcpListener,
@@ -132,15 +130,15 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// Takes the port and builds everything that needs no time to pass.
+    /// Binds the port and builds all components.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
         Self::bind_at(config, Clock::system()).await
     }
 
-    /// As [`Self::bind`], with event time starting where the caller says.
+    /// As [`Self::bind`], with the given clock.
     #[expect(
         clippy::too_many_lines,
-        reason = "every part is made and handed to those that need it, once"
+        reason = "each component is built once and passed to those that need it"
     )]
     pub async fn bind_at(config: Config, clock: Clock) -> Result<Self, StartError> {
         let address = config.listen;
@@ -154,7 +152,7 @@ impl Aggregator {
         let metrics = Metrics::new();
         let mut door = ProberListener::build(&config, &metrics).await?;
         if !local.ip().is_loopback() && matches!(door.gate, ProberGate::Open) {
-            tracing::warn!(%local, "anybody who reaches this address can report observations; set tokenFile");
+            tracing::warn!(%local, "reports are accepted without authentication from any machine that can reach this address; set tokenFile");
         }
 
         let epoch = u64::try_from(clock.start().0 / 1_000_000).unwrap_or(0);
@@ -199,7 +197,7 @@ impl Aggregator {
             config: PlanConfig {
                 interval: config.interval,
                 timeout: config.timeout,
-                // That of the epoch.
+                // The epoch sets the nonce.
                 echo_nonce: String::new(),
             },
         };
@@ -354,34 +352,34 @@ impl Aggregator {
         })
     }
 
-    /// Where it listens.
+    /// Returns the listen address.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Where probers are served over TLS, if they are.
+    /// Returns the address of the TLS listener, if enabled.
     #[must_use]
     pub fn tls_addr(&self) -> Option<SocketAddr> {
         self.door.address()
     }
 
-    /// The public part of its CA, as PEM, where it serves over TLS.
+    /// Returns the CA certificate as PEM, if TLS is enabled.
     #[must_use]
     pub fn ca_certificate(&self) -> Option<&str> {
         self.door.certificate()
     }
 
-    /// The views of the diagnosis: published after each judged round, and when a reader asks.
+    /// Returns the views of the diagnosis, updated after each judged round and on request.
     #[must_use]
     pub fn views(&self) -> SnapshotReader<View> {
         let EngineSnapshot { views, .. } = &self.shared.outlook;
         views.clone()
     }
 
-    /// Runs until cancelled; then answers what is under way and ends.
+    /// Runs until cancelled, then finishes requests in flight and returns.
     pub async fn run(mut self, cancelled: CancellationToken) -> Result<(), RunError> {
-        // A child, so that a part that ends for another reason can stop the others without stopping the caller.
+        // A child token, so that a failed task stops the others without cancelling the caller.
         let stopping = cancelled.child_token();
         let shared = ServerState {
             stopping: stopping.clone(),
@@ -391,14 +389,14 @@ impl Aggregator {
         let mut names = Vec::new();
         let mut start = |name, handle: tokio::task::AbortHandle| names.push((handle.id(), name));
         start("diagnosis", parts.spawn(self.hub.run(stopping.clone())));
-        // Ends once the hub has dropped its end and its last word is kept.
+        // Ends once the engine task has dropped its sender and the last checkpoint is written.
         start("checkpoint", parts.spawn(self.checkpoints.run(stopping.clone())));
         if let Some(writer) = self.writer {
-            // Ends once the hub has dropped its end of the queue and everything in it is written.
+            // Ends once the engine task has dropped its sender and the queue is written.
             start("recording", parts.spawn_blocking(move || writer.run()));
         }
         if let Some(keeping) = self.keeping {
-            // As above.
+            // As the recording.
             start("store", parts.spawn_blocking(move || keeping.run()));
         }
         let in_cluster = self.source.kubernetes.is_some();
@@ -424,7 +422,7 @@ impl Aggregator {
             )),
         );
         start(
-            "handling",
+            "user actions",
             parts.spawn(shared.handling.clone().run(stopping.clone())),
         );
         start("notifications", parts.spawn(self.staff.run(stopping.clone())));
@@ -432,17 +430,17 @@ impl Aggregator {
         self.door.open(&shared, &mut parts, &mut start, &stopping);
         start("topology", parts.spawn(self.reducer.run(stopping.clone())));
         if let Some(enrolment) = self.enrolment {
-            start("enrolments", parts.spawn(enrolment.follow(stopping.clone())));
+            start("enrolment", parts.spawn(enrolment.follow(stopping.clone())));
         }
         if let Some(election) = self.election {
-            start("election", parts.spawn(election.run(stopping.clone())));
+            start("leader election", parts.spawn(election.run(stopping.clone())));
         }
         start("forecast", parts.spawn(self.forecaster.run(stopping.clone())));
         if let Some(cert_manager) = self.cert_manager {
             cert_manager.run(&shared, &mut parts, &mut start, &stopping);
         }
         if let Some((client, targets)) = self.resources {
-            start("Targets", parts.spawn(targets.follow(stopping.clone())));
+            start("Target controller", parts.spawn(targets.follow(stopping.clone())));
             let following = crd::follow_runs(
                 client,
                 (shared.runs.clone(), shared.replica.clone()),
@@ -450,7 +448,7 @@ impl Aggregator {
                 shared.outlook.views.clone(),
                 stopping.clone(),
             );
-            start("Runs", parts.spawn(following));
+            start("Run controller", parts.spawn(following));
         }
         drop(shared);
         let mut failure = None;
@@ -471,7 +469,8 @@ impl Aggregator {
     }
 }
 
-/// Where what is owed to receivers is remembered: where the next leader reads it, otherwise in the store.
+/// Returns the storage of pending notifications: the configured `ConfigMap`, which the next leader can read,
+/// otherwise the store.
 fn vault(
     config: &Config,
     door: &ProberListener,
@@ -490,7 +489,7 @@ fn vault(
     }
 }
 
-/// Where what must survive a restart is kept: where the configuration says, otherwise in the store.
+/// Returns the storage of the checkpoint: the configured one, otherwise the store.
 fn storage(
     config: &Config,
     door: &ProberListener,
@@ -511,7 +510,7 @@ fn storage(
     })
 }
 
-/// Whether this aggregator is one of several, what echoes answer to, and the election of the leader if there is one.
+/// Returns the replica's state, the source of the echo nonce, and the leader election if there are several replicas.
 fn seat(
     config: &Config,
     door: &ProberListener,
@@ -536,7 +535,7 @@ fn seat(
     Ok((replica, NonceSource::Election, Some(election)))
 }
 
-/// A secret for a mesh of which none is kept: an echo answers only to its own mesh.
+/// Generates an echo nonce for a mesh that has none yet: an echo responds only to its own mesh.
 fn nonce() -> String {
     format!("{:016x}{:016x}", random(), random())
 }

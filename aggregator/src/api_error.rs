@@ -1,4 +1,4 @@
-//! Errors of the API: a status and `{"error": "…"}`.
+//! Errors of the API: an HTTP status and `{"error": "…"}`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use axum::{
 use parallax_model::Vantage;
 use serde_json::json;
 
-/// An answer that is not what was asked for. The text says what was expected.
+/// An error response. The text says what was expected.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
@@ -30,7 +30,7 @@ impl ApiError {
         Self { status, body }
     }
 
-    /// Its status.
+    /// The HTTP status.
     pub(crate) const fn status(&self) -> StatusCode {
         self.status
     }
@@ -42,7 +42,7 @@ impl ApiError {
     pub(crate) fn unauthorized() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
-            "expected the header authorization: Bearer TOKEN with the token of tokenFile",
+            "authentication failed; expected the header authorization: Bearer TOKEN with the token of tokenFile",
         )
     }
 
@@ -50,16 +50,16 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// A vantage that no topology names.
+    /// The vantage is not in the topology.
     pub(crate) fn unknown_vantage(vantage: &Vantage, expected: &[Vantage]) -> Self {
-        /// Enough to see what is wrong; a fleet has thousands.
+        /// A large mesh has thousands of vantages; a few of them show what is wrong.
         const SHOWN: usize = 20;
         let message = if expected.is_empty() {
             format!(
-                "the vantage {vantage} is not expected: give its node a prober in the topology, or list it under vantages"
+                "vantage {vantage} is not in the topology: add a prober to its node, or list it under vantages"
             )
         } else {
-            format!("the vantage {vantage} is not expected here")
+            format!("vantage {vantage} is not in the topology")
         };
         let shown: Vec<_> = expected.iter().take(SHOWN).map(ToString::to_string).collect();
         Self {
@@ -86,7 +86,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Gives the bare errors of the framework (405, 408, 415, a malformed query) the same form.
+/// Converts plain-text errors of the framework (405, 408, 415, a malformed query) to the JSON form.
 pub(crate) async fn speak_json(response: Response) -> Response {
     let status = response.status();
     let is_json = response

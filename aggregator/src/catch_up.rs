@@ -1,16 +1,16 @@
-//! Whether an aggregator that has just started has seen enough to say that all is well.
+//! Whether a newly started aggregator has enough evidence to report the status ok.
 
 use parallax_diagnosis::view::{VantageState, View};
 use parallax_model::{EventTime, Micros};
 
-/// Judged rounds that a hard failure needs to show, and its cause to be named.
+/// Number of judged rounds after which a hard failure would have been detected and its cause named.
 const ENOUGH: u64 = 6;
 
-/// Rounds after a start until catching up ends, whatever is missing: coverage says the rest.
+/// Number of rounds after which catching up ends in any case; missing vantages then count as missing coverage.
 const LONGEST: u64 = 24;
 
-/// Whether it still catches up. It started at `start`, and the probers' observations are known from `evidence` on:
-/// earlier than the start, where they have sent what they saw before it.
+/// Reports whether the aggregator, started at `start`, is still catching up. Observations are known from `evidence` on,
+/// which is before the start if the probers have resent their buffers.
 pub(crate) fn is_catching_up(view: &View, now: EventTime, start: EventTime, evidence: EventTime) -> bool {
     let rounds = |from: EventTime, count: u64| from.plus(Micros(view.interval.0.saturating_mul(count)));
     if now >= rounds(start, LONGEST) {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use parallax_fixtures as fixtures;
 
-    /// Rounds of 5 s; the aggregator starts with the round 100.
+    /// Rounds take 5 s; the aggregator starts with round 100.
     const START: EventTime = EventTime(500_000_000);
 
     fn at(round: u64) -> EventTime {

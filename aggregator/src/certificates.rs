@@ -1,4 +1,4 @@
-//! What is done about certificates: cert-manager's objects followed, its Challenges that wait explained.
+//! Watches cert-manager's objects and explains its pending Challenges.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{config::Config, serve::ServerState};
 
-/// Everything that writes what is known of certificates.
+/// The writing side: watch of cert-manager's objects and explanation of Challenges.
 #[derive(Debug)]
 pub(crate) struct CertManager {
     kubernetes: KubernetesSettings,
@@ -26,7 +26,7 @@ pub(crate) struct CertManager {
     waiting: watch::Sender<Arc<[WaitingChallenge]>>,
 }
 
-/// What is known of certificates, for who shows it. Says why nothing is where nobody writes it.
+/// The reading side. If cert-manager's objects are not watched, its state contains the reason.
 #[derive(Debug)]
 pub(crate) struct CertificateSources {
     pub(crate) picture: watch::Receiver<CertManagerState>,
@@ -35,7 +35,7 @@ pub(crate) struct CertificateSources {
 }
 
 impl CertManager {
-    /// Both ends, of which the writing one is there only where cert-manager's objects are followed.
+    /// Creates both sides; the writing one only if cert-manager's objects are watched.
     pub(crate) fn of(config: &Config) -> (Option<Self>, CertificateSources) {
         let (picture, picture_out) =
             watch::channel(CertManagerState::missing(&UnavailableReason::NotFollowed));
@@ -77,7 +77,7 @@ impl CertManager {
             clock: shared.clock,
         };
         let explaining = challenges::follow(explaining, stopping.clone());
-        start("explanation of Challenges", parts.spawn(explaining));
+        start("Challenge explanation", parts.spawn(explaining));
         let following = cert_manager::follow(
             self.kubernetes,
             self.picture,
@@ -85,6 +85,6 @@ impl CertManager {
             shared.clock,
             stopping.clone(),
         );
-        start("watch of cert-manager", parts.spawn(following));
+        start("cert-manager watch", parts.spawn(following));
     }
 }

@@ -1,4 +1,4 @@
-//! The owner of the engine: reports and topologies go in, views come out. One task, so nothing is locked.
+//! The task that owns the engine: takes reports and topologies, publishes views. A single task needs no locks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,62 +28,62 @@ use crate::{
     startup_buffer::{RoundsReleased, StartupBuffer},
 };
 
-/// Time between two looks at the clock, for rounds that end without a report.
+/// Interval at which rounds are closed even if no report arrives.
 pub(crate) const TICK: Duration = Duration::from_millis(500);
 
-/// Shortest time between two checkpoints, unless an incident opens, changes or closes.
+/// Minimum time between two checkpoints, unless an incident opens, changes or closes.
 const CHECKPOINT_PACE: Micros = Micros::from_secs(5);
 
-/// Reports that may wait. Beyond it their senders wait, and after a while are asked to come again.
+/// Capacity of the queue of reports. When it is full, requests wait and are eventually rejected for a retry.
 pub(crate) const QUEUE: usize = 256;
 
-/// Requests to reset a baseline that may wait.
+/// Capacity of the queue of baseline resets.
 pub(crate) const RESETS: usize = 16;
 
-/// A request to forget what a target answers while it works.
+/// A request to reset a target's baseline.
 #[derive(Debug)]
 pub(crate) struct BaselineReset {
     pub(crate) target: TargetId,
-    /// Hears whether anything was known.
+    /// Receives whether there was a baseline.
     pub(crate) known: oneshot::Sender<bool>,
 }
 
-/// What the hub publishes.
+/// Outputs of the engine task.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineSnapshot {
     pub(crate) views: SnapshotReader<View>,
     pub(crate) probers: watch::Receiver<Arc<Vec<ProberView>>>,
-    /// What is asked for beyond the base plan.
+    /// Probes requested in addition to the base plan.
     pub(crate) asks: watch::Receiver<PlanRequests>,
-    /// From when on the probers' observations are known.
+    /// Time from which the probers' observations are known.
     pub(crate) evidence: watch::Receiver<EventTime>,
-    /// Whether the engine has taken up what was kept.
+    /// Whether the engine has restored the checkpoint.
     pub(crate) restored: watch::Receiver<bool>,
 }
 
-/// What of an incident is kept without delay: its id, its state and how often it came back.
+/// Properties of an incident whose change triggers a checkpoint at once: id, state and number of occurrences.
 type IncidentKeys = (String, IncidentState, u32);
 
-/// The engine and what belongs to it.
+/// The engine with its inputs and outputs.
 #[derive(Debug)]
 pub(crate) struct EngineTask {
     engine: Engine,
-    /// How rounds are made.
+    /// Interval and timeout of rounds.
     settings: Settings,
     sessions: ProberSessions,
     clock: Clock,
     counters: ObservationCounters,
-    /// The topology that the engine works with.
+    /// The engine's topology, with node facts.
     held: Arc<Topology>,
-    /// Since when its source could not be read, while that is so.
+    /// Since when the topology's source cannot be read; `None` while it can.
     unread: Option<EventTime>,
     recorder: Option<Recorder>,
     history: Option<HistoryWriter>,
-    /// Where observations go that belong to a run.
+    /// Receives observations that belong to a run.
     runs: Option<Arc<RunManager>>,
-    /// Baselines that people reset.
+    /// Requests to reset baselines.
     resets: Option<mpsc::Receiver<BaselineReset>>,
-    /// What probers say of their nodes.
+    /// Node facts reported by probers.
     facts: FactCollector,
     topology: watch::Receiver<TopologyState>,
     reports: mpsc::Receiver<Report>,
@@ -93,7 +93,7 @@ pub(crate) struct EngineTask {
     evidence: watch::Sender<EventTime>,
     catch_up: StartupBuffer,
     checkpoint: EngineCheckpoint,
-    /// When the last checkpoint was handed out, and what stood open then.
+    /// Time of the last checkpoint, and the incidents in it.
     handed: Option<(EventTime, Vec<IncidentKeys>)>,
 }
 
@@ -153,7 +153,7 @@ impl EngineTask {
         (hub, outlook)
     }
 
-    /// Tells a recorder from now on everything that the engine is told.
+    /// Attaches a recorder that receives every input of the engine.
     pub(crate) fn record(&mut self, mut recorder: Recorder) {
         if self.unread.is_some() {
             recorder.unread(self.clock.now(), self.unread, &self.held);
@@ -161,29 +161,29 @@ impl EngineTask {
         self.recorder = Some(recorder);
     }
 
-    /// Keeps from now on what should outlive a restart.
+    /// Attaches the writer of the history.
     pub(crate) fn write_history(&mut self, history: HistoryWriter) {
         self.history = Some(history);
     }
 
-    /// Hands on from now on what belongs to runs.
+    /// Attaches the receiver of observations that belong to runs.
     pub(crate) fn follow_runs(&mut self, runs: Arc<RunManager>) {
         self.runs = Some(runs);
     }
 
-    /// Resets from now on the baselines that people ask to reset.
+    /// Attaches the queue of baseline resets.
     pub(crate) fn reset_baselines(&mut self, resets: mpsc::Receiver<BaselineReset>) {
         self.resets = Some(resets);
     }
 
-    /// The topology that the engine works with.
+    /// Returns the engine's topology.
     pub(crate) const fn topology(&self) -> &Arc<Topology> {
         &self.held
     }
 
-    /// Runs until cancelled, or until nobody can report any more.
+    /// Runs until cancelled, or until an input channel is closed.
     pub(crate) async fn run(mut self, cancelled: CancellationToken) {
-        // Nothing is judged, and no report is taken, before it is known what stood open.
+        // No report is taken and no round judged before the checkpoint is restored.
         loop {
             tokio::select! {
                 () = cancelled.cancelled() => return,
@@ -203,8 +203,8 @@ impl EngineTask {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                // Topology before reports: what a plan of a new topology brought back must find it known. Ticks
-                // before reports: a flood of these must not stop the clock of the rounds.
+                // Topology before reports: observations for a new topology's plan must find it applied. Ticks before
+                // reports: a flood of reports must not delay the closing of rounds.
                 biased;
                 () = cancelled.cancelled() => return,
                 changed = self.topology.changed() => match changed {
@@ -233,7 +233,7 @@ impl EngineTask {
         }
     }
 
-    /// Forgets what a target answers while it works, and tells the recorder.
+    /// Resets a target's baseline and records that.
     fn reset_baseline(&mut self, reset: BaselineReset) {
         let now = self.clock.now();
         let known = self.engine.reset_baseline(&reset.target);
@@ -241,12 +241,12 @@ impl EngineTask {
             recorder.baseline_reset(now, reset.target, &self.held);
         }
         self.publish(now);
-        // The client may have given up waiting; the baseline is reset all the same.
+        // The client may have disconnected; the baseline is reset regardless.
         let _ = reset.known.send(known);
         self.hand_out(now);
     }
 
-    /// Takes up what another process left.
+    /// Restores the checkpoint of the previous process.
     fn restore(&mut self, checkpoint: Checkpoint) {
         let now = self.clock.now();
         self.engine.restore(&checkpoint, now);
@@ -257,7 +257,7 @@ impl EngineTask {
         self.checkpoint.ready.send_replace(true);
     }
 
-    /// Hands out what has to outlive the process.
+    /// Sends a checkpoint to the task that persists it.
     fn hand_out(&self, now: EventTime) {
         if !self.checkpoint.latest.is_closed() {
             let checkpoint = self.engine.checkpoint(now);
@@ -265,7 +265,7 @@ impl EngineTask {
         }
     }
 
-    /// The same, at its pace or because of an incident.
+    /// Sends a checkpoint if the minimum time has passed or an incident changed.
     fn hand_out_if_due(&mut self, view: &View) {
         let standing = || {
             let incidents = view.incidents.iter();
@@ -307,7 +307,7 @@ impl EngineTask {
         self.publish(now);
     }
 
-    /// Tells the engine, and the recorder, since when the cluster cannot be read, or that it can.
+    /// Passes a change of the topology source's readability to engine and recorder.
     fn mind_source(&mut self, unread: Option<EventTime>, now: EventTime) {
         if unread == self.unread {
             return;
@@ -319,13 +319,13 @@ impl EngineTask {
         }
     }
 
-    /// Tells the engine, and the recorder, how rounds are made from now on.
+    /// Passes changed settings of rounds to engine and recorder.
     fn replace_settings(&mut self, settings: Settings, now: EventTime) {
         if settings == self.settings {
             return;
         }
-        tracing::info!(interval = %settings.interval, timeout = %settings.timeout, "rounds change");
-        // What is over is over as it was.
+        tracing::info!(interval = %settings.interval, timeout = %settings.timeout, "changed interval and timeout of rounds");
+        // Closed rounds keep the settings they were opened with.
         let released = self.catch_up.end();
         self.take_up(released);
         self.advance(now);
@@ -337,7 +337,7 @@ impl EngineTask {
         self.publish(now);
     }
 
-    /// Takes facts of nodes that changed into the topology.
+    /// Rebuilds the topology if node facts have changed.
     fn join_facts(&mut self, now: EventTime) {
         let topology = Arc::clone(&self.topology.borrow().topology);
         if self.facts.renew(&topology, now) {
@@ -346,7 +346,7 @@ impl EngineTask {
         }
     }
 
-    /// Gives the engine a topology, and tells the recorder.
+    /// Passes a topology to engine and recorder.
     fn hold(&mut self, topology: Arc<Topology>, now: EventTime) {
         self.engine.replace_topology(Arc::clone(&topology), now);
         self.held = topology;
@@ -355,13 +355,13 @@ impl EngineTask {
         }
     }
 
-    /// Ends the wait for what the probers saw before, if it is here.
+    /// Releases held-back rounds if the probers' buffered observations have arrived.
     fn release(&mut self, now: EventTime) {
         let released = self.catch_up.release(now, || self.held.vantages());
         self.take_up(released);
     }
 
-    /// Rounds may close as far as was said meanwhile.
+    /// Applies the progress that was reported while rounds were held back.
     fn take_up(&mut self, released: Option<RoundsReleased>) {
         let Some(RoundsReleased { complete, from }) = released else {
             return;
@@ -375,7 +375,7 @@ impl EngineTask {
         self.evidence.send_replace(from);
     }
 
-    /// Closes what is over; returns whether anything was judged. While the past is still on its way nothing is.
+    /// Closes rounds that have ended; returns whether any was judged. Does nothing while rounds are held back.
     fn advance(&mut self, now: EventTime) -> bool {
         if self.catch_up.holds() {
             return false;
@@ -394,7 +394,7 @@ impl EngineTask {
             answer,
         } = report;
         let ingested = self.ingest(batch, received);
-        // The client may have disconnected. The report is counted all the same, and a repetition will be a duplicate.
+        // The client may have disconnected. The report is still counted, and a retransmission will be a duplicate.
         let _ = answer.send(ingested);
         let now = self.clock.now();
         self.release(now);
@@ -434,8 +434,7 @@ impl EngineTask {
                 incarnation: header.incarnation.clone(),
                 observation,
             };
-            // Observations of runs stay out of cells, history and recording: runs probe at other times, and as often as
-            // people like.
+            // Observations of runs stay out of cells, history and recording: runs probe at other times and rates.
             if recorded
                 .observation
                 .assignment
@@ -449,7 +448,7 @@ impl EngineTask {
             }
             let result = self.engine.observe(&recorded);
             if header.again {
-                // An earlier incarnation, or the other replica, has counted and stored it.
+                // A resent observation: an earlier process or the other replica has counted and stored it.
                 self.counters.observed_again(result);
             } else {
                 self.counters.observed(&recorded, result, &state);
@@ -495,7 +494,7 @@ impl EngineTask {
     }
 }
 
-/// The next baseline to reset; never, where nothing can ask for one.
+/// Returns the next baseline to reset; waits forever if there is no queue.
 async fn next_reset(resets: &mut Option<mpsc::Receiver<BaselineReset>>) -> BaselineReset {
     if let Some(resets) = resets
         && let Some(reset) = resets.recv().await
@@ -505,7 +504,7 @@ async fn next_reset(resets: &mut Option<mpsc::Receiver<BaselineReset>>) -> Basel
     std::future::pending().await
 }
 
-/// A name for this life of the aggregator that no other one has.
+/// Generates a unique name for this process lifetime of the aggregator.
 fn life() -> Incarnation {
     Incarnation::new(format!("{:016x}", parallax_runtime::random()))
         .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))

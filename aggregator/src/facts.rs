@@ -1,51 +1,51 @@
-//! From what probers say of their nodes to facts of the topology.
+//! Converts node facts reported by probers to facts of the topology.
 //!
-//! A changed fact is a new topology for the engine, recorded like any other, so a replay knows it too. What is measured
-//! continually therefore comes in steps, and what is not said again is forgotten: old facts are no facts.
+//! A changed fact produces a new topology for the engine, which is recorded, so that a replay has it too. Therefore
+//! continuous measurements are quantised, and facts that are not reported again expire.
 
 use std::collections::BTreeMap;
 
 use parallax_diagnosis::topology::{FrontKind, NodeFacts, ProxyMode, Service, Topology};
 use parallax_model::{Conntrack, EventTime, HostFacts, Micros, NodeName, Vantage};
 
-/// Probers say everything again each minute.
+/// TTL of reported facts. Probers repeat all of them every minute.
 const BELIEVED_FOR: Micros = Micros::from_secs(300);
 
-/// How long a count that rose counts as rising: balancers check health every few seconds.
+/// How long a counter is considered rising after an increase; balancers run health checks every few seconds.
 const RISING_FOR: Micros = Micros::from_secs(120);
 
-/// Shortest time between two topologies that only facts tell apart.
+/// Minimum time between two topologies that differ only in facts.
 const PATIENCE: Micros = Micros::from_secs(5);
 
-/// How long a kube-proxy may count other endpoints than the slices name before that is told. Each hears of a change
-/// at a time of its own, and a prober looks every quarter of a minute.
+/// How long kube-proxy's endpoint count may differ from the `EndpointSlices` before it is reported. Each of them
+/// receives a change at its own time, and a prober checks every 15 seconds.
 const SETTLED_AFTER: Micros = Micros::from_secs(60);
 
-/// Fill of a conntrack table in percent, as far as it matters.
+/// Quantisation steps for the fill level of a conntrack table, in percent.
 const STEPS: [u8; 5] = [50, 80, 90, 95, 100];
 
-/// What one prober said last.
+/// Latest facts of one prober.
 #[derive(Debug)]
 struct ProberFacts {
     facts: HostFacts,
     at: EventTime,
-    /// When `martian_sources` was last seen to rise.
+    /// When `martian_sources` last rose.
     rose: Option<EventTime>,
 }
 
-/// What all probers say of their nodes.
+/// Facts of all probers.
 #[derive(Debug, Default)]
 pub(crate) struct FactCollector {
     by_vantage: BTreeMap<Vantage, ProberFacts>,
     looked: Option<EventTime>,
-    /// Health check ports of nodes whose kube-proxy counts otherwise, and since when.
+    /// Health check ports by node whose endpoint count differs from the topology, and since when.
     differing: BTreeMap<(NodeName, u16), EventTime>,
-    /// What the engine's topology has of it.
+    /// Facts in the engine's topology.
     applied: BTreeMap<NodeName, NodeFacts>,
 }
 
 impl FactCollector {
-    /// Takes what a prober says of its own node.
+    /// Records the facts that a prober reports about its own node.
     pub(crate) fn hear(&mut self, vantage: &Vantage, facts: &HostFacts, at: EventTime) {
         if vantage.node().is_none() {
             return;
@@ -68,12 +68,12 @@ impl FactCollector {
         self.by_vantage.insert(vantage.clone(), said);
     }
 
-    /// Forgets vantages that are expected no more.
+    /// Drops vantages that are no longer in the topology.
     pub(crate) fn retain(&mut self, expected: &[Vantage]) {
         self.by_vantage.retain(|vantage, _| expected.contains(vantage));
     }
 
-    /// Whether the topology should be joined anew; asked often, looks now and then.
+    /// Reports whether facts have changed, so that the topology must be rebuilt. Checks at most once per [`PATIENCE`].
     pub(crate) fn renew(&mut self, topology: &Topology, now: EventTime) -> bool {
         if self.looked.is_some_and(|looked| now - looked < PATIENCE) {
             return false;
@@ -86,14 +86,14 @@ impl FactCollector {
         changed
     }
 
-    /// The topology with what is known of its nodes.
+    /// Returns the topology with the facts of its nodes; `None` without facts.
     pub(crate) fn join(&mut self, topology: &Topology, now: EventTime) -> Option<Topology> {
         self.compare(topology, now);
         self.applied = self.facts(topology, now);
         (!self.applied.is_empty()).then(|| topology.with_facts(&self.applied))
     }
 
-    /// Notes which kube-proxies count otherwise than the topology does.
+    /// Records whose kube-proxy counts differ from the topology.
     fn compare(&mut self, topology: &Topology, now: EventTime) {
         let by_port: BTreeMap<u16, &Service> = topology
             .services()
@@ -116,7 +116,7 @@ impl FactCollector {
         self.differing = differing;
     }
 
-    /// Whether what a kube-proxy counts is more than a change under way.
+    /// Reports whether a count of kube-proxy is stable rather than part of an ongoing change.
     fn settled(&self, node: &NodeName, port: u16, now: EventTime) -> bool {
         let since = self.differing.get(&(node.clone(), port));
         since.is_none_or(|since| now - *since >= SETTLED_AFTER)
@@ -129,7 +129,7 @@ impl FactCollector {
                 continue;
             };
             let facts = of_node(topology, said, now, |port| self.settled(node, port, now));
-            // Pod and host network know different things.
+            // The probers on Pod and host network report different facts.
             let joined = nodes
                 .get(node)
                 .map_or_else(|| facts.clone(), |known| known.or(&facts));
@@ -161,7 +161,7 @@ fn of_node(
         kube_proxy_version: None,
         proxy_mode: facts.proxy_mode.as_deref().and_then(mode),
         ipvs_addresses: facts.ipvs_addresses.as_ref().map(|addresses| {
-            // Cluster addresses are bound on every node and tell nothing.
+            // ClusterIPs are bound on every node and carry no information.
             let balancers = topology
                 .fronts()
                 .iter()
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(
             counts,
             [("ingress/nginx".to_owned(), 2)],
-            "a port of nobody is nobody's"
+            "a port without a Service is ignored"
         );
         assert_eq!(reported.facts(&topology(), at(1)).len(), 1);
     }
@@ -291,11 +291,7 @@ mod tests {
         assert_eq!(count(&mut reported, 501, 15), Some(true));
         assert_eq!(count(&mut reported, 501, 135), Some(true));
         assert_eq!(count(&mut reported, 501, 136), Some(false));
-        assert_eq!(
-            count(&mut reported, 3, 150),
-            Some(false),
-            "the node was started again"
-        );
+        assert_eq!(count(&mut reported, 3, 150), Some(false), "the node restarted");
     }
 
     #[test]
@@ -307,12 +303,12 @@ mod tests {
             let _ = reported.renew(&topology(), at(seconds));
             n1(reported, seconds).local_endpoints.into_values().next()
         };
-        assert_eq!(counts(&mut reported, 0, 0), Some(0), "as the slices have it");
+        assert_eq!(counts(&mut reported, 0, 0), Some(0), "as in the EndpointSlices");
         assert_eq!(counts(&mut reported, 2, 10), None);
         assert_eq!(counts(&mut reported, 0, 40), Some(0), "it has caught up");
         assert_eq!(counts(&mut reported, 1, 50), None);
         assert_eq!(counts(&mut reported, 1, 109), None);
-        assert_eq!(counts(&mut reported, 1, 115), Some(1), "and stays behind");
+        assert_eq!(counts(&mut reported, 1, 115), Some(1), "still differs");
     }
 
     #[test]
@@ -329,7 +325,7 @@ mod tests {
             renewed += u32::from(reported.renew(&topology(), at(percent * 15)));
             assert!(
                 !reported.renew(&topology(), at(percent * 15 + 1)),
-                "not again at once"
+                "checked only once per interval"
             );
         }
         assert_eq!(renewed, 6, "0, 50, 80, 90, 95 and 100");

@@ -1,4 +1,4 @@
-//! Headers that are between two hops only (RFC 9110, section 7.6.1).
+//! Hop-by-hop headers (RFC 9110, section 7.6.1).
 
 use axum::http::{HeaderName, header};
 

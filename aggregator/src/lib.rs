@@ -1,4 +1,5 @@
-//! The aggregator: tells probers what to ask, takes in what they saw, and shows what the diagnosis makes of it.
+//! The aggregator: distributes plans to probers, ingests their reports, runs the diagnosis, and serves page, API and
+//! metrics.
 //!
 //! ```text
 //! config ─▶ watch (topology) ─▶ plan ─▶ probers ─▶ ingest ─▶ engine_task ─▶ serve (page, API) · metrics · record · store

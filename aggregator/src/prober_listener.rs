@@ -1,5 +1,5 @@
-//! The probers' way in: TLS with our own CA, and who they are. Built before anything runs, so that what is wrong with it
-//! ends the start.
+//! The listener for probers: TLS with the aggregator's own CA, and authentication. It is built before any task
+//! starts, so that its errors fail the start.
 
 use std::{collections::BTreeSet, io, net::SocketAddr, sync::Arc};
 
@@ -27,37 +27,37 @@ use crate::{
     tls::{AuthorityError, CaPublisher, ServerTls},
 };
 
-/// Why there is no way in for probers.
+/// The listener for probers cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ProberListenerError {
-    /// The port cannot be taken.
+    /// The address cannot be bound.
     #[error("cannot listen on {address} for probers: {source}; set another `tls.listen` address")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no certificate to show.
+    /// There is no certificate.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    /// The API server is needed and not known.
+    /// The configuration needs an API server and none was found.
     #[error(
-        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas`, `handling`, `notify` and `tls.publish` need: {0}; run in a cluster, or set KUBECONFIG"
+        "cannot find the API server that `identity`, `access.kubernetes`, `customResources`, `replicas`, `handling`, `notify` and `tls.publish` require: {0}; run in a cluster, or set KUBECONFIG"
     )]
     Cluster(#[source] Box<kube::Error>),
 }
 
-/// Everything that stands between a prober and its plan.
+/// The TLS listener and authentication of probers.
 #[derive(Debug)]
 pub(crate) struct ProberListener {
     pub(crate) gate: ProberGate,
-    /// The API server, where it is needed.
+    /// Client of the API server, if the configuration needs it.
     client: Option<ApiClient>,
     tls: Option<ListenerTask>,
     publisher: Option<CaPublisher>,
     enrolments: Option<(EnrolledAccounts, watch::Receiver<BTreeSet<Vantage>>)>,
-    /// Who the prober Pods are, to be kept by whoever watches the cluster.
+    /// Registry of prober Pods, until the watch of the cluster takes it over.
     pods: Option<(ApiClient, Arc<PodRegistry>)>,
 }
 
@@ -69,7 +69,7 @@ struct ListenerTask {
     side: ServerTls,
 }
 
-/// An acceptor has no words of its own.
+/// Wrapper that adds `Debug`.
 struct ProberTlsAcceptor(TlsAcceptor);
 
 impl std::fmt::Debug for ProberTlsAcceptor {
@@ -79,7 +79,7 @@ impl std::fmt::Debug for ProberTlsAcceptor {
 }
 
 impl ProberListener {
-    /// Builds what the configuration asks for; takes the port, makes the CA, finds the API server.
+    /// Builds the configured parts: finds the API server, binds the port, creates the CA.
     pub(crate) async fn build(config: &Config, metrics: &Metrics) -> Result<Self, ProberListenerError> {
         let needed = config.identity.is_some()
             || config.replicas.is_some()
@@ -153,12 +153,12 @@ impl ProberListener {
         Ok(door)
     }
 
-    /// The API server, where the configuration needs it.
+    /// Returns the client of the API server, if the configuration needs it.
     pub(crate) const fn client(&self) -> Option<&ApiClient> {
         self.client.as_ref()
     }
 
-    /// The gate for people, who come through the other port.
+    /// Returns the access control for users, who use the main listener.
     pub(crate) fn access(&self, config: &Config, local: SocketAddr) -> AccessControl {
         let cluster = || {
             self.client
@@ -184,33 +184,33 @@ impl ProberListener {
             AccessMode::Proxy(proxy) => Some(UserAuthentication::Proxy(Arc::new(proxy.clone()))),
         };
         AccessControl {
-            // Without a client nobody can be known, and nothing is local either.
+            // Without a client, users cannot be authenticated, and connections do not count as local.
             known: known.unwrap_or(UserAuthentication::Nobody { local: false }),
             open_read: options.open_read,
         }
     }
 
-    /// Where probers are served over TLS.
+    /// Returns the address of the TLS listener.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.tls.as_ref().map(|tls| tls.address)
     }
 
-    /// The public part of the CA, as PEM.
+    /// Returns the CA certificate as PEM.
     pub(crate) fn certificate(&self) -> Option<&str> {
         self.tls.as_ref().map(|tls| tls.side.certificate())
     }
 
-    /// Leaves the book of Pods to the watch of the cluster.
+    /// Hands the registry of Pods to the watch of the cluster.
     pub(crate) fn hand_over_pods(&mut self) -> Option<Arc<PodRegistry>> {
         self.pods.take().map(|(_, book)| book)
     }
 
-    /// The accounts of enrolled vantages, if vantages can enrol: the task that lists them, and what it finds.
+    /// Takes the task that lists enrolled vantages and its output, if enrolment is enabled.
     pub(crate) fn take_enrolled(&mut self) -> Option<(EnrolledAccounts, watch::Receiver<BTreeSet<Vantage>>)> {
         self.enrolments.take()
     }
 
-    /// Starts its parts.
+    /// Starts the tasks.
     pub(crate) fn open(
         self,
         shared: &ServerState,
@@ -222,17 +222,17 @@ impl ProberListener {
             let routes = serve::prober_router(shared.clone());
             let serving = serve::serve(tls.listener, Some(tls.acceptor.0), routes, stopping.clone());
             start("TLS server", parts.spawn(serving));
-            start("certificate", parts.spawn(tls.side.renew(stopping.clone())));
+            start(
+                "certificate renewal",
+                parts.spawn(tls.side.renew(stopping.clone())),
+            );
         }
         if let Some((client, pods)) = self.pods {
             let following = follow_pods(client, pods, stopping.clone());
-            start("watch of prober Pods", parts.spawn(following));
+            start("prober Pod watch", parts.spawn(following));
         }
         if let Some(publisher) = self.publisher {
-            start(
-                "publication of the CA",
-                parts.spawn(publisher.run(stopping.clone())),
-            );
+            start("CA publication", parts.spawn(publisher.run(stopping.clone())));
         }
     }
 }

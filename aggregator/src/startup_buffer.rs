@@ -1,26 +1,27 @@
-//! An aggregator that has just started asks the probers for what they saw before, and judges nothing until it has it.
+//! After a start, requests buffered observations from the probers, and holds back rounds until they have arrived.
 //!
-//! Rounds close once. Were they closed while the past is still on its way, what comes of it would be late, and an incident
-//! that began before the start would be found anew, at another time and under another name. So from the first prober that
-//! keeps something on all rounds wait, until every prober has sent what it keeps; not longer than [`LONGEST`].
+//! A round closes only once. If rounds closed before the buffered observations arrive, those would be late, and an
+//! incident that began before the start would be opened again with another time and id. Therefore all rounds wait
+//! from the first prober with buffered observations until every prober has resent its buffer, but at most
+//! [`LONGEST`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_diagnosis::replay::RecordProgress;
 use parallax_model::{EventTime, Incarnation, Micros, ReportHeader, Resend, Vantage};
 
-/// How far back probers are asked.
+/// Longest time span that probers are requested to resend.
 const SPAN: Micros = Micros::from_secs(600);
-/// Observations that are asked for at most, over all probers: what open rounds may hold is a million.
+/// Maximum number of requested observations over all probers; open rounds hold up to a million.
 const MOST: u64 = 400_000;
-/// Assignments of a prober that does not say how many it has.
+/// Assumed number of assignments of a prober that does not report it.
 const ASSUMED: u64 = 100;
-/// The longest time that rounds wait, from the first prober that keeps something on.
+/// Maximum time that rounds wait, from the first prober with buffered observations.
 const LONGEST: Micros = Micros::from_secs(20);
-/// Whoever comes so long after the first report is not asked any more: rounds have been judged.
+/// Time after the first report from which no prober is requested to resend: rounds have been judged by then.
 const OPEN: Micros = Micros::from_secs(20);
 
-/// Where the beginning of an aggregator's life stands.
+/// State of the catch-up after a start.
 #[derive(Debug)]
 pub(crate) struct StartupBuffer {
     life: Incarnation,
@@ -30,9 +31,9 @@ pub(crate) struct StartupBuffer {
 
 #[derive(Debug)]
 enum StartupStage {
-    /// Nobody has said yet that there is anything to send again; since the first report, if there was one.
+    /// No prober has offered buffered observations yet; with the time of the first report.
     Open(Option<EventTime>),
-    /// Rounds wait.
+    /// Rounds are held back.
     Holding(BufferedProber),
     Over,
 }
@@ -42,27 +43,27 @@ struct BufferedProber {
     until: EventTime,
     asked: BTreeMap<(Vantage, Incarnation), BufferOffer>,
     heard: BTreeSet<Vantage>,
-    /// What was said to be complete meanwhile, for afterwards.
+    /// Completeness reported in the meantime, applied at the release.
     complete: BTreeMap<Vantage, EventTime>,
 }
 
-/// One prober that keeps something from before our start.
+/// One prober with observations from before the start.
 #[derive(Debug)]
 struct BufferOffer {
-    /// When its first report was sent, by its own clock.
+    /// When its first report was sent, by the prober's clock.
     sent: EventTime,
-    /// From when on it is asked, by its own clock.
+    /// Start of the requested span, by the prober's clock.
     since: EventTime,
-    /// From when on it has something, as event time.
+    /// Start of the span that the prober can resend, in event time.
     from: EventTime,
     done: bool,
 }
 
-/// Rounds wait no longer.
+/// The end of the wait: rounds may close.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RoundsReleased {
     pub(crate) complete: Vec<RecordProgress>,
-    /// From when on half of the probers and more have said what they saw.
+    /// Time from which the observations of at least half of the probers are known.
     pub(crate) from: EventTime,
 }
 
@@ -75,13 +76,13 @@ impl StartupBuffer {
         }
     }
 
-    /// Whether rounds wait.
+    /// Reports whether rounds are held back.
     pub(crate) const fn holds(&self) -> bool {
         matches!(self.stage, StartupStage::Holding(_))
     }
 
-    /// Takes what a report says of itself, before anything in it is counted; what its sender is asked for. `offset` is
-    /// what leads from the sender's clock to event time.
+    /// Processes a report's header before its observations are counted, and returns what the prober must resend.
+    /// `offset` converts the prober's clock to event time.
     pub(crate) fn hear(
         &mut self,
         header: &ReportHeader,
@@ -106,7 +107,7 @@ impl StartupBuffer {
                 return None;
             }
             (StartupStage::Open(_), Some(_)) => {
-                tracing::info!("asking the probers for what they saw before this aggregator started");
+                tracing::info!("requesting observations from before the start from the probers");
                 self.stage = StartupStage::Holding(BufferedProber {
                     until: received.plus(LONGEST),
                     asked: BTreeMap::new(),
@@ -134,7 +135,7 @@ impl StartupBuffer {
             }
             (None, None) => return None,
         };
-        // What it queued lies behind its word of what is complete until all of it is here.
+        // Until everything queued has arrived, the reported completeness is older than the first report.
         asked.done |= header.resent.as_ref() == Some(&self.life)
             && header.complete.is_none_or(|complete| complete >= asked.sent);
         (!asked.done).then(|| Resend {
@@ -143,7 +144,7 @@ impl StartupBuffer {
         })
     }
 
-    /// Keeps what a vantage says to be complete, while rounds wait; gives it back where they do not.
+    /// Stores a vantage's progress while rounds are held back; returns it otherwise.
     pub(crate) fn complete(&mut self, progress: RecordProgress) -> Option<RecordProgress> {
         let StartupStage::Holding(holding) = &mut self.stage else {
             return Some(progress);
@@ -156,7 +157,7 @@ impl StartupBuffer {
         None
     }
 
-    /// Lets rounds close again, if everything is here or has taken too long.
+    /// Releases the rounds if everything has arrived or the wait has timed out.
     pub(crate) fn release(
         &mut self,
         now: EventTime,
@@ -173,7 +174,7 @@ impl StartupBuffer {
         None
     }
 
-    /// Lets rounds close again, whatever is still missing.
+    /// Releases the rounds unconditionally.
     pub(crate) fn end(&mut self) -> Option<RoundsReleased> {
         let StartupStage::Holding(holding) = std::mem::replace(&mut self.stage, StartupStage::Over) else {
             return None;
@@ -188,7 +189,11 @@ impl StartupBuffer {
             from.len(),
             holding.asked.values().filter(|asked| asked.done).count(),
         );
-        tracing::info!(done, asked, "judging what the probers saw before and since");
+        tracing::info!(
+            done,
+            asked,
+            "judging the observations from before and since the start"
+        );
         let complete = holding.complete.into_iter();
         Some(RoundsReleased {
             complete: complete
@@ -199,7 +204,7 @@ impl StartupBuffer {
     }
 }
 
-/// How far back a prober is asked, so that all of them together send what can be held.
+/// Returns the span that each prober is requested to resend, so that all of them together stay below [`MOST`].
 fn span(vantages: usize, assignments: Option<u64>, interval: Micros) -> Micros {
     let each = assignments.unwrap_or(ASSUMED).max(1);
     let round = each.saturating_mul(vantages.max(1) as u64);
@@ -211,7 +216,7 @@ mod tests {
     use super::*;
 
     const S: Micros = Micros::from_secs(1);
-    /// By the aggregator's clock; the probers' are a thousand seconds behind.
+    /// Start by the aggregator's clock; the probers' clocks are a thousand seconds behind.
     const START: EventTime = EventTime(2_000_000_000);
     const OFFSET: i64 = 1_000_000_000;
 
@@ -223,7 +228,8 @@ mod tests {
         format!("n{n}/pod").parse().unwrap()
     }
 
-    /// A report sent so many seconds after our start, of one that keeps what is so many seconds older than that.
+    /// Header of a report sent `at` seconds after the start, of a prober that keeps observations from `kept` seconds
+    /// before the start.
     fn header(n: u8, at: u64, kept: Option<u64>) -> ReportHeader {
         let sent = START.plus(Micros::from_secs(at)).shifted(-OFFSET);
         ReportHeader {
@@ -272,20 +278,20 @@ mod tests {
             vantage: vantage(1),
             complete: START.plus(S),
         };
-        assert_eq!(warming.complete(said), None, "for afterwards");
+        assert_eq!(warming.complete(said), None, "stored for the release");
         assert!(
             hear(&mut warming, &header(1, 2, Some(300))).is_some(),
-            "it did not hear us"
+            "the prober has not received the request"
         );
         assert!(
             hear(&mut warming, &sent_again(header(1, 3, Some(300)), 0)).is_some(),
-            "half of it"
+            "only half has arrived"
         );
         assert_eq!(hear(&mut warming, &sent_again(header(1, 4, Some(300)), 4)), None);
         assert_eq!(
             warming.release(START.plus(Micros(4)), expected),
             None,
-            "the other one is missing"
+            "the other prober is missing"
         );
         hear(&mut warming, &header(2, 5, Some(200)));
         hear(&mut warming, &sent_again(header(2, 6, Some(200)), 6));
@@ -293,7 +299,11 @@ mod tests {
         assert_eq!(released.from, START.minus(Micros::from_secs(200)));
         assert_eq!(released.complete[0].complete, START.plus(S));
         assert!(!warming.holds());
-        assert_eq!(hear(&mut warming, &header(1, 7, Some(300))), None, "once");
+        assert_eq!(
+            hear(&mut warming, &header(1, 7, Some(300))),
+            None,
+            "requested only once"
+        );
     }
 
     #[test]
@@ -303,7 +313,10 @@ mod tests {
         let at = |seconds| START.plus(Micros::from_secs(seconds));
         assert_eq!(warming.release(at(20), || vec![vantage(1)]), None);
         let released = warming.release(at(21), || vec![vantage(1)]).unwrap();
-        assert_eq!(released.from, START, "what did not come is not known");
+        assert_eq!(
+            released.from, START,
+            "observations that did not arrive are unknown"
+        );
     }
 
     #[test]

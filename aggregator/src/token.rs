@@ -1,19 +1,19 @@
-//! The shared secret of a standalone mesh.
+//! Shared secret of a standalone mesh.
 
 use std::{fmt, path::Path};
 
-/// Shorter secrets can be guessed.
+/// Minimum length; shorter secrets can be guessed.
 const SHORTEST: usize = 16;
 
-/// A secret that probers show as `Authorization: Bearer …`. Never printed.
+/// A secret that probers send as `Authorization: Bearer …`. Never printed.
 #[derive(Clone)]
 pub struct BearerToken(Box<str>);
 
 impl BearerToken {
-    /// Takes a secret of at least 16 printable ASCII characters.
+    /// Validates a secret: at least 16 printable ASCII characters, surrounding whitespace trimmed.
     ///
     /// # Errors
-    /// What was expected instead.
+    /// Says what was expected.
     pub fn new(secret: &str) -> Result<Self, String> {
         let secret = secret.trim();
         if secret.len() < SHORTEST {
@@ -28,7 +28,7 @@ impl BearerToken {
         Ok(Self(secret.into()))
     }
 
-    /// The secret, for a prober in the same process.
+    /// Returns the secret, for a prober in the same process.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -40,7 +40,7 @@ impl BearerToken {
         Self::new(&text)
     }
 
-    /// Whether an `Authorization` header shows the secret. Takes the same time wherever the first difference is.
+    /// Reports whether an `Authorization` header contains the secret. Compares in constant time.
     pub(crate) fn opens(&self, header: &[u8]) -> bool {
         let Some(shown) = header.strip_prefix(b"Bearer ") else {
             return false;
@@ -54,7 +54,7 @@ impl BearerToken {
     }
 }
 
-/// Takes the same time wherever the first difference is.
+/// Compares in constant time.
 impl PartialEq for BearerToken {
     fn eq(&self, other: &Self) -> bool {
         self.is(other.0.as_bytes())

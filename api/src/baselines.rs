@@ -11,11 +11,11 @@ pub struct BaselineResetRequest {
     pub target: String,
 }
 
-/// Answer of `POST /v1/baselines/reset`.
+/// Response to `POST /v1/baselines/reset`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineResetAnswer {
     /// The target's id.
     pub target: String,
-    /// Whether anything was known of what it answers while it works.
+    /// Whether a baseline was recorded.
     pub known: bool,
 }

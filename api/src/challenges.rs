@@ -1,4 +1,4 @@
-//! Challenges that wait as the API says them. Neither token nor key is in them.
+//! Waiting ACME challenges in the API. They contain neither token nor key.
 
 use parallax_diagnosis::verdict::Remedy;
 use parallax_model::{EventTime, RunId, Vantage};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::preflight::CheckState;
 
-/// Body of the answer to `GET /v1/challenges`.
+/// Response to `GET /v1/challenges`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChallengeList {
-    /// Those that wait, longest first.
+    /// The waiting challenges, longest wait first.
     pub challenges: Vec<WaitingChallenge>,
-    /// Why none are known, where they are not: cert-manager is not installed, or the right is missing.
+    /// Why challenges are unknown: cert-manager is not installed, or the permission is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
 
-/// A Challenge that waits.
+/// A Challenge that has not been completed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitingChallenge {
     /// Its namespace.
@@ -26,19 +26,20 @@ pub struct WaitingChallenge {
     pub name: String,
     /// The name to be certified.
     pub host: String,
-    /// Since when it waits, as far as is known.
+    /// When it began to wait, as far as is known.
     #[schemars(with = "i64")]
     pub since: EventTime,
-    /// In cert-manager's words; empty where it says nothing.
+    /// The reason that cert-manager gives; empty if it gives none.
     pub reason: String,
-    /// In ours.
+    /// What the reason means.
     pub meaning: String,
-    /// What does it, likeliest first; by what is seen from every node, before that by what usually gives such a reason.
+    /// Possible causes, likeliest first: from the replay if there is one, otherwise the usual causes of such
+    /// a reason.
     pub causes: Vec<ChallengeCause>,
-    /// What came of replaying its self check, once it was.
+    /// Result of replaying its self check from every node, if it was replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub explanation: Option<ChallengeExplanation>,
-    /// Why it was not replayed.
+    /// Why the self check was not replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_replayed: Option<String>,
 }
@@ -48,72 +49,72 @@ pub struct WaitingChallenge {
 pub struct ChallengeCause {
     /// Its id: `F1` and so on.
     pub id: String,
-    /// A few words; empty where only the reason points to it.
+    /// A short title; empty if only the reason points to this cause.
     #[serde(default)]
     pub title: String,
-    /// Named by evidence; otherwise it is what usually does this.
+    /// Whether evidence confirms the cause; otherwise it is a usual cause of the reason.
     pub diagnosed: bool,
 }
 
-/// What came of replaying a self check from every node.
+/// Result of replaying a self check from every node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChallengeExplanation {
-    /// When.
+    /// Time of the replay.
     #[schemars(with = "i64")]
     pub at: EventTime,
-    /// The runs that asked.
+    /// The runs that replayed the check.
     #[schemars(with = "Vec<String>")]
     pub runs: Vec<RunId>,
-    /// cert-manager's check.
+    /// cert-manager's self check.
     pub self_check: SelfCheckReplay,
-    /// The CA's, by Let's Encrypt's rules.
+    /// The CA's validation, by Let's Encrypt's rules.
     pub ca: SelfCheckReplay,
-    /// Where cert-manager's pod sits, and what is not known about it.
+    /// The node and network of cert-manager's Pod, and what is unknown about them.
     pub seat: Vec<String>,
-    /// Ways out; none where an incident says them.
+    /// Suggested fixes; empty if an incident contains them.
     #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub remedies: Vec<Remedy>,
-    /// Whether skipping the self check is a way out, where that is a question.
+    /// Whether skipping the self check would help, if that is in question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_instead_of_self_check: Option<String>,
-    /// The open incident that already names what is behind the same front.
+    /// The open incident that already explains failures behind the same front.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<String>,
 }
 
-/// One check, replayed.
+/// The result of one replayed check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SelfCheckReplay {
-    /// How it stands.
+    /// State of the check.
     pub standing: CheckState,
-    /// In a sentence.
+    /// The result in one sentence.
     pub sentence: String,
-    /// From where it passes.
+    /// Vantages where it passes.
     #[schemars(with = "Vec<String>")]
     pub passes: Vec<Vantage>,
-    /// From where it fails, largest group first.
+    /// Vantages where it fails, largest group first.
     pub fails: Vec<FailingVantages>,
-    /// Who did not answer.
+    /// Vantages that did not answer.
     #[schemars(with = "Vec<String>")]
     pub silent: Vec<Vantage>,
-    /// What makes it uncertain.
+    /// Limits of the result.
     pub caveats: Vec<String>,
 }
 
-/// Vantages that fail alike.
+/// Vantages with the same failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailingVantages {
-    /// Which.
+    /// The vantages.
     #[schemars(with = "Vec<String>")]
     pub vantages: Vec<Vantage>,
-    /// In our words.
+    /// Description of the failure.
     pub words: String,
-    /// In the words of whose check it is.
+    /// The error that cert-manager or the CA reports for it.
     pub theirs: String,
 }
 
 impl WaitingChallenge {
-    /// Its likeliest cause, as a label.
+    /// The id of its likeliest cause, as a label.
     #[must_use]
     pub fn cause(&self) -> &str {
         self.causes.first().map_or("unknown", |cause| cause.id.as_str())

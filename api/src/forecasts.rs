@@ -1,4 +1,4 @@
-//! Forecasts as the API says them.
+//! Renewal forecasts in the API.
 
 use parallax_model::EventTime;
 use schemars::JsonSchema;
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::NameCause;
 
-/// How a renewal would end.
+/// The expected result of a renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RenewalOutlook {
-    /// For a cause that is certain, it would fail.
+    /// The renewal would fail, for a certain cause.
     WouldFail,
-    /// It cannot be told.
+    /// The result cannot be predicted.
     Unknown,
-    /// As far as can be known without a token, it would pass.
+    /// The renewal would pass, as far as is known without a challenge token.
     WouldPass,
 }
 
 impl RenewalOutlook {
-    /// As a label.
+    /// The label.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -30,33 +30,33 @@ impl RenewalOutlook {
     }
 }
 
-/// Why a renewal would fail: only what stays so until somebody changes something.
+/// Why a renewal would fail. Only causes that persist until someone changes the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForecastCause {
-    /// No public server knows the name.
+    /// Public DNS servers respond that the name does not exist.
     Nxdomain,
-    /// The name has no address in public.
+    /// The name has no address in public DNS.
     NoAddress,
     /// CAA records forbid the authority to issue.
     Caa,
-    /// Every vantage on the internet is refused at port 80.
+    /// Every vantage on the internet is refused on port 80.
     PortRefused,
-    /// No vantage on the internet gets an answer from port 80.
+    /// No vantage on the internet gets a response from port 80.
     PortSilent,
-    /// An IPv6 address is published that takes connections and says nothing: the CA goes by IPv4 only where it cannot
-    /// connect.
+    /// DNS publishes an IPv6 address that accepts connections but does not respond. The CA falls back to IPv4
+    /// only if it cannot connect.
     AaaaUnserved,
-    /// The name leads to another controller than the solver's.
+    /// The name resolves to another ingress controller than the solver's.
     WrongController,
-    /// The controller that the name leads to has no pod that is ready.
+    /// The controller that the name resolves to has no ready Pod.
     NoEndpoints,
-    /// cert-manager refuses the issuer's solver.
+    /// cert-manager rejects the issuer's solver.
     Solver,
 }
 
 impl ForecastCause {
-    /// As a label.
+    /// The label.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl ForecastCause {
         }
     }
 
-    /// Of what is said of a name, as far as it is certain.
+    /// Converts the cause of a name problem; `None` if the problem can disappear by itself.
     #[must_use]
     pub const fn of_the_name(cause: NameCause) -> Option<Self> {
         match cause {
@@ -84,91 +84,92 @@ impl ForecastCause {
     }
 }
 
-/// What is foreseen for one name of one Certificate.
+/// Forecast for one name of one Certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RenewalForecast {
     /// The Certificate's namespace.
     pub namespace: String,
-    /// The Certificate.
+    /// The Certificate's name.
     pub certificate: String,
-    /// The name.
+    /// The host name.
     pub host: String,
-    /// Who issues, as `ClusterIssuer letsencrypt`.
+    /// The issuer, such as `ClusterIssuer letsencrypt`.
     pub issuer: String,
-    /// How cert-manager would have the challenge answered.
+    /// The solver that cert-manager would use for the challenge.
     pub solver: String,
     /// When cert-manager renews the Certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub renewal: Option<EventTime>,
-    /// When the present one ends.
+    /// When the current certificate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub not_after: Option<EventTime>,
-    /// When it was last looked at.
+    /// Time of the latest evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub looked: Option<EventTime>,
-    /// How a renewal would end now.
+    /// The expected result of a renewal now.
     pub outlook: RenewalOutlook,
     /// Why it would fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<ForecastCause>,
-    /// In a sentence.
+    /// The result in one sentence.
     pub sentence: String,
-    /// What the CA would say.
+    /// The error that the CA would report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theirs: Option<String>,
-    /// A way out.
+    /// A suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// What could not be told, of what a renewal needs.
+    /// Prerequisites of a renewal that could not be evaluated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<String>,
-    /// What to know besides.
+    /// Additional notes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A Certificate's own times.
+/// Renewal time and expiry of a Certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CertificateValidity {
-    /// Its namespace.
+    /// The Certificate's namespace.
     pub namespace: String,
-    /// It.
+    /// The Certificate's name.
     pub certificate: String,
     /// When cert-manager renews it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub renewal: Option<EventTime>,
-    /// When the present one ends.
+    /// When the current certificate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub not_after: Option<EventTime>,
 }
 
-/// Answer of `GET /v1/forecasts`.
+/// Response to `GET /v1/forecasts`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RenewalForecastList {
-    /// What a forecast is, for whoever reads it.
+    /// What a forecast covers and what it does not.
     pub note: String,
-    /// Why there are none: cert-manager's objects are not known, or this aggregator has not looked.
+    /// Why there are no forecasts: cert-manager's objects are unknown, or this aggregator has not evaluated
+    /// any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// By namespace, Certificate and name.
+    /// The forecasts, sorted by namespace, Certificate and name.
     pub forecasts: Vec<RenewalForecast>,
-    /// Every Certificate with its times, also those that need no port 80.
+    /// All Certificates, including those that do not need port 80.
     pub certificates: Vec<CertificateValidity>,
-    /// Names that are not looked at, because there are too many.
+    /// Number of names that are not evaluated because the limit is reached.
     #[serde(default)]
     pub left_out: usize,
 }
 
-/// What a forecast covers; part of every list.
-pub const NOTE: &str = "A forecast from what can be known without a token: the solver's pod and route, the CA's other places in the world and DNSSEC are not looked at. `parallax preflight --certificate` asks with a solver of its own.";
+/// What a forecast covers; part of every response.
+pub const NOTE: &str = "A forecast from what is known without a challenge token. It does not check the solver's Pod and route, the CA's other vantage points, or DNSSEC. `parallax preflight --certificate` checks with a solver of its own.";
 
 impl RenewalForecastList {
-    /// An empty list with the reason: without one it would read as "nothing to renew".
+    /// Returns an empty list with the reason, so that it does not read as "nothing to renew".
     #[must_use]
     pub fn missing(reason: &str) -> Self {
         Self {

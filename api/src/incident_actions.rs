@@ -1,27 +1,27 @@
-//! Handling of incidents as the API says it.
+//! Actions of users on incidents, in the API.
 
 use crate::runs::RunOutcome;
 use parallax_model::{EventTime, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Who, when, and why if they said.
+/// The user and time of an action, with an optional note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acknowledgement {
-    /// The account, or how they were known.
+    /// The account, or how the user authenticated.
     pub by: String,
-    /// When.
+    /// Time of the action.
     #[schemars(with = "i64")]
     pub at: EventTime,
-    /// What they said about it.
+    /// The user's note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Nobody is called until then.
+/// A silence: no notifications until it ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IncidentSilence {
-    /// Who asked for it.
+    /// The user who requested it.
     #[serde(flatten)]
     pub mark: Acknowledgement,
     /// When it ends.
@@ -29,34 +29,34 @@ pub struct IncidentSilence {
     pub until: EventTime,
 }
 
-/// The last time somebody asked whether a fix works.
+/// The latest verification of a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FixVerification {
-    /// Who asked.
+    /// The user who requested it.
     #[serde(flatten)]
     pub mark: Acknowledgement,
-    /// The run that says.
+    /// The run that verifies the fix.
     #[schemars(with = "String")]
     pub run: RunId,
-    /// What it said, once it has.
+    /// The run's outcome, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RunOutcome>,
 }
 
-/// What people did about an incident.
+/// What users did about an incident.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct IncidentActions {
-    /// Somebody has seen it.
+    /// The incident is acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged: Option<Acknowledgement>,
-    /// Nobody is called for a time.
+    /// Notifications are silenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silenced: Option<IncidentSilence>,
-    /// Somebody asked whether a fix works.
+    /// A fix was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<FixVerification>,
-    /// Whether what was done last outlives this aggregator: in the ConfigMap of `handling`, or without one in the store.
-    /// False where there is neither, or while it cannot be written.
+    /// Whether the latest action is persisted: in the ConfigMap of `handling`, or without one in the store.
+    /// False if neither is configured or writing fails.
     #[serde(default)]
     pub persisted: bool,
 }
@@ -65,7 +65,7 @@ pub struct IncidentActions {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcknowledgeRequest {
-    /// Why, at most 500 characters.
+    /// The reason, at most 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -74,9 +74,9 @@ pub struct AcknowledgeRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SilenceRequest {
-    /// For how long, in seconds: a minute to thirty days; 0 ends a silence.
+    /// Duration in seconds: a minute to thirty days; 0 ends a silence.
     pub for_s: u64,
-    /// Why, at most 500 characters.
+    /// The reason, at most 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -85,38 +85,38 @@ pub struct SilenceRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowRequest {
-    /// When it begins, in microseconds of event time; now where absent.
+    /// Start in microseconds of event time; now if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub from: Option<EventTime>,
-    /// For how long, in seconds: a minute to thirty days.
+    /// Duration in seconds: a minute to thirty days.
     pub for_s: u64,
-    /// A part of the URLs that are meant; all targets where absent.
+    /// Text that the affected targets' URLs contain; all targets if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets: Option<String>,
-    /// Why, at most 500 characters.
+    /// The reason, at most 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A time in which nobody is called for what was announced.
+/// A maintenance window: no notifications about its targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MaintenanceWindow {
-    /// Its id.
+    /// The window's id.
     pub id: String,
-    /// When it begins.
+    /// Start.
     #[schemars(with = "i64")]
     pub from: EventTime,
-    /// When it ends.
+    /// End.
     #[schemars(with = "i64")]
     pub until: EventTime,
-    /// A part of the URLs that are meant; all targets where absent.
+    /// Text that the affected targets' URLs contain; all targets if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub targets: Option<String>,
-    /// Who announced it.
+    /// The user who announced it.
     #[serde(flatten)]
     pub mark: Acknowledgement,
-    /// Whether it outlives this aggregator.
+    /// Whether the window is persisted.
     #[serde(default)]
     pub persisted: bool,
 }

@@ -1,6 +1,6 @@
-//! Types of the HTTP API: what the aggregator serves and its clients read.
+//! Types of the HTTP API, shared by the aggregator and its clients.
 //!
-//! Requests refuse unknown fields. Responses may gain fields, so clients ignore those they do not know.
+//! Requests reject unknown fields. Responses may gain fields, so clients ignore fields that they do not know.
 #![forbid(unsafe_code)]
 
 pub mod baselines;

@@ -1,18 +1,18 @@
-//! Links to where else an incident can be looked at.
+//! Links from an incident to Grafana dashboards and to the aggregator's page.
 
 use parallax_diagnosis::verdict::{Incident, IncidentState, Subject};
 use parallax_model::{EventTime, Micros};
 use url::Url;
 
-/// What a dashboard shows around the time of an incident, on both sides.
+/// Time before and after an incident that a dashboard shows.
 const AROUND: Micros = Micros::from_secs(15 * 60);
 
-/// Where people find what belongs to this installation.
+/// Addresses of the systems that belong to this installation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExternalLinks {
     /// Grafana, with the dashboards of this repository.
     pub grafana: Option<Url>,
-    /// The page of this aggregator, as people reach it: for the way back.
+    /// The page of this aggregator as users reach it; dashboards link back to it.
     pub page: Option<Url>,
 }
 
@@ -25,7 +25,7 @@ pub struct DashboardLink {
     pub url: String,
 }
 
-/// An address that links can be made of, or what was expected of it.
+/// Parses the base address of links. The error names what was expected.
 pub fn link_address(text: &str) -> Result<Url, String> {
     Url::parse(text)
         .ok()
@@ -36,12 +36,12 @@ pub fn link_address(text: &str) -> Result<Url, String> {
                 && url.fragment().is_none()
         })
         .ok_or_else(|| {
-            format!("expected an address like https://grafana.example.com/, without query, found {text:?}")
+            format!("expected an address like https://grafana.example.com/, without a query, found {text:?}")
         })
 }
 
 impl ExternalLinks {
-    /// The page of an incident, as people reach it.
+    /// The external address of an incident's page.
     #[must_use]
     pub fn incident(&self, id: &str) -> Option<String> {
         let mut url = self.page.clone()?;
@@ -52,13 +52,14 @@ impl ExternalLinks {
         Some(url.into())
     }
 
-    /// The dashboards that show an incident, at its time and with what it is about chosen; none without a Grafana.
+    /// Returns the dashboards that show an incident, with its time range and subject preselected. Empty if
+    /// Grafana is not configured.
     #[must_use]
     pub fn dashboards(&self, incident: &Incident) -> Vec<DashboardLink> {
         let verdict = &incident.verdict;
         let mut links = Vec::new();
         match &verdict.subject {
-            // As the installation names the vantage of a node's pods.
+            // The installation's name for the vantage in the node's Pod network.
             Subject::Node(node) => links.extend(self.to(
                 "mesh",
                 incident,
@@ -103,7 +104,7 @@ impl ExternalLinks {
                 query.append_pair(&format!("var-{variable}"), value);
             }
             if let Some(page) = &self.page {
-                // The dashboards add `/incident/ID` to it.
+                // The dashboards append `/incident/ID` to it.
                 query.append_pair("var-page", page.as_str().trim_end_matches('/'));
             }
         }
@@ -114,7 +115,7 @@ impl ExternalLinks {
     }
 }
 
-/// Grafana's times.
+/// A time in Grafana's format.
 fn milliseconds(at: EventTime) -> String {
     (at.0 / 1_000).to_string()
 }

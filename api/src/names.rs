@@ -10,96 +10,96 @@ use serde::{Deserialize, Serialize};
 
 use crate::preflight::Finding;
 
-/// Where a server's answer counts.
+/// Where the server that answered is located, which decides what its answer is relevant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResolverSide {
-    /// In the cluster: cert-manager's self check sees it.
+    /// In the cluster: what cert-manager's self check sees.
     Inside,
-    /// In the same network, outside of the cluster.
+    /// In the same network, outside the cluster.
     Near,
-    /// On the internet: the CA sees it, or nearly that.
+    /// On the internet: what the CA sees, or close to it.
     Public,
-    /// At the zone's own servers.
+    /// An authoritative server of the zone.
     Zone,
 }
 
 /// One server's answer to one vantage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedAnswer {
-    /// Who asked.
+    /// The vantage that queried the server.
     pub vantage: Vantage,
-    /// Where the answer counts.
+    /// The side that the answer is relevant for.
     pub side: ResolverSide,
     /// The answer.
     #[serde(flatten)]
     pub view: NameView,
 }
 
-/// The CAA records of a name and of all above it, as one vantage was told.
+/// The CAA records of a name and its parents, as received by one vantage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaaChain {
-    /// Who asked.
+    /// The vantage that queried them.
     pub vantage: Vantage,
-    /// Whether it is what the public sees.
+    /// Whether they come from public DNS.
     pub public: bool,
-    /// From the name up.
+    /// The answers, from the name upwards.
     pub names: Vec<CaaAt>,
 }
 
-/// Everything that was said of a name.
+/// The DNS facts of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameFacts {
     /// The name.
     pub name: String,
-    /// What each server said.
+    /// The answers of the servers.
     pub views: Vec<ObservedAnswer>,
-    /// CAA records.
+    /// The CAA records.
     pub caa: Vec<CaaChain>,
-    /// Why the zone's own servers said nothing, where they were to be asked.
+    /// Why the authoritative servers did not answer, if they were to be queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_authority: Option<FailureKind>,
-    /// Where the servers do not agree.
+    /// Records for which the servers differ.
     pub differences: Vec<NameDifference>,
-    /// Who was not asked, and what would have it asked.
+    /// Servers that were not queried, and how to include them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_asked: Vec<String>,
 }
 
-/// How the CAA records stand to the authority.
+/// What the CAA records mean for the authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaaState {
-    /// There are none up to the top: anybody may issue.
+    /// Neither the name nor its parents have CAA records: any authority may issue.
     Unrestricted,
     /// This authority may issue.
     Allowed,
-    /// This authority may not.
+    /// This authority may not issue.
     Forbidden,
-    /// It cannot be told: who the authority is, which account asks, or what the records say.
+    /// Unknown: the authority, the requesting account or the records are not known.
     Unknown,
-    /// Nobody was asked who sees what the public sees.
+    /// No server with the public view was queried.
     NotAsked,
 }
 
-/// What about a name fails a validation. Certain ones fail it as long as the zone stays as it is.
+/// Why a name fails validation. A certain cause fails it for as long as the zone stays unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NameCause {
-    /// No public server knows the name.
+    /// Public servers respond that the name does not exist.
     Nxdomain,
-    /// The name has no address in public.
+    /// The name has no address in public DNS.
     NoAddress,
-    /// Public servers fail on the name.
+    /// Public servers respond with SERVFAIL.
     Servfail,
     /// CAA records forbid the authority to issue.
     Caa,
-    /// What the CAA records say cannot be looked up.
+    /// The CAA records cannot be looked up.
     CaaLookup,
 }
 
 impl NameCause {
-    /// As a label.
+    /// The label.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -111,7 +111,8 @@ impl NameCause {
         }
     }
 
-    /// Whether it stays until somebody changes the zone. A server that fails now may answer in a minute.
+    /// Whether the cause persists until someone changes the zone. A server that fails now may answer in a
+    /// minute.
     #[must_use]
     pub const fn is_certain(self) -> bool {
         match self {
@@ -121,31 +122,31 @@ impl NameCause {
     }
 }
 
-/// Something about a name that fails a validation.
+/// A problem of a name that fails validation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameProblem {
-    /// What.
+    /// The cause.
     pub cause: NameCause,
-    /// In our words.
+    /// Description.
     pub words: String,
-    /// In the CA's: the type of the problem and its sentence.
+    /// The CA's problem type and detail.
     pub theirs: String,
-    /// A way out.
+    /// A suggested fix.
     pub remedy: String,
 }
 
-/// What the facts of a name mean.
+/// The evaluation of a name's DNS facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameVerdict {
-    /// How the CAA records stand.
+    /// What the CAA records mean for the authority.
     pub caa: CaaState,
     /// The same in a sentence.
     pub caa_words: String,
-    /// What fails a validation.
+    /// Problems that fail validation.
     pub problems: Vec<NameProblem>,
-    /// What cannot be told, and keeps a validation from being foreseen.
+    /// What is unknown and prevents a forecast.
     pub unknown: Vec<String>,
-    /// What to know besides.
+    /// Additional remarks.
     pub findings: Vec<Finding>,
 }
 
@@ -155,7 +156,7 @@ impl NameFacts {
         self.views.iter().filter(move |seen| seen.side == side)
     }
 
-    /// All addresses that a side's servers say, sorted.
+    /// All addresses in the answers of one side, sorted.
     #[must_use]
     pub fn addresses(&self, side: ResolverSide) -> Vec<IpAddr> {
         let views = self.of_side(side);
@@ -169,7 +170,7 @@ impl NameFacts {
         all
     }
 
-    /// The public servers that were asked.
+    /// The public servers that were queried.
     #[must_use]
     pub fn public_servers(&self) -> Vec<SocketAddr> {
         self.of_side(ResolverSide::Public)

@@ -1,62 +1,62 @@
-//! How notifications fare, as the API says it.
+//! Delivery status of notifications, in the API.
 
 use parallax_model::EventTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Answer of `GET /v1/notifications`.
+/// Response to `GET /v1/notifications`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiverStatusList {
-    /// Everybody who is told; nobody where `notify` is not configured.
+    /// All receivers; empty if `notify` is not configured.
     pub receivers: Vec<ReceiverView>,
-    /// Whether what is owed outlives this aggregator.
+    /// Whether pending notifications are persisted.
     pub kept: bool,
-    /// Why it does not.
+    /// Why they are not persisted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unkept_because: Option<String>,
 }
 
-/// One receiver. Counts are those of the aggregator that leads.
+/// One receiver. The counts are those of the leader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiverView {
-    /// Its name.
+    /// The receiver's name.
     pub name: String,
     /// `webhook`, `alertmanager` or `events`.
     pub way: String,
-    /// Whether it takes what it is told.
+    /// Whether deliveries succeed.
     #[serde(flatten)]
     pub standing: ReceiverState,
-    /// Incidents of which it is owed something.
+    /// Number of incidents with a pending notification for this receiver.
     pub pending: usize,
-    /// Since when the oldest of these is owed.
+    /// When the oldest pending notification was queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub oldest: Option<EventTime>,
-    /// When something was delivered last.
+    /// Time of the latest delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub delivered: Option<EventTime>,
-    /// When it last refused something for good.
+    /// When the receiver last rejected a notification permanently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub refused: Option<EventTime>,
-    /// Why.
+    /// Why it was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_because: Option<String>,
 }
 
-/// Whether a receiver takes what it is told.
+/// Whether deliveries to a receiver succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ReceiverState {
-    /// The last attempt succeeded, or there was none.
+    /// The latest attempt succeeded, or there was none yet.
     Well,
-    /// It does not; tried again by itself.
+    /// The latest attempt failed; it is retried automatically.
     Failing {
-        /// Since when.
+        /// Time of the first failure.
         #[schemars(with = "i64")]
         since: EventTime,
-        /// Why.
+        /// The latest error.
         reason: String,
     },
 }

@@ -1,29 +1,29 @@
-//! Verdict of one check of a preflight.
+//! Results of a preflight's checks.
 
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a check stands.
+/// State of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckState {
-    /// It passes.
+    /// The check passes.
     Passed,
-    /// It passes where cert-manager's pod is now, and fails elsewhere.
+    /// The check passes where cert-manager's Pod runs now, but fails elsewhere.
     AtRisk,
-    /// It fails.
+    /// The check fails.
     Failed,
-    /// It cannot be told.
+    /// The result is unknown.
     Unknown,
 }
 
-/// Something to know besides the verdict.
+/// A remark in addition to the verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Id in the catalogue.
     pub id: Cow<'static, str>,
-    /// In a sentence.
+    /// The remark in one sentence.
     pub text: String,
 }

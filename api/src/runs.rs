@@ -1,4 +1,4 @@
-//! Runs as the API says them: what is asked for, what comes back.
+//! Runs in the API: requests, state and results.
 
 use std::{fmt, net::SocketAddr};
 
@@ -15,10 +15,10 @@ use crate::names::{NameFacts, NameVerdict};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunVantages {
-    /// All that report.
+    /// All reporting vantages.
     #[default]
     All,
-    /// Every node of the cluster that reports.
+    /// Every reporting node of the cluster.
     Nodes,
     /// One node of each zone.
     Zones,
@@ -41,144 +41,146 @@ impl fmt::Display for RunVantages {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunRequest {
-    /// What should be reachable, as a target's URL.
+    /// The target's URL.
     pub url: String,
-    /// From where.
+    /// The vantages.
     #[serde(default)]
     pub from: RunVantages,
-    /// How often, 1 to 20; 3 where absent.
+    /// Number of rounds, 1 to 20; 3 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
-    /// Deadline of one probe in milliseconds, 50 to 60000; the target's own where absent.
+    /// Deadline of one probe in milliseconds, 50 to 60000; the target's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Fetch the URL as an ACME HTTP-01 challenge, by the rules of one of its clients.
+    /// Fetch the URL as an ACME HTTP-01 challenge, by the rules of one ACME client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<ChallengeRequest>,
-    /// Ask what everybody says of the name of a `dns://` URL, and what its CAA records mean for an authority.
+    /// Query the servers of the name of a `dns://` URL and evaluate its CAA records for an authority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<NameFactsRequest>,
 }
 
-/// The facts of a name. A few vantages are asked, whatever their number: some nodes, and everybody on the internet.
+/// A request for the DNS facts of a name. Only a few vantages query them: some nodes, and all vantages on the
+/// internet.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NameFactsRequest {
-    /// The names the authority goes by in CAA records, as `letsencrypt.org`; where there are none, the answer says only
-    /// who may issue.
+    /// The authority's issuer domain names in CAA records, such as `letsencrypt.org`. If empty, the result
+    /// only lists who may issue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<String>,
-    /// The account that would ask, where records are bound to one (RFC 8657).
+    /// The ACME account that would request the certificate, for records bound to an account (RFC 8657).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account_uri: Option<String>,
 }
 
-/// What was said of a name, and what that means.
+/// The DNS facts of a name and their evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameFactsResult {
-    /// What everybody said.
+    /// The answers of the servers.
     pub facts: NameFacts,
-    /// What it means for the authority.
+    /// What they mean for the authority.
     pub judged: NameVerdict,
-    /// By which names the authority goes, as it was asked for.
+    /// The authority's issuer domain names, as requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<String>,
 }
 
-/// How a challenge is fetched. A run has one client: what cert-manager sees and what the CA sees are never one answer.
+/// How a challenge is fetched. A run has one client, because the result of cert-manager and that of the CA
+/// are kept apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChallengeRequest {
-    /// Whose rules hold.
+    /// The client whose rules apply.
     #[schemars(with = "String")]
     pub client: ChallengeClient,
-    /// The key authorization, which must be the answer. Without it any answer below 500 is one: nobody serves the
+    /// The expected key authorization. If absent, any response below 500 passes, because no solver serves the
     /// token yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Fetches in a row that must all succeed, 1 to 5; one where absent. cert-manager's are two seconds apart; an
-    /// authority's follow each other, and only vantages outside make more than one.
+    /// Number of consecutive fetches that must all succeed, 1 to 5; one if absent. cert-manager's fetches are
+    /// two seconds apart; a CA's follow each other immediately, and only outside vantages make more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
-    /// Resolvers to ask in place of each machine's own: public ones that the configuration knows, or any where runs may
-    /// ask for any target.
+    /// Resolvers to use instead of each machine's own: public resolvers from the configuration, or any
+    /// resolver if runs may probe any target.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub nameservers: Vec<SocketAddr>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// Every probe that asked as a user would succeeded, from every vantage that takes part.
+    /// Every probe on a user's channels succeeded, from every participating vantage.
     Passed,
-    /// At least one did not.
+    /// At least one probe on a user's channels failed.
     Failed,
-    /// None failed, and not all of them answered: nothing is proved.
+    /// No probe failed, but not all of them were answered, so nothing is proven.
     Unknown,
 }
 
-/// Whether a run goes on.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Probes are under way.
+    /// Probes are in progress.
     Running,
-    /// It is judged.
+    /// The run has been judged.
     Done,
 }
 
-/// One vantage's part, as a user would ask (the channels vip and dns).
+/// The results of one vantage on the channels that a user uses (vip and dns).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VantageResult {
     /// The vantage.
     #[schemars(with = "String")]
     pub vantage: Vantage,
-    /// Where it sits against the entries, once a front was reached.
+    /// Placement relative to the entries, once a front was reached.
     #[schemars(with = "String")]
     pub placement: Placement,
-    /// Probes that were asked for.
+    /// Planned probes.
     pub planned: u64,
-    /// Probes that came back.
+    /// Completed probes.
     pub probes: u64,
-    /// Failures among them.
+    /// Failed probes.
     pub failures: u64,
-    /// Those that the prober did not make, for a reason of its own.
+    /// Probes that the prober could not make, because of a fault of its own.
     pub not_asked: u64,
-    /// The newest failure, or why it was not made, in words.
+    /// Description of the latest failure, or of the reason why the probe was not made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
-    /// The shortest probe that succeeded.
+    /// Duration of the fastest successful probe.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "quickest_us")]
     #[schemars(with = "Option<u64>")]
     pub quickest: Option<Micros>,
 }
 
-/// A run, under way or judged.
+/// A run, in progress or judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreflightRun {
-    /// Its id.
+    /// The run's id.
     #[schemars(with = "String")]
     pub id: RunId,
-    /// What is asked for.
+    /// The target.
     #[schemars(with = "String")]
     pub target: TargetId,
-    /// By whose rules it is fetched as a challenge, where it is.
+    /// The client whose rules apply, if the target is fetched as a challenge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub challenge: Option<ChallengeClient>,
-    /// Who is asked for the challenge's name in place of each machine's own resolvers.
+    /// Resolvers for the challenge's name, instead of each machine's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub nameservers: Vec<SocketAddr>,
-    /// What was said of the name, where that was asked for, once it is judged.
+    /// The DNS facts of the name, if requested, once the run is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub names: Option<Box<NameFactsResult>>,
-    /// From where.
+    /// The vantages.
     pub from: RunVantages,
-    /// How often.
+    /// Number of rounds.
     pub rounds: u32,
     /// Time between two rounds.
     #[serde(rename = "interval_us")]
@@ -188,37 +190,37 @@ pub struct PreflightRun {
     #[serde(rename = "timeout_us")]
     #[schemars(with = "u64")]
     pub timeout: Micros,
-    /// Who asked for it.
+    /// The account that requested the run.
     pub by: String,
-    /// When.
+    /// Time of the request.
     #[schemars(with = "i64")]
     pub asked: EventTime,
-    /// It will be judged by then, whatever is missing.
+    /// The run is judged by this time, even if results are missing.
     #[schemars(with = "i64")]
     pub deadline: EventTime,
-    /// Whether it goes on.
+    /// Progress of the run.
     pub state: RunState,
-    /// From the request to the start of the first probe that reported.
+    /// Time from the request to the start of the first probe that was reported.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "first_probe_us")]
     #[schemars(with = "Option<u64>")]
     pub first_probe: Option<Micros>,
-    /// Probes asked for over all channels.
+    /// Planned probes over all channels.
     pub expected: u64,
-    /// Probes that came back.
+    /// Completed probes.
     pub answered: u64,
-    /// One entry a vantage, failing ones first.
+    /// One entry per vantage, failing ones first.
     pub vantages: Vec<VantageResult>,
-    /// When it was judged.
+    /// When the run was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<i64>")]
     pub ended: Option<EventTime>,
-    /// What it came to.
+    /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RunOutcome>,
-    /// The same in one sentence.
+    /// The result in one sentence.
     #[serde(default)]
     pub sentence: String,
-    /// The cause with its evidence, where one is named. Its times are those of the run's own rounds.
+    /// The named cause with its evidence, if there is one. Its times are those of the run's own rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub verdict: Option<Box<Incident>>,
@@ -230,39 +232,39 @@ pub struct PreflightRun {
 pub enum RunEvent {
     /// The first line.
     Started {
-        /// The run as it was asked for.
+        /// The run as requested.
         run: Box<PreflightRun>,
     },
-    /// One probe came back.
+    /// A completed probe.
     Result {
-        /// From where.
+        /// The vantage.
         #[schemars(with = "String")]
         vantage: Vantage,
-        /// How the target was approached.
+        /// The channel.
         #[schemars(with = "String")]
         channel: Channel,
-        /// Which round, from 1.
+        /// The round, counted from 1.
         round: u32,
         /// Start of the probe.
         #[serde(rename = "t_us")]
         #[schemars(with = "i64")]
         at: EventTime,
-        /// What was asked for; a control's own name on the channel mesh.
+        /// The target; on the channel mesh, the name of the control.
         #[schemars(with = "String")]
         target: TargetId,
-        /// What became of it.
+        /// The outcome.
         #[serde(flatten)]
         #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
         outcome: Outcome,
-        /// The whole probe.
+        /// Duration of the whole probe.
         #[serde(default, skip_serializing_if = "Option::is_none", rename = "total_us")]
         #[schemars(with = "Option<u64>")]
         total: Option<Micros>,
-        /// What the client of a challenge saw on its way.
+        /// What the ACME client observed while fetching a challenge.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
         challenge: Option<Box<ChallengeSight>>,
-        /// How the vantage sits to the entry of what it connected to.
+        /// Placement relative to the entry that the probe connected to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<String>")]
         placement: Option<Placement>,
@@ -272,7 +274,7 @@ pub enum RunEvent {
         /// The run, judged.
         run: Box<PreflightRun>,
     },
-    /// A line of a newer aggregator.
+    /// A line from a newer aggregator.
     #[serde(other)]
     Unknown,
 }

@@ -1,21 +1,24 @@
-//! How bad an open incident is, for alerts and for the page.
+//! Severity of an open incident, for alerts and for the page.
 
 use parallax_diagnosis::{
     verdict::Incident,
     view::{CellState, View},
 };
+use serde::{Deserialize, Serialize};
 
-/// Derived from what is seen now, not from the cause: the same cause may cost a little or everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// Some vantage reaches one of the targets no more, or nobody says anything of them any more.
-    Critical,
-    /// Probes fail now and then, or the first successes are back everywhere.
+/// Severity of an open incident. It follows from the current state of the cells, not from the cause, because
+/// the same cause can affect a few clients or all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IncidentSeverity {
+    /// Probes fail intermittently, or the targets are recovering everywhere.
     Warning,
+    /// At least one vantage cannot reach one of the targets, or none reports about them.
+    Critical,
 }
 
-impl Severity {
-    /// The severity of an open incident, from the current state of its cells.
+impl IncidentSeverity {
+    /// Returns the severity of an open incident from the current state of its cells.
     #[must_use]
     pub fn of(incident: &Incident, view: &View) -> Self {
         let fresh: Vec<_> = view
@@ -26,7 +29,7 @@ impl Severity {
             .map(|cell| cell.state)
             .filter(|state| *state != CellState::Unknown)
             .collect();
-        // Silence is no recovery.
+        // Missing reports are not a recovery.
         if fresh.is_empty() || fresh.contains(&CellState::Failing) {
             Self::Critical
         } else {
@@ -34,7 +37,7 @@ impl Severity {
         }
     }
 
-    /// The label value and the word shown to people.
+    /// The label value, which is also shown to people.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -53,14 +56,14 @@ mod tests {
     fn an_incident_is_no_less_severe_because_nobody_reports_any_more() {
         let mut view = fixtures::outage();
         let incident = view.incidents[0].clone();
-        assert_eq!(Severity::of(&incident, &view), Severity::Critical);
+        assert_eq!(IncidentSeverity::of(&incident, &view), IncidentSeverity::Critical);
         let mut all = |state| {
             for cell in view.matrix.iter_mut().flat_map(|row| &mut row.cells) {
                 cell.state = state;
             }
-            Severity::of(&incident, &view)
+            IncidentSeverity::of(&incident, &view)
         };
-        assert_eq!(all(CellState::Unknown), Severity::Critical);
-        assert_eq!(all(CellState::Flaky), Severity::Warning);
+        assert_eq!(all(CellState::Unknown), IncidentSeverity::Critical);
+        assert_eq!(all(CellState::Flaky), IncidentSeverity::Warning);
     }
 }

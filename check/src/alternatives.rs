@@ -1,6 +1,6 @@
-//! A second look at an address that failed: whether it answers when spoken to in the way that is usually missed.
+//! Tries an alternative request after a failure: with a PROXY header, with plain HTTP, or with TLS.
 //!
-//! One more connection after a failure whose two common reasons can be told apart by it: a guess becomes a finding.
+//! It costs one more connection, and only after failures for which the result confirms a likely reason.
 
 use std::net::SocketAddr;
 
@@ -8,26 +8,26 @@ use parallax_model::{FailureKind, HttpProbe, Outcome, Phase, ProbeSpec, ProxyHea
 use parallax_prober::ProbeContext;
 
 use super::{
-    round::RoundOptions,
+    round_options::RoundOptions,
     subject::{CheckAction, CheckSubject},
 };
 
-/// What servers answer to what they do not understand.
+/// The status that servers send for a request that they do not understand.
 const BAD_REQUEST: u16 = 400;
 
-/// How the address does answer.
+/// The alternative request that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AlternativeAnswer {
-    /// With a PROXY header before the first byte.
+    /// The same request after a PROXY header.
     WithProxyHeader,
-    /// With plain HTTP, by this status.
+    /// A plain HTTP request, answered with this status.
     PlainHttp(u16),
-    /// With a TLS handshake.
+    /// A TLS handshake.
     Tls,
 }
 
 impl RoundOptions {
-    /// Speaks to the address in another way where its failure suggests one.
+    /// Tries the alternative requests that the failure suggests, and returns the first that succeeds.
     pub(super) async fn otherwise(
         &self,
         subject: &CheckSubject,
@@ -37,7 +37,7 @@ impl RoundOptions {
     ) -> Option<AlternativeAnswer> {
         let ways = match outcome {
             Outcome::Failed { phase, kind, status } => ways(&subject.what, *phase, kind, *status),
-            // By default an answer; and yet what a server says that was spoken to in the wrong way.
+            // A success by default, but also the response of a server that expects another protocol.
             Outcome::Ok {
                 status: Some(BAD_REQUEST),
             } => ways(
@@ -137,6 +137,11 @@ fn ways(
         ways.push(AlternativeRequest::Tls);
     }
     ways
+}
+
+/// Returns the confirmed reason, or else the usual one.
+pub(super) fn port_speaks(found: Option<AlternativeAnswer>, usual: &str) -> String {
+    found.map_or_else(|| usual.to_owned(), AlternativeAnswer::words)
 }
 
 #[cfg(test)]

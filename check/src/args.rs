@@ -1,4 +1,4 @@
-//! What the command line says, checked as a whole before anything is sent.
+//! Command line options, validated as a whole before anything is sent.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -13,12 +13,14 @@ use clap::{
 use parallax_model::{ExpectedStatus, Method, ProxyHeader, units};
 use parallax_prober::ClientProfile;
 
-/// Where everybody's resolvers stand.
+/// The resolver configuration of this machine.
 pub(super) const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Look at URLs from this machine.
+/// Check URLs from this machine.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 every URL works, 1 one does not, 2 usage, 3 it could not be told.")]
+#[command(
+    after_help = "Exit codes: 0 every URL works, 1 a URL fails, 2 invalid usage, 3 a URL could not be checked."
+)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct CheckOptions {
     #[arg(
@@ -27,86 +29,86 @@ pub struct CheckOptions {
         help = "http://…, https://…, tcp://HOST:PORT, tls://HOST:PORT or dns://NAME; a bare HOST means https"
     )]
     pub(super) urls: Vec<String>,
-    /// One JSON document per URL and line instead of text.
+    /// Print one JSON document per URL, one per line, instead of text.
     #[arg(long)]
     pub(super) json: bool,
-    /// Whose manners to ask with. `cert-manager`, `ca` and `pebble` fetch as those clients fetch an HTTP-01 challenge.
+    /// Client to imitate. `cert-manager`, `ca` and `pebble` fetch the URL as those clients fetch an HTTP-01 challenge.
     #[arg(long, value_enum, default_value_t = ResolverManner::Generic)]
     pub(super) profile: ResolverManner,
-    /// Look so often, count, and spread the times out.
+    /// Number of passes. More than one prints counts and percentiles of the times.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) repeat: u32,
-    /// Time between the starts of two looks.
+    /// Time between the starts of two passes.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = span)]
     pub(super) interval: Duration,
-    /// Deadline of one request with all its phases, as 5s or 500ms [default: 10s, or what the profile's client has].
+    /// Timeout of one request with all its phases, for example 5s or 500ms [default: 10s, or that of the profile].
     #[arg(long, value_name = "TIME", value_parser = timeout)]
     pub(super) timeout: Option<Duration>,
-    /// Ask this resolver instead of the machine's; of several each is asked and compared.
+    /// Resolver to query instead of the machine's. If given several times, the answers of all are compared.
     #[arg(long, value_name = "IP[:PORT]", value_parser = |text: &str| address(text, Some(53)))]
     pub(super) resolver: Vec<Endpoint>,
-    /// Connect here whatever the name resolves to; Host and server name stay. May be given several times.
+    /// Address to connect to, whatever the name resolves to; Host and server name stay. Can be given several times.
     #[arg(long, value_name = "IP[:PORT]", conflicts_with = "resolver", value_parser = |text: &str| address(text, None))]
     pub(super) connect_to: Vec<Endpoint>,
-    /// Only IPv4 addresses.
+    /// Use IPv4 addresses only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     pub(super) ipv4: bool,
-    /// Only IPv6 addresses.
+    /// Use IPv6 addresses only.
     #[arg(short = '6', long)]
     pub(super) ipv6: bool,
-    /// A dead address or a resolver that disagrees is a failure, also where a client finds another way.
+    /// Treat a dead address or a disagreeing resolver as a failure, even if a client can use another one.
     #[arg(long)]
     pub(super) every_address: bool,
-    /// Statuses that count as success: 200, 2xx, 200-299,404 [default: <500].
-    // The text is also printed as help, where the brackets are the usual ones.
+    /// Statuses that are a success: 200, 2xx, 200-299,404 [default: <500].
+    // The text is also the help of the flag, where defaults are in brackets.
     #[allow(rustdoc::broken_intra_doc_links)]
     #[arg(long, value_name = "STATUSES", value_parser = statuses)]
     pub(super) expect_status: Option<ExpectedStatus>,
-    /// Text that the answer's first 64 KiB must contain.
+    /// Text that the first 64 KiB of the response must contain.
     #[arg(long, value_name = "TEXT")]
     pub(super) contains: Option<String>,
-    /// The whole answer, byte for byte; with a profile, after what that client cuts off its end.
+    /// Expected body, byte for byte; with a profile, after that client has trimmed the end.
     #[arg(long, value_name = "TEXT", conflicts_with = "contains")]
     pub(super) expect_body: Option<String>,
-    /// The authority that CAA records must allow, by the name it goes by in them; with `--profile ca`.
+    /// Name in CAA records of the authority that they must allow; with `--profile ca`.
     #[arg(long, value_name = "NAME", default_value = "letsencrypt.org")]
     pub(super) caa_issuer: String,
-    /// The account that will ask it, where CAA records are bound to one; with `--profile ca`.
+    /// ACME account that requests the certificate, for CAA records bound to an account; with `--profile ca`.
     #[arg(long, value_name = "URI")]
     pub(super) account_uri: Option<String>,
-    /// Days that every certificate of the chain must still be valid.
+    /// Number of days for which every certificate of the chain must still be valid.
     #[arg(long, value_name = "DAYS")]
     pub(super) days_left: Option<u16>,
-    /// What is asked.
+    /// Request method.
     #[arg(long, default_value = "GET", value_parser = method())]
     pub(super) method: Method,
-    /// Speak HTTP/2 (https only).
+    /// Use HTTP/2 (https only).
     #[arg(long)]
     pub(super) http2: bool,
-    /// Accept a certificate that does not verify; what is wrong with it is still said.
+    /// Accept a certificate that does not verify; the problem is still reported.
     #[arg(short = 'k', long)]
     pub(super) insecure: bool,
     /// Send a PROXY v1 header first, as a balancer would.
     #[arg(long, value_name = "KIND", value_parser = proxy_header())]
     pub(super) proxy_header: Option<ProxyHeader>,
-    /// Look at a redirect's answer instead of following it.
+    /// Check the redirect response itself instead of following it.
     #[arg(long)]
     pub(super) no_follow: bool,
-    /// Resolvers and search list.
+    /// File with the resolvers and the search list.
     #[arg(long, value_name = "FILE", default_value = RESOLV_CONF)]
     pub(super) resolv_conf: PathBuf,
-    /// Names this machine knows without asking.
+    /// File with static host names.
     #[arg(long, value_name = "FILE", default_value = "/etc/hosts")]
     pub(super) hosts_file: PathBuf,
-    /// Certificates (PEM) to trust beside the machine's own.
+    /// Root certificates (PEM) to trust in addition to the machine's own.
     #[arg(long, value_name = "FILE")]
     pub extra_roots: Vec<PathBuf>,
 }
 
-/// Whose manners.
+/// The values of `--profile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum ResolverManner {
-    /// A careful client that looks at every address.
+    /// Probes every address separately.
     Generic,
     /// cert-manager's self check.
     CertManager,
@@ -117,7 +119,7 @@ pub(super) enum ResolverManner {
 }
 
 impl ResolverManner {
-    /// The client whose rules are followed; absent where every address is looked at.
+    /// The client to imitate; `None` for the default of probing every address.
     pub(super) const fn client(self) -> Option<ClientProfile> {
         match self {
             Self::Generic => None,
@@ -128,7 +130,7 @@ impl ResolverManner {
     }
 }
 
-/// An address, with a port or without.
+/// An address with an optional port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) ip: IpAddr,
@@ -165,7 +167,7 @@ fn statuses(text: &str) -> Result<ExpectedStatus, String> {
     ExpectedStatus::try_from(text.to_owned()).map_err(|wrong| wrong.to_string())
 }
 
-/// A span of time as people write it: `500ms`, `5s`, `2m`, or seconds without a unit.
+/// Parses a duration: `500ms`, `5s`, `2m`, or seconds without a unit.
 fn span(text: &str) -> Result<Duration, String> {
     let milliseconds = units::scaled(text, &units::MILLISECONDS)
         .ok_or_else(|| format!("expected a time like 500ms, 5s or 2m, got {text:?}"))?;

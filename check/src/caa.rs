@@ -1,4 +1,4 @@
-//! What the CAA records of a name mean for a certificate of it.
+//! Judges whether the CAA records of a name allow a certificate for it (RFC 8659, RFC 8657).
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use parallax_prober::{AcmeProblem, ProbeContext, ProblemClass, ResolverChoice, n
 use parallax_terminal::escape;
 use serde_json::{Value, json};
 
-use super::{findings::LookFindings, judge::FindingLevel, wording::Explanation};
+use super::{finding::FindingLevel, findings::LookFindings, wording::Explanation};
 
-/// Time for all questions.
+/// Timeout for all queries together.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The records forbid it.
+/// The records forbid issuance.
 const CAA: &str = "caa";
-/// They allow it to some accounts.
+/// The records allow issuance for some accounts only.
 const CAA_ACCOUNT: &str = "caa_account";
-/// It cannot be known what they say.
+/// The records cannot be looked up.
 const CAA_UNKNOWN: &str = "caa_unknown";
 
-/// The records, and what they mean.
+/// The CAA records of a name and its parent domains, with the verdict on issuance.
 #[derive(Debug)]
 pub(super) struct CaaRecords {
     host: String,
@@ -32,7 +32,7 @@ pub(super) struct CaaRecords {
 }
 
 impl CaaRecords {
-    /// Asks for the records of a name and of all above it.
+    /// Looks up the records of a name and of all its parent domains.
     pub(super) async fn of(
         host: &str,
         issuer: &str,
@@ -65,7 +65,7 @@ impl CaaRecords {
         Some(AcmeProblem::new(class, &detail))
     }
 
-    /// What is found of it.
+    /// Adds a finding unless the records allow issuance.
     pub(super) fn found(&self, found: &mut LookFindings) {
         let issuer = &self.issuer;
         let (level, id, what, likely) = match &self.verdict {
@@ -74,8 +74,8 @@ impl CaaRecords {
             CaaVerdict::Allowed { at, accounts } => (
                 FindingLevel::Warning,
                 CAA_ACCOUNT,
-                format!("the CAA records of {at} allow {issuer} for the account {} only", list(accounts)),
-                "--account-uri says which account asks".to_owned(),
+                format!("the CAA records of {at} allow {issuer} only for the account {}", list(accounts)),
+                "pass the account that requests the certificate with --account-uri".to_owned(),
             ),
             CaaVerdict::Forbidden { at, why } => {
                 let (what, likely) = why.words(at, issuer);
@@ -84,15 +84,15 @@ impl CaaRecords {
             CaaVerdict::Unknown { at, kind } => (
                 if *kind == FailureKind::ServFail { FindingLevel::Failure } else { FindingLevel::Warning },
                 CAA_UNKNOWN,
-                format!("the CAA records of {at} cannot be looked up ({}), and without an answer nothing is issued", kind.label()),
-                "the name servers of the zone fail on records of the type CAA, or the resolver does; --resolver asks another one".to_owned(),
+                format!("the CAA records of {at} cannot be looked up ({}); without an answer the authority issues nothing", kind.label()),
+                "the name servers of the zone fail on CAA queries, or the resolver does; query another one with --resolver".to_owned(),
             ),
         };
         let likely = vec![likely];
         found.add(level, id, Vec::new(), Explanation { what, likely });
     }
 
-    /// One line for people.
+    /// Returns the verdict as one line of text.
     pub(super) fn line(&self) -> String {
         let issuer = &self.issuer;
         let said = match &self.verdict {
@@ -101,11 +101,13 @@ impl CaaRecords {
                 return format!("none up to {top}: any authority may issue");
             }
             CaaVerdict::Allowed { at, accounts } if accounts.is_empty() => {
-                format!("{issuer} may issue, by {at}")
+                format!("{issuer} may issue, according to {at}")
             }
-            CaaVerdict::Allowed { at, .. } => format!("{issuer} may issue for some accounts, by {at}"),
-            CaaVerdict::Forbidden { at, .. } => format!("{issuer} may not issue, by {at}"),
-            CaaVerdict::Unknown { at, .. } => return format!("not known of {at}"),
+            CaaVerdict::Allowed { at, .. } => {
+                format!("{issuer} may issue for some accounts, according to {at}")
+            }
+            CaaVerdict::Forbidden { at, .. } => format!("{issuer} may not issue, according to {at}"),
+            CaaVerdict::Unknown { at, .. } => return format!("unknown for {at}"),
         };
         format!("{said} ({})", escape(&self.records()))
     }
@@ -119,13 +121,13 @@ impl CaaRecords {
         said.join("; ")
     }
 
-    /// What the authority would say of it; absent where it would issue.
+    /// The error that the authority would report; `None` if it would issue.
     pub(super) fn told(&self) -> Option<String> {
         self.problem()
             .map(|problem| format!("{}: {}", problem.class.label(), escape(&problem.detail)))
     }
 
-    /// For programs.
+    /// Returns the records and the verdict as JSON.
     pub(super) fn json(&self) -> Value {
         let mut value = json!({
             "issuer": escape(&self.issuer),
@@ -159,7 +161,7 @@ impl CaaRecords {
     }
 }
 
-/// A problem as the authority would report it.
+/// Returns a problem document as the authority would report it.
 pub(super) fn problem(told: &AcmeProblem) -> Value {
     let mut value = json!(told);
     value["detail"] = json!(escape(&told.detail));

@@ -1,4 +1,4 @@
-//! Points in time as people read them.
+//! Points in time as text.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ pub(super) fn now() -> i64 {
         .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// The day of a time, in UTC.
+/// Formats the date in UTC.
 pub(super) fn date(seconds: i64) -> String {
     match jiff::Timestamp::from_second(seconds) {
         Ok(time) => time.strftime("%Y-%m-%d").to_string(),
@@ -19,7 +19,7 @@ pub(super) fn date(seconds: i64) -> String {
     }
 }
 
-/// Whole days of a span, rounded down: what is left of today does not count.
+/// Whole days of a number of seconds, rounded down.
 pub(super) const fn days(seconds: i64) -> i64 {
     seconds.div_euclid(DAY)
 }

@@ -1,4 +1,4 @@
-//! What is known of a failure besides its kind, and how it is written.
+//! The facts known about a failure in addition to its kind, and their formatting.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use parallax_terminal::escape;
 
 use super::alternatives::AlternativeAnswer;
 
-/// What is known of a failure besides its kind.
+/// The facts known about a failure in addition to its kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FailureFacts<'a> {
     pub(super) host: &'a str,
@@ -16,29 +16,29 @@ pub(super) struct FailureFacts<'a> {
     pub(super) address: Option<SocketAddr>,
     pub(super) phase: Option<Phase>,
     pub(super) status: Option<u16>,
-    /// What a library or the kernel said.
+    /// The error text of a library or the kernel.
     pub(super) detail: Option<&'a str>,
-    /// The address is this machine's own.
+    /// Whether the address is one of this machine's own.
     pub(super) local: bool,
     pub(super) ttl: Option<&'a TtlEvidence>,
     pub(super) tls: Option<&'a TlsFacts>,
     pub(super) times: Option<&'a PhaseTimes>,
     pub(super) server: Option<&'a str>,
     pub(super) otherwise: Option<AlternativeAnswer>,
-    /// Names that were tried, where resolving failed.
+    /// The names tried along the search list, if resolution failed.
     pub(super) tried: &'a [TriedName],
     /// Seconds since the Unix epoch.
     pub(super) now: i64,
 }
 
 impl FailureFacts<'_> {
-    /// The address itself answered, and the answer crossed no router. An error that a router sent in its place is no
-    /// answer of the address.
+    /// Whether the address itself sent the TTL evidence and the packet crossed no router. An error that a router sent
+    /// is not a reply of the address.
     pub(super) fn next_door(&self) -> bool {
         self.answers_otherwise() && self.ttl.is_some_and(TtlEvidence::untouched)
     }
 
-    /// The address answered something that is not TCP.
+    /// Whether the address itself sent a packet other than TCP (the TTL evidence).
     pub(super) fn answers_otherwise(&self) -> bool {
         self.ttl
             .is_some_and(|ttl| ttl.from.is_none_or(|from| from == ttl.address))
@@ -55,9 +55,9 @@ impl FailureFacts<'_> {
     }
 }
 
-/// Names of a certificate as a list that fits a line.
+/// Formats the names of a certificate as a list that fits on a line.
 pub(super) fn names(names: &[String], left_out: usize) -> String {
-    /// Names that are shown.
+    /// Names shown.
     const MOST: usize = 6;
     let some: Vec<String> = names.iter().take(MOST).map(|name| escape(name)).collect();
     match names.len().saturating_sub(MOST) + left_out {

@@ -1,4 +1,4 @@
-//! What is worth saying besides that an address failed: answers that differ, certificates that end soon, lost packets.
+//! Findings in addition to failed addresses: answers that differ, certificates that expire soon, lost packets.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,22 +9,23 @@ use parallax_terminal::escape;
 use super::{
     duration_text,
     facts::FailureFacts,
-    judge::{Finding, FindingLevel, in_words, of_reached},
+    finding::{Finding, FindingLevel},
     names::{AnswerSource, NameAnswer, NameLookup},
+    outcome::{in_words, of_reached},
     round::{AddressResult, CheckRound},
     subject::{CheckAction, CheckSubject},
     wording::{Explanation, explain},
 };
 
-/// An address that fails beside one that serves.
+/// One address fails while another one works.
 pub(super) const DEAD_ADDRESS: &str = "dead_address";
-/// Two resolvers that were named give different addresses.
+/// Two of the given resolvers return different addresses.
 pub(super) const RESOLVERS_DIFFER: &str = "resolvers_differ";
-/// One of the resolvers that were named gives no address where another one does.
+/// One of the given resolvers returns no address, another one does.
 pub(super) const RESOLVER_FAILS: &str = "resolver_fails";
-/// The question for one family fails though the other has addresses.
+/// The query for one address family fails although the other family has addresses.
 pub(super) const FAMILY_FAILS: &str = "family_fails";
-/// Addresses of one name answer with different statuses.
+/// The addresses of one name respond with different statuses.
 pub(super) const ANSWERS_DIFFER: &str = "answers_differ";
 const HOSTS_DIFFER: &str = "hosts_file_differs";
 const NAME_SERVICE: &str = "not_in_dns";
@@ -35,18 +36,18 @@ const PACKETS_LOST: &str = "packets_lost";
 const STATUS: &str = "status";
 const LEFT_OUT: &str = "addresses_left_out";
 
-/// Days before its end at which a certificate is worth a word: automatic renewal has happened by then, or failed. One of
-/// short life is renewed in its last third.
+/// The number of remaining days below which a certificate is reported: 14, by when automatic renewal has happened or
+/// failed, but at most a third of the lifetime, because short-lived certificates are renewed in their last third.
 fn soon(not_before: i64, not_after: i64) -> i64 {
     duration_text::days((not_after - not_before) / 3).min(14)
 }
 
-/// What one look showed.
+/// The findings of one pass.
 #[derive(Debug, Default)]
 pub(super) struct LookFindings(Vec<Finding>);
 
 impl LookFindings {
-    /// Findings that say the same of several addresses are one.
+    /// Adds a finding, merged with an equal one about other addresses.
     pub(super) fn add(
         &mut self,
         level: FindingLevel,
@@ -70,7 +71,7 @@ impl LookFindings {
         }
     }
 
-    /// An outcome that is no success, as a finding of its kind.
+    /// Adds an unsuccessful outcome as a finding whose id is the failure kind.
     pub(super) fn outcome(
         &mut self,
         outcome: &Outcome,
@@ -81,7 +82,7 @@ impl LookFindings {
         let (level, id) = match outcome {
             Outcome::Ok { .. } => return,
             Outcome::Failed { kind, .. } => (level, kind.label().to_owned()),
-            // A fault of our own is never more than unknown.
+            // A fault of this machine is at most `Unknown`.
             Outcome::NotAsked { own } => (level.min(FindingLevel::Unknown), own.label().to_owned()),
         };
         self.add(level, &id, addresses, in_words(outcome, facts));
@@ -97,7 +98,7 @@ impl LookFindings {
     }
 }
 
-/// Where those who say what a name leads to do not agree.
+/// Adds the differences between the sources of a name: hosts file, name service, resolvers, libc and address families.
 pub(super) fn of_names(lookup: &NameLookup, found: &mut LookFindings) {
     let of = |source: &AnswerSource| lookup.answers.iter().find(|answer| answer.source == *source);
     if let (Some(hosts), Some(dns)) = (of(&AnswerSource::Hosts), of(&AnswerSource::ResolvConf))
@@ -105,24 +106,24 @@ pub(super) fn of_names(lookup: &NameLookup, found: &mut LookFindings) {
     {
         let other = match dns.addresses.as_slice() {
             [] => "DNS has no address for it".to_owned(),
-            some => format!("DNS says {}", list(some)),
+            some => format!("DNS has {}", list(some)),
         };
         found.say(
             FindingLevel::Warning,
             HOSTS_DIFFER,
             format!(
-                "the hosts file of this machine says {}; {other}",
+                "the hosts file of this machine has {}; {other}",
                 list(&hosts.addresses)
             ),
-            &["programs of this machine follow the hosts file; others see what DNS says"],
+            &["programs on this machine use the hosts file; other machines use DNS"],
         );
     }
     if of(&AnswerSource::NameService).is_some() {
         found.say(
             FindingLevel::Warning,
             NAME_SERVICE,
-            "the name is known to this machine's name service (nsswitch.conf) and not to DNS".to_owned(),
-            &["other machines do not know it"],
+            "the name is known to this machine's name service (nsswitch.conf) but not to DNS".to_owned(),
+            &["other machines cannot resolve it"],
         );
     }
     if let Some(musl) = &lookup.musl {
@@ -136,7 +137,7 @@ pub(super) fn of_names(lookup: &NameLookup, found: &mut LookFindings) {
             FindingLevel::Note,
             LIBC_DIFFER,
             format!("images with musl (Alpine) get {said}"),
-            &["the two C libraries walk the search list differently; a trailing dot makes them agree"],
+            &["glibc and musl apply the search list differently; a trailing dot makes them agree"],
         );
     }
     resolvers(lookup, found);
@@ -165,25 +166,26 @@ fn resolvers(lookup: &NameLookup, found: &mut LookFindings) {
             found.say(
                 FindingLevel::Warning,
                 RESOLVER_FAILS,
-                format!("{resolver} gives no address ({why}) where {by} does"),
-                &["clients of the one resolver work, those of the other do not"],
+                format!("{resolver} returns no address ({why}), but {by} does"),
+                &["clients that use one resolver work, clients that use the other do not"],
             );
         } else if answer.sorted() != first.sorted() {
             found.say(
                 FindingLevel::Warning,
                 RESOLVERS_DIFFER,
                 format!(
-                    "{resolver} says {}, {by} says {}",
+                    "{resolver} returns {}, {by} returns {}",
                     list(&answer.addresses),
                     list(&first.addresses)
                 ),
-                &["split horizon, a change that has not arrived everywhere, or answers that rotate"],
+                &["split-horizon DNS, a change that has not propagated everywhere, or rotating answers"],
             );
         }
     }
 }
 
-/// A family whose question fails slows clients down, and stops those of musl, though the other one has addresses.
+/// Adds failed queries for one address family: they delay clients, and make lookups with musl fail, although the other
+/// family has addresses.
 fn families(lookup: &NameLookup, found: &mut LookFindings) {
     for answer in lookup
         .answers
@@ -195,25 +197,27 @@ fn families(lookup: &NameLookup, found: &mut LookFindings) {
             let FamilyAnswer::Failed { kind, .. } = said else {
                 continue;
             };
-            // Having no address of one family is nothing to be said.
+            // A name with addresses of only one family is normal.
             if *kind == FailureKind::NoAddress {
                 continue;
             }
             let by = dns
                 .tried
                 .last()
-                .map_or_else(String::new, |tried| format!(" by {}", tried.resolver));
+                .map_or_else(String::new, |tried| format!(" at {}", tried.resolver));
             found.say(
                 FindingLevel::Warning,
                 FAMILY_FAILS,
-                format!("the {family} question fails{by}: {}", kind.words()),
-                &["clients wait for it; images with musl (Alpine) fail though the other family has addresses"],
+                format!("the {family} query fails{by}: {}", kind.words()),
+                &[
+                    "clients wait for it; images with musl (Alpine) fail although the other family has addresses",
+                ],
             );
         }
     }
 }
 
-/// Why a question gave no address, in a few words.
+/// Why a query returned no address, in a few words.
 pub(super) fn failure_words(answer: &FamilyAnswer) -> &str {
     match answer {
         FamilyAnswer::Failed { kind, .. } => kind.words(),
@@ -222,7 +226,7 @@ pub(super) fn failure_words(answer: &FamilyAnswer) -> &str {
     }
 }
 
-/// What the addresses that answered showed.
+/// Adds findings about the addresses that were reached: certificates, lost packets, statuses and their differences.
 pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, found: &mut LookFindings) {
     for one in &round.reached {
         certificate(one, now, found);
@@ -237,8 +241,7 @@ pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, f
                 Explanation {
                     what: format!("the first packet of the connection was sent {} times", again + 1),
                     likely: vec![
-                        "packets are lost on the way, or the server's queue of connections is full"
-                            .to_owned(),
+                        "packets are lost on the path, or the server's accept queue is full".to_owned(),
                     ],
                 },
             );
@@ -265,20 +268,20 @@ pub(super) fn of_answers(subject: &CheckSubject, round: &CheckRound, now: i64, f
             FindingLevel::Warning,
             ANSWERS_DIFFER,
             format!("the addresses answer differently: {}", each.join(", ")),
-            &["they are different servers, or not all of them have the same version or configuration"],
+            &["they are different servers, or they do not all have the same version or configuration"],
         );
     }
     if round.left_out > 0 {
         found.say(
             FindingLevel::Note,
             LEFT_OUT,
-            format!("{} more addresses were not asked", round.left_out),
+            format!("{} more addresses were not probed", round.left_out),
             &[],
         );
     }
 }
 
-/// By default any answer below 500 is one; what most people would call an error is said all the same.
+/// Adds a note for a 4xx status, which is a success unless `--expect-status` is given.
 fn status(subject: &CheckSubject, one: &AddressResult, now: i64, found: &mut LookFindings) {
     let Outcome::Ok { status: Some(status) } = one.outcome else {
         return;
@@ -293,7 +296,7 @@ fn status(subject: &CheckSubject, one: &AddressResult, now: i64, found: &mut Loo
     };
     let mut said = explain(&FailureKind::Status, &facts);
     said.what = format!(
-        "{}; any answer below 500 counts as one, --expect-status 200 is stricter",
+        "{}; every status below 500 is a success, --expect-status 200 is stricter",
         said.what
     );
     found.add(FindingLevel::Note, STATUS, vec![one.address], said);
@@ -319,7 +322,7 @@ fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
             NOT_VERIFIED,
             vec![one.address],
             Explanation {
-                what: format!("accepted as asked, though {}", said.what),
+                what: format!("accepted because of --insecure, although {}", said.what),
                 likely: said.likely,
             },
         );
@@ -340,13 +343,13 @@ fn certificate(one: &AddressResult, now: i64, found: &mut LookFindings) {
                     escape(&first.subject),
                     duration_text::date(first.not_after)
                 ),
-                likely: vec!["its renewal is late or fails".to_owned()],
+                likely: vec!["its renewal is late or failing".to_owned()],
             },
         );
     }
 }
 
-/// Addresses that another client's rules passed over.
+/// Adds the addresses that the profile's client dialled but did not use for a successful fetch.
 pub(super) fn of_dials(fetched: &ValidationResult, found: &mut LookFindings) {
     if !matches!(fetched.outcome, Outcome::Ok { .. }) {
         return;
@@ -355,16 +358,16 @@ pub(super) fn of_dials(fetched: &ValidationResult, found: &mut LookFindings) {
         let why = match &dial.outcome {
             DialOutcome::Connected => continue,
             DialOutcome::Failed(kind) => kind.words().to_owned(),
-            DialOutcome::Overtaken => "it had not answered when the other family's was there".to_owned(),
+            DialOutcome::Overtaken => "an address of the other family connected first".to_owned(),
         };
         found.add(
             FindingLevel::Warning,
             DEAD_ADDRESS,
             vec![dial.address],
             Explanation {
-                what: format!("this client passed it over: {why}"),
+                what: format!("this client did not use the address: {why}"),
                 likely: vec![
-                    "clients with other rules fail here; see --profile ca and --profile pebble".to_owned(),
+                    "clients with other rules fail here; try --profile ca and --profile pebble".to_owned(),
                 ],
             },
         );

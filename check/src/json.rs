@@ -1,7 +1,7 @@
-//! A report for programs: one document per URL. Names of fields and words are kept; new ones may come.
+//! The report as JSON: one document per URL. Existing fields and values are stable; new ones may be added.
 //!
-//! Times are whole microseconds (`…_us`), points in time are seconds since the Unix epoch. Text that others wrote is
-//! bounded and escaped as it is for terminals.
+//! Durations are whole microseconds (`…_us`), points in time are seconds since the Unix epoch. Text received from the
+//! network is bounded, and escaped as for terminals.
 
 use parallax_model::{Outcome, PhaseTimes};
 use parallax_prober::{
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     caa,
-    judge::Finding,
+    finding::Finding,
     names::{AnswerSource, NameAnswer},
     report::{CheckResult, Report},
     round::{AddressResult, CheckRound},
@@ -21,10 +21,10 @@ use super::{
     walk::RedirectLeg,
 };
 
-/// Grows when a reader of the old form would misread the new one.
+/// Incremented when a reader of the previous format would misread the new one.
 const VERSION: u32 = 1;
 
-/// The whole report.
+/// Returns the report as a JSON document.
 pub(super) fn document(report: &Report<'_>) -> Value {
     let judged = &report.judgement;
     let mut document = json!({
@@ -130,7 +130,8 @@ fn addresses(rounds: &[CheckRound]) -> Value {
         .collect()
 }
 
-/// An address in all looks, with the telling one in detail: the last that failed, or the last.
+/// The results of one address over all passes, with the details of the last failed probe, or of the last one if none
+/// failed.
 fn address(tally: &AddressTally, rounds: &[CheckRound]) -> Value {
     let all = || {
         rounds
@@ -183,7 +184,7 @@ fn probe(one: &AddressResult) -> Value {
 }
 
 fn outcome(outcome: &Outcome) -> Value {
-    // The wire's own form; all of it are words and numbers.
+    // The wire format; it contains no text received from the network.
     serde_json::to_value(outcome).unwrap_or(Value::Null)
 }
 
@@ -273,7 +274,7 @@ fn fetch(fetched: &ValidationResult) -> Value {
     value
 }
 
-/// What became of one connection, as a word.
+/// The outcome of one connection attempt, as a stable identifier.
 pub(super) fn dial(outcome: &DialOutcome) -> &str {
     match outcome {
         DialOutcome::Connected => "connected",

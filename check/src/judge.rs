@@ -1,10 +1,9 @@
-//! What the looks at one URL add up to. Pure.
+//! Computes the verdict on one URL from all passes. Pure.
 //!
-//! The question is whether a client gets its answer. One that tries addresses in turn (every browser, curl, Go) goes on
-//! after a failed *connect* and only then: an address that cannot be connected to beside one that can is a warning, one
-//! that accepts and then fails is a failure, because a client that lands there has no second try.
-
-use std::net::SocketAddr;
+//! The criterion is whether a client gets its answer. A client that tries addresses in turn (every browser, curl, Go)
+//! moves on to the next one only after a failed *connect*. An address that cannot be connected to is therefore a
+//! warning if another one works. An address that accepts and then fails is a failure, because a client that picks it
+//! does not try another one.
 
 use parallax_model::{FailureKind, Outcome, Phase};
 use parallax_prober::{FamilyAnswer, ValidationResult};
@@ -12,19 +11,21 @@ use parallax_prober::{FamilyAnswer, ValidationResult};
 use super::{
     caa::CaaRecords,
     facts::FailureFacts,
+    finding::{Finding, FindingLevel},
     findings::{self, LookFindings},
+    outcome::{host_of, in_words, of_reached, of_subject},
     round::{AddressResult, CheckRound},
     subject::{CheckAction, CheckSubject},
-    wording::{Explanation, explain, explain_own},
+    wording::Explanation,
 };
 
-/// What became of a URL.
+/// The verdict on a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     Works,
-    /// It works for a client that tries all addresses; something is wrong all the same.
+    /// It works for a client that tries all addresses, but something is wrong.
     Warned,
-    /// It could not be asked.
+    /// This machine could not probe it.
     Unknown,
     Fails,
 }
@@ -40,26 +41,7 @@ impl Verdict {
     }
 }
 
-/// How much a finding weighs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FindingLevel {
-    Note,
-    Warning,
-    /// This machine could not ask.
-    Unknown,
-    Failure,
-}
-
 impl FindingLevel {
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Unknown => "unknown",
-            Self::Failure => "failure",
-        }
-    }
-
     const fn verdict(self) -> Verdict {
         match self {
             Self::Note => Verdict::Works,
@@ -70,45 +52,33 @@ impl FindingLevel {
     }
 }
 
-/// One thing that was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) level: FindingLevel,
-    /// A stable word: the kind of failure, or what differs.
-    pub(super) id: String,
-    /// The addresses it concerns; none where it concerns the name.
-    pub(super) addresses: Vec<SocketAddr>,
-    pub(super) said: Explanation,
-    /// Looks in which it was found.
-    pub(super) times: u32,
-}
-
-/// What is to be said of a URL.
+/// The verdict on a URL with its findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UrlJudgement {
     pub(super) verdict: Verdict,
     pub(super) findings: Vec<Finding>,
-    /// Looks in which a client got its answer.
+    /// Passes in which a client got its answer.
     pub(super) good: u32,
+    /// Passes made.
     pub(super) looks: u32,
 }
 
-/// What is held against the looks.
+/// The settings of the judgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JudgementRules {
-    /// A dead address or a resolver that disagrees is a failure.
+    /// Whether a dead address or a disagreeing resolver is a failure instead of a warning.
     pub(super) every_address: bool,
     /// Seconds since the Unix epoch.
     pub(super) now: i64,
 }
 
-/// Judges looks at every address.
+/// Judges passes that probed every address.
 pub(super) fn rounds(subject: &CheckSubject, rounds: &[CheckRound], rules: JudgementRules) -> UrlJudgement {
     let looks: Vec<LookFindings> = rounds.iter().map(|round| one(subject, round, rules)).collect();
     sum(looks, rules)
 }
 
-/// Judges fetches of another client.
+/// Judges fetches made with a client profile.
 pub(super) fn fetches(
     subject: &CheckSubject,
     fetched: &[ValidationResult],
@@ -130,7 +100,7 @@ pub(super) fn fetches(
                     ..facts
                 }
             } else {
-                // Which one that is does not come back with the rest.
+                // The result does not contain the host of a failed redirect.
                 FailureFacts {
                     host: "the host it is redirected to",
                     ..facts
@@ -175,21 +145,21 @@ fn sum(looks: Vec<LookFindings>, rules: JudgementRules) -> UrlJudgement {
         judgement.good += u32::from(verdict <= Verdict::Warned);
         judgement.verdict = judgement.verdict.max(verdict);
     }
-    // The gravest first, in the order they were found.
+    // A stable sort: most severe first, then in the order of discovery.
     judgement
         .findings
         .sort_by_key(|finding| std::cmp::Reverse(finding.level));
     judgement
 }
 
-/// Whether a later look shows the same once more. What is said of an address may differ in its details; what is said of
-/// the name is all there is to tell one finding from another.
+/// Whether a finding of a later pass repeats a known one. The text about an address may differ in details between
+/// passes; findings about the name are told apart by their text only.
 fn again(known: &Finding, new: &Finding) -> bool {
     (&known.id, &known.addresses, known.level) == (&new.id, &new.addresses, new.level)
         && (!known.addresses.is_empty() || known.said == new.said)
 }
 
-/// Warnings that `--every-address` makes failures of.
+/// Warnings that `--every-address` turns into failures.
 const STRICT: &[&str] = &[
     findings::DEAD_ADDRESS,
     findings::RESOLVERS_DIFFER,
@@ -204,7 +174,7 @@ fn one(subject: &CheckSubject, round: &CheckRound, rules: JudgementRules) -> Loo
     match round.lookup.failure() {
         Some(answer) => unresolved(&answer, round, facts, &mut found),
         None if round.lacks.is_some() => {
-            let family = round.lacks.map_or("", super::round::AddressFamily::words);
+            let family = round.lacks.map_or("", super::round_options::AddressFamily::words);
             found.add(
                 FindingLevel::Failure,
                 "no_address",
@@ -212,7 +182,7 @@ fn one(subject: &CheckSubject, round: &CheckRound, rules: JudgementRules) -> Loo
                 Explanation {
                     what: format!("the name has no {family} address"),
                     likely: vec![format!(
-                        "--{} asks for that family alone",
+                        "--{} restricts the check to that family",
                         family.to_ascii_lowercase()
                     )],
                 },
@@ -257,21 +227,23 @@ fn failed(kind: FailureKind) -> Outcome {
     }
 }
 
-/// How far an address lets a client come.
+/// How far a client gets with an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AddressReach {
     Answer,
-    /// Not even connect, so that a client tries another one.
+    /// The connect fails, so a client tries another address.
     TryAnother,
+    /// The connection fails later, so a client does not try another address.
     Down,
-    /// Unknown: this machine could not ask.
+    /// Unknown: this machine could not probe.
     Unasked,
 }
 
 fn lets(subject: &CheckSubject, one: &AddressResult) -> AddressReach {
     match &one.outcome {
         Outcome::Ok { .. } => AddressReach::Answer,
-        // Behind a redirect to another host it is that one's address that failed, and trying ours again does not help.
+        // After a redirect to another host, an address of that host failed, and another address of this one does not
+        // help.
         Outcome::Failed {
             phase: Phase::Connect,
             ..
@@ -284,7 +256,8 @@ fn lets(subject: &CheckSubject, one: &AddressResult) -> AddressReach {
 fn addresses(subject: &CheckSubject, round: &CheckRound, rules: JudgementRules, found: &mut LookFindings) {
     let used = round.lookup.used_by_programs();
     let is_used = |one: &AddressResult| used.contains(&one.address.ip());
-    // The hosts file makes those of DNS unused, unless a family is left out and nothing else remains.
+    // Programs do not use the addresses of DNS if the hosts file has some. They decide only if none of the hosts file's
+    // addresses was probed (`--ipv4`, `--ipv6`).
     let all = !round.reached.iter().any(is_used);
     let counts = |one: &&AddressResult| all || is_used(one);
     let some_answer = round
@@ -309,7 +282,7 @@ fn addresses(subject: &CheckSubject, round: &CheckRound, rules: JudgementRules, 
     }
 }
 
-/// One address that fails where another one serves: a finding of its own, whatever the reason.
+/// Adds an address that fails while another one works. Its id does not depend on the failure kind.
 fn dead_beside_live(one: &AddressResult, facts: FailureFacts<'_>, found: &mut LookFindings) {
     let explained = in_words(&one.outcome, facts);
     let family = if one.address.is_ipv6() { "IPv6" } else { "IPv4" };
@@ -318,12 +291,12 @@ fn dead_beside_live(one: &AddressResult, facts: FailureFacts<'_>, found: &mut Lo
             kind: FailureKind::ConnectTimeout,
             ..
         } => (
-            "does not answer",
+            "does not respond",
             "clients that prefer it wait before they try another address",
         ),
         _ => (
             "does not work",
-            "clients that prefer it lose a try, and those that try no other address fail",
+            "clients that prefer it lose an attempt, and clients that try no other address fail",
         ),
     };
     found.add(
@@ -335,76 +308,6 @@ fn dead_beside_live(one: &AddressResult, facts: FailureFacts<'_>, found: &mut Lo
             likely: explained.likely,
         },
     );
-}
-
-/// A finished probe's outcome in words.
-pub(super) fn in_words(outcome: &Outcome, facts: FailureFacts<'_>) -> Explanation {
-    match outcome {
-        Outcome::Ok { .. } => Explanation {
-            what: "ok".to_owned(),
-            likely: Vec::new(),
-        },
-        Outcome::Failed { phase, kind, status } => explain(
-            kind,
-            &FailureFacts {
-                phase: Some(*phase),
-                status: *status,
-                ..facts
-            },
-        ),
-        Outcome::NotAsked { own } => explain_own(*own, facts.detail),
-    }
-}
-
-fn of_subject(subject: &CheckSubject, now: i64) -> FailureFacts<'_> {
-    FailureFacts {
-        host: subject.host(),
-        port: subject.port(),
-        now,
-        ..FailureFacts::default()
-    }
-}
-
-/// Everything that is known of an address.
-pub(super) fn of_reached<'a>(
-    subject: &'a CheckSubject,
-    one: &'a AddressResult,
-    now: i64,
-) -> FailureFacts<'a> {
-    let last = one.legs.last().map(|leg| &leg.result);
-    // Behind a redirect it is another host's certificate, and another address.
-    let first_leg = one.legs.len() <= 1;
-    FailureFacts {
-        host: host_of(&one.at).unwrap_or_else(|| subject.host()),
-        address: if first_leg {
-            Some(one.address)
-        } else {
-            last.and_then(|last| last.front).map(|front| front.address)
-        },
-        detail: one.detail.as_deref(),
-        local: first_leg && one.local,
-        ttl: one
-            .ttl
-            .as_ref()
-            .and_then(|ttl| ttl.as_ref().ok())
-            .filter(|_| first_leg),
-        tls: last.and_then(|last| last.tls.as_ref()),
-        times: last.map(|last| &last.times),
-        server: last.and_then(|last| last.answer.as_ref()?.server.as_deref()),
-        otherwise: one.otherwise,
-        ..of_subject(subject, now)
-    }
-}
-
-/// The host of a URL in the form the URL library writes.
-fn host_of(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let authority = &rest[..end];
-    match authority.strip_prefix('[') {
-        Some(v6) => v6.split(']').next(),
-        None => authority.split(':').next(),
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::net::SocketAddr;
+
 use parallax_model::OwnFault;
 
 use super::*;
@@ -47,7 +49,7 @@ const UNASKED: Outcome = Outcome::NotAsked {
     own: OwnFault::NoFamily,
 };
 
-/// A look at as many addresses.
+/// A pass with one address per outcome.
 fn round(outcomes: &[Outcome]) -> CheckRound {
     let address = |n: usize| SocketAddr::from(([192, 0, 2, u8::try_from(n).unwrap()], 80));
     CheckRound {

@@ -1,8 +1,8 @@
 //! Diagnoses URLs from one machine, without any configuration: `parallax check URL…`.
 //!
 //! ```text
-//! options ─▶ subject ─▶ round (names ─▶ walk: one probe an address and redirect ─▶ alternatives) ─▶ judge ─▶ text · json
-//!                    └▶ profile (one fetch as another client makes it) ───────────────────────┘
+//! options ─▶ subject ─▶ round (names ─▶ walk: one probe per address and redirect ─▶ alternatives) ─▶ judge ─▶ text · json
+//!                    └▶ profile (one fetch as another client makes it) ───────────────────────────┘
 //! ```
 #![forbid(unsafe_code)]
 
@@ -11,15 +11,18 @@ mod args;
 mod caa;
 mod duration_text;
 mod facts;
+mod finding;
 mod findings;
 mod json;
 mod judge;
 mod names;
+mod outcome;
 mod profile;
 mod progress;
 mod reasons;
 mod report;
 mod round;
+mod round_options;
 mod subject;
 mod tally;
 mod text;
@@ -42,11 +45,11 @@ use self::{
     profile::ChallengeFetcher,
     progress::CheckProgress,
     report::{Checker, Report},
-    round::{AddressFamily, RoundOptions},
+    round_options::{AddressFamily, RoundOptions},
     subject::CheckSubject,
 };
 
-/// URLs that are checked together: enough to overlap their waiting, too few to disturb each other's times.
+/// Number of URLs checked concurrently: enough to overlap their waits, too few to distort each other's times.
 const AT_ONCE: usize = 8;
 
 /// URLs to check, read from the options.
@@ -56,14 +59,14 @@ pub struct Check<'a> {
     subjects: Vec<CheckSubject>,
 }
 
-/// The outcome over all URLs. A failure outweighs what could not be determined: it is certain.
+/// The outcome over all URLs. A failure outweighs an undetermined result, because it is certain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckOutcome {
     /// Every URL works.
     Works,
     /// At least one URL fails.
     Fails,
-    /// None fails, and for some it could not be determined.
+    /// No URL fails, but some could not be checked.
     Unknown {
         /// URLs without a result.
         unknown: usize,
@@ -72,13 +75,13 @@ pub enum CheckOutcome {
     },
 }
 
-/// Arguments that cannot be used, one complaint each.
+/// Invalid arguments, with one message each.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\nparallax: "))]
 pub struct InvalidUrls(Vec<String>);
 
 impl<'a> Check<'a> {
-    /// Reads all URLs before anything is sent; the error names each one that cannot be used.
+    /// Parses all URLs before anything is sent. The error names each invalid one.
     pub fn new(options: &'a CheckOptions) -> Result<Self, InvalidUrls> {
         let mut subjects = Vec::new();
         let mut complaints = Vec::new();
@@ -95,8 +98,9 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Checks several URLs at a time and writes each report to standard output as soon as it and those before it are
-    /// complete. `roots` are trusted in addition to the system's. A reader that closes the pipe, like `head`, ends it.
+    /// Checks the URLs concurrently and writes each report to standard output as soon as it and all reports before it
+    /// are complete. `roots` are trusted in addition to the system's. Returns early, without an error, if the reader
+    /// closes the pipe, as `head` does.
     pub async fn run(
         self,
         roots: &[CertificateDer<'static>],

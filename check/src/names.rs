@@ -1,4 +1,4 @@
-//! What a name leads to, from everybody who has a say: the hosts file, the resolvers, this machine's name service.
+//! The addresses of a name from each source: the hosts file, the resolvers, this machine's name service.
 
 use std::{
     fs,
@@ -14,56 +14,56 @@ use parallax_prober::{
 };
 use tokio::time;
 
-/// Who is asked.
+/// The sources to query.
 #[derive(Debug, Clone)]
 pub(super) enum QueriedServer {
-    /// As the programs of this machine: hosts file, then resolv.conf.
+    /// The sources that programs on this machine use: hosts file, then resolv.conf.
     Machine {
         hosts: PathBuf,
-        /// Whether the C library may be asked as well; it reads files of its own.
+        /// Whether to fall back to the C library, which reads its own configuration files.
         name_service: bool,
     },
-    /// These, each on its own.
+    /// The given resolvers, each queried separately.
     Resolvers(Vec<SocketAddr>),
 }
 
-/// Who said it.
+/// The source of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AnswerSource {
-    /// Nobody: it is an address, or `localhost`.
+    /// None: the name is an address, or `localhost`.
     Literal,
-    /// The command line.
+    /// `--connect-to`.
     Forced,
     /// The hosts file.
     Hosts,
-    /// DNS, over the machine's resolv.conf.
+    /// DNS, with the machine's resolv.conf.
     ResolvConf,
-    /// DNS, by a resolver that was named.
+    /// DNS, with a resolver of `--resolver`.
     Resolver(SocketAddr),
-    /// The C library of this machine, over nsswitch.conf.
+    /// The C library of this machine, with nsswitch.conf.
     NameService,
 }
 
-/// One of them and what it said.
+/// The answer of one source.
 #[derive(Debug, Clone)]
 pub(super) struct NameAnswer {
     pub(super) source: AnswerSource,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) took: Micros,
-    /// In detail, where it was DNS.
+    /// The details of a DNS lookup.
     pub(super) dns: Option<Resolution>,
 }
 
-/// Everything that was said of a name.
+/// The answers of all sources for one name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NameLookup {
     pub(super) answers: Vec<NameAnswer>,
-    /// What images with musl get, where that is not what those with glibc get.
+    /// The answer that musl gets, if it differs from that of glibc.
     pub(super) musl: Option<Resolution>,
 }
 
 impl NameLookup {
-    /// Addresses that were given on the command line.
+    /// Returns a lookup with the addresses of `--connect-to`.
     pub(super) fn forced(addresses: impl Iterator<Item = IpAddr>) -> Self {
         Self {
             answers: vec![NameAnswer::known(AnswerSource::Forced, addresses.collect())],
@@ -71,7 +71,7 @@ impl NameLookup {
         }
     }
 
-    /// Asks everybody, each within the deadline.
+    /// Queries all sources, each within the deadline.
     pub(super) async fn ask(
         host: &str,
         whom: &QueriedServer,
@@ -113,7 +113,7 @@ impl NameLookup {
         Self { answers, musl }
     }
 
-    /// Every address, in the order of who said it first.
+    /// All distinct addresses, in the order of the answers.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         let mut all = Vec::new();
         for address in self.answers.iter().flat_map(|answer| &answer.addresses) {
@@ -124,7 +124,7 @@ impl NameLookup {
         all
     }
 
-    /// The addresses that programs of this machine get: its hosts file has the last word.
+    /// The addresses that programs on this machine get: those of the hosts file take precedence.
     pub(super) fn used_by_programs(&self) -> Vec<IpAddr> {
         match self
             .answers
@@ -136,7 +136,7 @@ impl NameLookup {
         }
     }
 
-    /// Why there is no address at all; absent where there is one.
+    /// The reason why there is no address; `None` if there is one.
     pub(super) fn failure(&self) -> Option<FamilyAnswer> {
         if self.answers.iter().any(|answer| !answer.addresses.is_empty()) {
             return None;
@@ -151,7 +151,7 @@ impl NameLookup {
         }))
     }
 
-    /// Names that were tried on the way, in order.
+    /// The names tried along the search list, in order.
     pub(super) fn tried(&self) -> &[TriedName] {
         self.answers
             .iter()
@@ -179,7 +179,7 @@ impl NameAnswer {
         }
     }
 
-    /// The addresses in one order, for comparison.
+    /// The distinct addresses in sorted order, for comparison.
     pub(super) fn sorted(&self) -> Vec<IpAddr> {
         let mut addresses = self.addresses.clone();
         addresses.sort_unstable();
@@ -200,7 +200,7 @@ async fn ask_one(host: &str, resolver: SocketAddr, context: &ProbeContext, deadl
     NameAnswer::of_dns(source, said, begun.elapsed().into())
 }
 
-/// What is left where DNS has nothing: mDNS, a directory, the machine's own name.
+/// Queries the C library, which also knows names that are not in DNS: mDNS, a directory, the machine's own name.
 async fn name_service_says(host: &str, deadline: Duration) -> Option<NameAnswer> {
     let begun = Instant::now();
     let found = time::timeout(deadline, tokio::net::lookup_host((host, 0)))
@@ -215,7 +215,7 @@ async fn name_service_says(host: &str, deadline: Duration) -> Option<NameAnswer>
     })
 }
 
-/// The addresses of a name in the text of a hosts file (`hosts(5)`).
+/// Returns the addresses of a name in the text of a hosts file (`hosts(5)`).
 fn in_hosts(text: &str, host: &str) -> Vec<IpAddr> {
     let host = host.trim_end_matches('.');
     let mut found = Vec::new();

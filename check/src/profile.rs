@@ -1,4 +1,4 @@
-//! One fetch as another client makes it.
+//! Fetches a URL as the client of a profile does.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use parallax_prober::{
 
 use super::{args::CheckOptions, caa::CaaRecords};
 
-/// Who fetches, and what must come.
+/// The client to imitate, and the content it must receive.
 #[derive(Debug, Clone)]
 pub(super) struct ChallengeFetcher {
     pub(super) profile: Profile,
@@ -21,7 +21,7 @@ pub(super) struct ChallengeFetcher {
 }
 
 impl ChallengeFetcher {
-    /// As the command line says; absent where every address is looked at instead.
+    /// Returns the fetcher for the options; `None` for the `generic` profile, which probes every address.
     pub(super) fn of(args: &CheckOptions) -> Option<Self> {
         let own = Profile::of(args.profile.client()?);
         let timeout = args.timeout.unwrap_or(own.timeout);
@@ -33,7 +33,7 @@ impl ChallengeFetcher {
         Some(Self {
             profile: Profile {
                 timeout,
-                // One look is one fetch; `--repeat` makes more of them.
+                // One pass is one fetch; `--repeat` makes more of them.
                 passes: 1,
                 ..own
             },
@@ -56,7 +56,7 @@ impl ChallengeFetcher {
             expected: self.expected.clone().unwrap_or_default(),
         };
         let mut fetched = validate(&self.profile, &challenge, &self.choice, context).await;
-        // Nobody said what the content should be, so it cannot be wrong; everything before it held.
+        // Without `--expect-body` any content is right; all checks before that of the content have passed.
         if self.expected.is_none()
             && let Outcome::Failed {
                 phase: Phase::Check,
@@ -70,7 +70,7 @@ impl ChallengeFetcher {
         fetched
     }
 
-    /// The CAA records of the name, for an authority that looks at them. An address has none.
+    /// Looks up the CAA records of the name if the profile is a CA that checks them. Literal addresses have none.
     pub(super) async fn caa(&self, host: &str, context: &ProbeContext) -> Option<CaaRecords> {
         if self.profile.client != ClientProfile::Boulder || host.parse::<IpAddr>().is_ok() {
             return None;
@@ -79,7 +79,7 @@ impl ChallengeFetcher {
         Some(CaaRecords::of(host, &self.issuer, account, &self.choice, context).await)
     }
 
-    /// What this client does otherwise than a careful one.
+    /// Describes how this client differs from the default of probing every address.
     pub(super) fn manners(&self, host: &str) -> Vec<String> {
         let profile = &self.profile;
         let who = match profile.client {
@@ -89,16 +89,14 @@ impl ChallengeFetcher {
             ClientProfile::Pebble => "Pebble, Let's Encrypt's test server",
         };
         let addresses = match profile.addresses {
-            AddressRule::Raced => "races IPv6 and IPv4, so that one dead family stays unseen",
-            AddressRule::V6ThenV4OnDialError => {
-                "takes IPv6 first, and IPv4 only where that cannot be connected to"
-            }
-            AddressRule::FirstOnly => "takes the first address and no other",
+            AddressRule::Raced => "races IPv6 and IPv4, so a dead family goes unnoticed",
+            AddressRule::V6ThenV4OnDialError => "uses IPv6 first, and IPv4 only after a failed connect",
+            AddressRule::FirstOnly => "uses the first address only",
         };
         let ports = match profile.redirects.ports {
             [] => "any port".to_owned(),
             some => format!(
-                "the ports {}",
+                "ports {}",
                 some.iter().map(u16::to_string).collect::<Vec<_>>().join(" and ")
             ),
         };
@@ -110,32 +108,35 @@ impl ChallengeFetcher {
         let mut said = vec![
             format!("as {who}: {addresses}"),
             format!(
-                "follows {} redirects to {hosts} and {ports}; certificates behind them are not verified; {} s for all of it",
+                "follows up to {} redirects to {hosts} and {ports}; does not verify certificates there; total timeout {} s",
                 profile.redirects.most,
                 profile.timeout.as_secs_f64(),
             ),
-            format!("asks as {:?} and wants status 200", profile.user_agent),
+            format!(
+                "sends the user agent {:?} and expects status 200",
+                profile.user_agent
+            ),
         ];
         if !profile.reserved_allowed {
-            said.push("private and reserved addresses are not connected to".to_owned());
+            said.push("does not connect to private and reserved addresses".to_owned());
         }
         let body = match (&self.expected, profile.body.most) {
             (Some(_), _) => None,
             (None, Some(most)) => Some(format!(
-                "what the answer says is not compared, only that it has at most {most} bytes; see --expect-body"
+                "does not compare the content, only checks that it has at most {most} bytes; see --expect-body"
             )),
-            (None, None) => Some("what the answer says is not compared; see --expect-body".to_owned()),
+            (None, None) => Some("does not compare the content; see --expect-body".to_owned()),
         };
         said.extend(body);
         if profile.client == ClientProfile::CertManager {
-            said.push("it asks five times, two seconds apart: --repeat 5 --interval 2s".to_owned());
+            said.push("fetches five times, two seconds apart: --repeat 5 --interval 2s".to_owned());
         }
         let environment = |name: &str| std::env::var(name).ok();
         if profile.honours_proxy_environment
             && let Some(proxy) = proxied_by(environment, Scheme::Http, host, 80)
         {
             said.push(format!(
-                "with this environment it would go through the proxy {proxy:?}; this look does not"
+                "would use the proxy {proxy:?} of this environment; this check does not"
             ));
         }
         said

@@ -1,11 +1,11 @@
-//! How far it is, on standard error, for people who wait; nothing where nobody looks.
+//! Progress on standard error, if that is a terminal.
 
 use std::{
     cell::Cell,
     io::{IsTerminal, Write},
 };
 
-/// Counts looks. Everything runs on one thread.
+/// Counts passes. Everything runs on one thread.
 #[derive(Debug)]
 pub(super) struct CheckProgress {
     looked: Cell<u64>,
@@ -14,7 +14,7 @@ pub(super) struct CheckProgress {
 }
 
 impl CheckProgress {
-    /// Shown only where there is a terminal, and more than one look to wait for.
+    /// Returns a counter that is visible only on a terminal and for more than one pass.
     pub(super) fn of(looks: u64) -> Self {
         Self {
             looked: Cell::new(0),
@@ -30,17 +30,17 @@ impl CheckProgress {
         }
     }
 
-    /// Makes room for a line of output.
+    /// Clears the line for output.
     pub(super) fn clear(&self) {
         if self.visible {
             self.write("\r\u{1b}[K");
         }
     }
 
-    #[expect(clippy::unused_self, reason = "only what counts may write")]
+    #[expect(clippy::unused_self, reason = "only the counter may write")]
     fn write(&self, text: &str) {
         let mut err = std::io::stderr().lock();
-        // Whoever closed it does not want to see it.
+        // If standard error is closed, progress is not wanted.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 }

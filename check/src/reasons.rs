@@ -1,4 +1,4 @@
-//! Reasons that depend on more than the kind of a failure.
+//! Texts that depend on more than the kind of a failure.
 
 use parallax_model::Phase;
 use parallax_terminal::escape;
@@ -10,25 +10,20 @@ use super::{
     wording::{Explanation, because},
 };
 
-/// How the port was found to be spoken to, or what is usual.
-pub(super) fn port_speaks(found: Option<AlternativeAnswer>, usual: &str) -> String {
-    found.map_or_else(|| usual.to_owned(), AlternativeAnswer::words)
-}
-
 impl FailureFacts<'_> {
     pub(super) fn no_address(&self) -> Explanation {
         match self.detail {
             Some(detail) => because(
                 escape(detail),
-                ["a client outside reaches public addresses only: publish one"],
+                ["a client on the internet can reach only public addresses: publish one"],
             ),
             None => because(
                 format!(
-                    "{} exists and has no address{}",
+                    "{} exists but has no address{}",
                     escape(self.host),
                     self.asked_words()
                 ),
-                ["the name has records of other types only (MX, TXT), or its addresses were removed"],
+                ["the name has only records of other types (MX, TXT), or its addresses were removed"],
             ),
         }
     }
@@ -38,21 +33,21 @@ impl FailureFacts<'_> {
         let loopback = self.address.is_some_and(|address| address.ip().is_loopback());
         if loopback {
             return vec![format!(
-                "nothing listens on {port} of this machine: the process does not run, or listens elsewhere"
+                "nothing listens on {port} of this machine: the process is not running, or listens elsewhere"
             )];
         }
-        let nobody = format!("the host is up and nothing listens on {port}, or a firewall rejects it");
-        let ipvs = "under kube-proxy with IPVS that is a node without an endpoint of its own \
+        let nobody = format!("the host is up but nothing listens on {port}, or a firewall rejects it");
+        let ipvs = "with kube-proxy in IPVS mode this is a node without a local endpoint \
                     (externalTrafficPolicy: Local); compare with a node that has one";
         if self.local {
             vec![
-                format!("this machine has the address itself, and nothing of it answers on {port}: {ipvs}"),
-                format!("the process for {port} does not run here"),
+                format!("this machine has the address itself, and nothing on it listens on {port}: {ipvs}"),
+                format!("the process for {port} is not running on this machine"),
             ]
         } else if self.next_door() {
             vec![
                 format!(
-                    "the refusal crossed no router: this machine's own node or a neighbour answers; {ipvs}"
+                    "the refusal crossed no router: it came from this machine's own node or a neighbour; {ipvs}"
                 ),
                 nobody,
             ]
@@ -64,62 +59,62 @@ impl FailureFacts<'_> {
     pub(super) fn no_answer(&self) -> Explanation {
         let again = self.times.and_then(|times| times.syn_retransmits).unwrap_or(0);
         let what = match again {
-            0 => "no answer to the connection attempt".to_owned(),
-            again => format!("no answer to the connection attempt, sent {} times", again + 1),
+            0 => "no response to the connection attempt".to_owned(),
+            again => format!("no response to the connection attempt, sent {} times", again + 1),
         };
         let port = self.port_words();
         let mut likely = Vec::new();
         if self.answers_otherwise() {
             likely.push(format!(
-                "the address answers otherwise, so packets to {port} are dropped: a firewall, security group or \
+                "the address responds to other packets, so packets to {port} are dropped: a firewall, security group or \
                  NetworkPolicy"
             ));
         } else {
             likely.push(format!(
                 "a firewall, security group or NetworkPolicy drops packets to {port}"
             ));
-            likely.push("the host is down, or its answers take another way back".to_owned());
+            likely.push("the host is down, or its replies take another path back".to_owned());
         }
         if self.address.is_some_and(|address| address.is_ipv6()) {
-            likely.push("the AAAA record points at a machine that has no working IPv6".to_owned());
+            likely.push("the AAAA record points to a machine without working IPv6".to_owned());
         }
         Explanation { what, likely }
     }
 
-    /// Reset, or closed in good order, with the connection standing or just about to.
+    /// Explains a connection that was reset or closed. `verb` says which.
     pub(super) fn closed(&self, verb: &str) -> Explanation {
         if self.phase == Some(Phase::Connect) {
             return because(
-                format!("the connection was {verb} while it was being opened"),
-                ["a firewall or balancer between resets it"],
+                format!("the connection was {verb} while it was being established"),
+                ["a firewall or balancer on the path resets it"],
             );
         }
         let during = if self.phase == Some(Phase::Tls) {
-            "in the TLS handshake"
+            "during the TLS handshake"
         } else {
-            "before the first byte of an answer"
+            "before the first byte of a response"
         };
         let what = format!("the connection was {verb} {during}");
         match self.otherwise {
             Some(AlternativeAnswer::WithProxyHeader) => because(
                 what,
                 [
-                    "the server expects a PROXY header: with one it answers (tried). Take away its use-proxy-protocol, or \
-                  have the balancer send the header",
+                    "the server expects a PROXY header: it responds if one is sent (tried). Remove its use-proxy-protocol, \
+                  or have the balancer send the header",
                 ],
             ),
             Some(other) => because(what, [other.words().as_str()]),
             None if self.phase == Some(Phase::Tls) => because(
                 what,
                 [
-                    "no certificate or virtual host for this name, or a middlebox that cuts handshakes by their name",
+                    "no certificate or virtual host for this name, or a middlebox that blocks handshakes by server name",
                 ],
             ),
             None => because(
                 what,
                 [
-                    "the process ends connections it does not expect, or died on this one: see its log",
-                    "a balancer without a working backend accepts and closes",
+                    "the process closes connections it does not expect, or crashed on this one: check its log",
+                    "a balancer without a working backend accepts connections and closes them",
                 ],
             ),
         }
@@ -128,45 +123,42 @@ impl FailureFacts<'_> {
     pub(super) fn untrusted(&self) -> Explanation {
         let chain = self.tls.map_or(&[][..], |tls| &tls.chain);
         let Some(leaf) = chain.first() else {
-            return because("the certificate is signed by no trusted root", []);
+            return because("the certificate is not signed by a trusted root", []);
         };
         let by = escape(chain.last().map_or(&leaf.issuer, |last| &last.issuer));
-        // webpki's word, for what a self-signed certificate made with default settings usually is.
+        // webpki's error for a certificate with CA:TRUE, the default of many tools that create self-signed ones.
         if self
             .detail
             .is_some_and(|detail| detail.contains("CaUsedAsEndEntity"))
         {
             return because(
-                format!(
-                    "the certificate is an authority's own ({})",
-                    escape(&leaf.subject)
-                ),
+                format!("the server presents a CA certificate ({})", escape(&leaf.subject)),
                 [
-                    "it was made with CA:TRUE, and strict clients refuse that of a server, trusted or not; make one without",
+                    "it was created with CA:TRUE, and strict clients reject that for a server, trusted or not; create one without",
                 ],
             );
         }
         if leaf.self_signed {
             return because(
-                format!("the certificate is signed by itself ({})", escape(&leaf.subject)),
-                ["a default or test certificate; name it with --extra-roots where it is meant to be trusted"],
+                format!("the certificate is self-signed ({})", escape(&leaf.subject)),
+                ["a default or test certificate; pass it with --extra-roots if it is meant to be trusted"],
             );
         }
-        let what = format!("the certificate is signed by no root this machine trusts ({by})");
+        let what = format!("the certificate is not signed by a root that this machine trusts ({by})");
         if chain.len() == 1 {
             because(
                 what,
                 [
                     "the server sends no intermediate certificate: browsers fetch or remember it, other clients fail",
-                    "the root is a private one; name it with --extra-roots",
+                    "the root is private; pass it with --extra-roots",
                 ],
             )
         } else {
             because(
                 what,
                 [
-                    "the root is a private one; name it with --extra-roots",
-                    "something between terminates TLS with a certificate of its own",
+                    "the root is private; pass it with --extra-roots",
+                    "something on the path terminates TLS with its own certificate",
                 ],
             )
         }
@@ -183,24 +175,24 @@ impl FailureFacts<'_> {
         match status {
             502 | 504 => because(
                 what,
-                ["a proxy answers, and cannot reach the application behind it"],
+                ["a proxy responded and cannot reach the application behind it"],
             ),
             503 => because(
                 what,
                 [
-                    "a proxy answers and has no working backend (no ready endpoints), or the application is overloaded",
+                    "a proxy responded and has no working backend (no ready endpoints), or the application is overloaded",
                 ],
             ),
-            500.. => because(what, ["the application failed: see its log"]),
+            500.. => because(what, ["the application failed: check its log"]),
             404 => because(
                 what,
                 [
-                    "nothing is served at this host and path: a default backend answers (wrong host, path or ingress class)",
+                    "nothing is served at this host and path: a default backend responded (wrong host, path or ingress class)",
                 ],
             ),
             401 | 403 => because(
                 what,
-                ["the server wants to know who asks, or does not let this address in"],
+                ["the server requires authentication, or does not admit this address"],
             ),
             400 => {
                 let otherwise = self.otherwise.map(AlternativeAnswer::words);
@@ -212,11 +204,11 @@ impl FailureFacts<'_> {
                 )
             }
             300..400 => because(what, ["a redirect that was not followed, or leads nowhere"]),
-            _ => because(what, ["another answer than expected"]),
+            _ => because(what, ["a different response than expected"]),
         }
     }
 
-    /// When the first certificate of the chain to expire did so.
+    /// When the certificate of the chain that expired first did so.
     pub(super) fn since_when(&self) -> String {
         let chain = self.tls.map_or(&[][..], |tls| &tls.chain);
         let worst = chain.iter().min_by_key(|certificate| certificate.not_after);
@@ -229,7 +221,7 @@ impl FailureFacts<'_> {
         })
     }
 
-    /// Before when the certificate is not valid.
+    /// The date before which the certificate is not valid.
     pub(super) fn until_when(&self) -> String {
         let leaf = self.tls.and_then(|tls| tls.chain.first());
         leaf.map_or_else(String::new, |leaf| {
@@ -237,16 +229,16 @@ impl FailureFacts<'_> {
         })
     }
 
-    /// The names of the certificate.
+    /// The names that the certificate is valid for.
     pub(super) fn whom_for(&self) -> String {
         let leaf = self.tls.and_then(|tls| tls.chain.first());
         leaf.map_or_else(
-            || "others".to_owned(),
+            || "other names".to_owned(),
             |leaf| names(&leaf.names, leaf.names_left_out),
         )
     }
 
-    /// The names of a search list, where it was walked.
+    /// The names tried along the search list; empty if only one was tried.
     pub(super) fn tried_words(&self) -> String {
         let mut tried: Vec<String> = self.tried.iter().map(|tried| escape(&tried.name)).collect();
         tried.dedup();
@@ -257,10 +249,10 @@ impl FailureFacts<'_> {
         }
     }
 
-    /// Who was asked last.
+    /// The resolver that was queried last.
     pub(super) fn asked_words(&self) -> String {
         self.tried
             .last()
-            .map_or_else(String::new, |tried| format!(" ({} was asked)", tried.resolver))
+            .map_or_else(String::new, |tried| format!(" (queried {})", tried.resolver))
     }
 }

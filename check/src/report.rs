@@ -1,4 +1,4 @@
-//! Looking at one URL until there is a report.
+//! Checks one URL and reports the result.
 
 use std::time::Duration;
 
@@ -12,15 +12,16 @@ use super::{
     judge::{self, JudgementRules, UrlJudgement},
     profile::ChallengeFetcher,
     progress::CheckProgress,
-    round::{CheckRound, RoundOptions},
+    round::CheckRound,
+    round_options::RoundOptions,
     subject::{CheckAction, CheckSubject},
 };
 
-/// How all URLs are looked at.
+/// Checks URLs with the same options.
 #[derive(Debug)]
 pub(super) struct Checker {
     pub(super) how: RoundOptions,
-    /// Absent where every address is looked at.
+    /// `None` if every address is probed.
     pub(super) fetcher: Option<ChallengeFetcher>,
     pub(super) context: ProbeContext,
     pub(super) looks: u32,
@@ -29,35 +30,35 @@ pub(super) struct Checker {
     pub(super) progress: CheckProgress,
 }
 
-/// What came of one URL.
+/// The report on one URL.
 #[derive(Debug)]
 pub(super) struct Report<'a> {
     pub(super) subject: &'a CheckSubject,
     pub(super) seen: CheckResult<'a>,
     pub(super) judgement: UrlJudgement,
-    /// Looks that were asked for; fewer were made where somebody stopped them.
+    /// Number of passes requested; fewer were made if the check was stopped.
     pub(super) planned: u32,
     /// Seconds since the Unix epoch.
     pub(super) now: i64,
 }
 
-/// What was seen, look by look.
+/// The results of each pass.
 #[derive(Debug)]
 pub(super) enum CheckResult<'a> {
-    /// Every address on its own.
+    /// Every address probed separately.
     Addresses(Vec<CheckRound>),
-    /// As another client sees it.
+    /// Fetched as the client of a profile does.
     Fetches {
         profile: &'a Profile,
         manners: Vec<String>,
         fetched: Vec<ValidationResult>,
-        /// Absent where nobody asks for it, or where it was stopped before.
+        /// `None` if the client does not check CAA records, or if the check was stopped before.
         caa: Option<CaaRecords>,
     },
 }
 
 impl Checker {
-    /// Looks at one URL as often as asked. Stopping keeps what was seen until then.
+    /// Makes the requested number of passes over one URL. A stop keeps the results collected so far.
     pub(super) async fn at<'a>(&'a self, subject: &'a CheckSubject, stop: &CancellationToken) -> Report<'a> {
         let rules = JudgementRules {
             every_address: self.every_address,
@@ -101,9 +102,9 @@ impl Checker {
 
     async fn repeated<T>(&self, stop: &CancellationToken, look: impl AsyncFn(bool) -> T) -> Vec<T> {
         let mut seen = Vec::new();
-        // A period of zero is no interval to tokio.
+        // Tokio panics on a period of zero.
         let mut ticks = time::interval_at(Instant::now(), self.interval.max(Duration::from_millis(1)));
-        // A slow look delays the next one; they never come in a burst.
+        // A slow pass delays the next one; passes never come in a burst.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for n in 0..self.looks {
             let one = async {

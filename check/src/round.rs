@@ -1,4 +1,4 @@
-//! One look: the name is resolved, then each of its addresses is probed on its own, all at once.
+//! One pass: resolves the name, then probes each of its addresses separately and concurrently.
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -11,84 +11,50 @@ use parallax_prober::{NoEvidence, ProbeContext, ask_ttl};
 
 use super::{
     alternatives::AlternativeAnswer,
-    args::Endpoint,
-    names::{NameLookup, QueriedServer},
+    names::NameLookup,
+    round_options::{AddressFamily, RoundOptions},
     subject::{CheckAction, CheckSubject},
     walk::{RedirectChain, RedirectLeg},
 };
 
-/// Most addresses of one name that are probed; the rest is counted.
+/// Maximum number of addresses probed per name; the others are only counted.
 const MOST_ADDRESSES: usize = 16;
 
-/// How long an address may take to show its TTL. It answers as fast as a ping, or never.
+/// Timeout for TTL evidence. The reply arrives as fast as that to a ping, or never.
 const TTL_WAIT: Duration = Duration::from_secs(1);
 
-/// How looks are made.
-#[derive(Debug, Clone)]
-pub(super) struct RoundOptions {
-    pub(super) whom: QueriedServer,
-    pub(super) connect_to: Vec<Endpoint>,
-    pub(super) family: Option<AddressFamily>,
-    pub(super) follow: bool,
-    /// Of one request.
-    pub(super) timeout: Duration,
-}
-
-/// The only family wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AddressFamily {
-    V4,
-    V6,
-}
-
-impl AddressFamily {
-    pub(super) const fn holds(self, address: IpAddr) -> bool {
-        match self {
-            Self::V4 => address.is_ipv4(),
-            Self::V6 => address.is_ipv6(),
-        }
-    }
-
-    pub(super) const fn words(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-}
-
-/// What one look showed.
+/// The results of one pass.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CheckRound {
     pub(super) lookup: NameLookup,
-    /// The only family that was wanted, where its addresses are missing though the name has others.
+    /// The selected family, if the name has only addresses of the other one.
     pub(super) lacks: Option<AddressFamily>,
     pub(super) reached: Vec<AddressResult>,
-    /// Addresses that were not probed because there are so many.
+    /// Number of addresses beyond the maximum, which were not probed.
     pub(super) left_out: usize,
 }
 
-/// What became of one address.
+/// The result of probing one address.
 #[derive(Debug, Clone)]
 pub(super) struct AddressResult {
     pub(super) address: SocketAddr,
     /// Whether the address is one of this machine's own.
     pub(super) local: bool,
-    /// Who answers for it; asked in the first look only.
+    /// Evidence of how far away the responder is; collected in the first pass only.
     pub(super) ttl: Option<Result<TtlEvidence, NoEvidence>>,
-    /// One request each: the first, and one a redirect.
+    /// The requests: the first one, and one per redirect.
     pub(super) legs: Vec<RedirectLeg>,
     pub(super) outcome: Outcome,
-    /// What a library or the kernel said of a failure.
+    /// The error text of a library or the kernel.
     pub(super) detail: Option<String>,
-    /// The URL where it ended.
+    /// The URL of the last request, or of the redirect that was not followed.
     pub(super) at: String,
-    /// What the same address does when spoken to in another way.
+    /// The alternative request that the same address answered; tried in the first pass only.
     pub(super) otherwise: Option<AlternativeAnswer>,
 }
 
 impl RoundOptions {
-    /// Looks once. The first look also asks what later ones would only repeat.
+    /// Makes one pass. The first one also collects TTL evidence and tries alternative requests.
     pub(super) async fn look(
         &self,
         subject: &CheckSubject,
@@ -154,7 +120,7 @@ impl RoundOptions {
                 None
             }
         };
-        // Boxed: a probe's future is large, and here are many.
+        // Boxed: the future of a probe is large, and there is one per address.
         let (walked, ttl) = tokio::join!(Box::pin(self.walk(subject, address, context)), ttl);
         let RedirectChain {
             legs,
@@ -186,7 +152,7 @@ impl RoundOptions {
         context: &ProbeContext,
     ) -> RedirectChain {
         match &subject.what {
-            // On the heap: a walk takes kilobytes.
+            // Boxed: the future takes kilobytes.
             CheckAction::Http(probe) => Box::pin(self.walk_http(&subject.url, probe, address, context)).await,
             CheckAction::Stream(probe) => self.walk_stream(&subject.url, probe, address, context).await,
             CheckAction::Name(_) => unreachable!("a name has no port to be reached at"),
@@ -194,7 +160,7 @@ impl RoundOptions {
     }
 }
 
-/// Whether an address is this machine's own: only those can be bound. Nothing is sent.
+/// Reports whether an address is one of this machine's own: only those can be bound. Sends nothing.
 fn is_local(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }

@@ -1,4 +1,4 @@
-//! From an argument to what is looked at, with every assumption said aloud.
+//! Parses a URL argument and records every assumption made, so that the report can state it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,33 +14,33 @@ use super::args::CheckOptions;
 const EXPECTED: &str =
     "expected http://…, https://…, tcp://HOST:PORT, tls://HOST:PORT, dns://NAME or a bare HOST";
 
-/// What is looked at.
+/// What one argument asks to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CheckSubject {
-    /// As typed.
+    /// The argument as typed.
     pub(super) given: String,
-    /// As meant.
+    /// The URL as interpreted.
     pub(super) url: String,
-    /// How the one became the other, where a reader might have meant something else.
+    /// The assumptions made, where the user might have meant something else.
     pub(super) said: Vec<String>,
-    /// What is done.
+    /// The action to perform.
     pub(super) what: CheckAction,
 }
 
-/// What is done with it.
+/// The action that the scheme of a URL selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a handful per process")]
 pub(super) enum CheckAction {
-    /// A request, and those its redirects lead to.
+    /// Sends a request and follows its redirects.
     Http(HttpProbe),
-    /// A connection, over TLS or not.
+    /// Connects, with or without TLS.
     Stream(TcpProbe),
-    /// A name is resolved and nothing more.
+    /// Resolves the name only.
     Name(HostName),
 }
 
 impl CheckSubject {
-    /// Reads an argument. The error says what was expected instead.
+    /// Parses an argument. The error contains the argument and what was expected.
     pub(super) fn read(given: &str, args: &CheckOptions) -> Result<Self, String> {
         let complaint = |why: String| format!("{:?}: {why}", escape(given));
         if given.is_empty() || given.chars().any(|c| c.is_control() || c.is_whitespace()) {
@@ -69,7 +69,7 @@ impl CheckSubject {
         }
     }
 
-    /// The port connected to; a name has none.
+    /// The port to connect to; `None` for `dns://`.
     pub(super) const fn port(&self) -> Option<u16> {
         match &self.what {
             CheckAction::Http(probe) => Some(probe.port),
@@ -78,24 +78,24 @@ impl CheckSubject {
         }
     }
 
-    /// Whether all arguments together make sense for it.
+    /// Checks that the options apply to this URL.
     fn fits(&self, args: &CheckOptions) -> Result<(), String> {
         if self.port() == Some(0) {
             return Err("nothing can listen on port 0".to_owned());
         }
         if matches!(self.what, CheckAction::Name(_)) {
             if !args.connect_to.is_empty() {
-                return Err("--connect-to: a dns:// name is resolved and not connected to".to_owned());
+                return Err("--connect-to: not with dns://, which only resolves the name".to_owned());
             }
             if self.host().parse::<std::net::IpAddr>().is_ok() {
-                return Err("expected a name behind dns://, not an address".to_owned());
+                return Err("expected a name after dns://, not an address".to_owned());
             }
         }
         if args.profile.client().is_none() {
             return Ok(());
         }
         if !matches!(&self.what, CheckAction::Http(probe) if probe.scheme == Scheme::Http) {
-            return Err("--profile: expected an http:// URL; these clients begin with plain HTTP".to_owned());
+            return Err("--profile: expected an http:// URL; these clients start with plain HTTP".to_owned());
         }
         let own = [
             ("--contains", args.contains.is_some()),
@@ -113,14 +113,14 @@ impl CheckSubject {
         ];
         match own.iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(format!(
-                "{flag}: not with --profile, whose client has manners of its own"
+                "{flag}: not with --profile, whose client has its own rules"
             )),
             None => Ok(()),
         }
     }
 }
 
-/// The argument with a scheme before it.
+/// Returns the argument with a scheme, and records the one it assumed.
 fn with_scheme(given: &str, args: &CheckOptions, said: &mut Vec<String>) -> String {
     if has_scheme(given) {
         return given.to_owned();
@@ -132,9 +132,9 @@ fn with_scheme(given: &str, args: &CheckOptions, said: &mut Vec<String>) -> Stri
     };
     let plain = Url::parse(&format!("https://{host}")).is_ok_and(|url| url.port() == Some(80));
     let (scheme, why) = if args.profile.client().is_some() {
-        ("http", ", as every HTTP-01 challenge begins")
+        ("http", ", because every HTTP-01 challenge starts with plain HTTP")
     } else if plain {
-        ("http", ", port 80 being that of plain HTTP")
+        ("http", ", because port 80 is the port of plain HTTP")
     } else {
         ("https", "")
     };
@@ -142,7 +142,7 @@ fn with_scheme(given: &str, args: &CheckOptions, said: &mut Vec<String>) -> Stri
     format!("{scheme}://{host}")
 }
 
-/// Whether a scheme stands first; behind a host, `://` is a part of path or query.
+/// Whether the argument starts with a scheme. A later `://` belongs to the path or query.
 fn has_scheme(given: &str) -> bool {
     given.split_once("://").is_some_and(|(scheme, _)| {
         scheme
@@ -151,13 +151,16 @@ fn has_scheme(given: &str) -> bool {
     })
 }
 
-/// The URL with its host as it goes over the wire, also for the schemes that the URL standard does not know.
+/// Returns the URL with its host in ASCII form, also for schemes that the URL standard does not treat specially.
 fn normalised(text: &str) -> Result<String, String> {
     let wrong = |why: &dyn std::fmt::Display| format!("{EXPECTED} ({why})");
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
     if !matches!(scheme.as_str(), "http" | "https" | "tcp" | "tls" | "dns") {
-        return Err(wrong(&format!("the scheme {:?} is not known", escape(&scheme))));
+        return Err(wrong(&format!(
+            "the scheme {:?} is not supported",
+            escape(&scheme)
+        )));
     }
     if matches!(scheme.as_str(), "http" | "https") {
         let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|e| wrong(&e))?;
@@ -166,7 +169,7 @@ fn normalised(text: &str) -> Result<String, String> {
     let as_http = Url::parse(&format!("http://{rest}")).map_err(|e| wrong(&e))?;
     let host = as_http.host_str().ok_or_else(|| wrong(&"no host"))?;
     let (path, credentials) = (as_http.path(), !as_http.username().is_empty());
-    // The standard's own port of http is a port like any other here.
+    // The URL parser drops port 80 as the default of http, but for these schemes it is a port like any other.
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let port = as_http
         .port()
@@ -179,7 +182,7 @@ fn normalised(text: &str) -> Result<String, String> {
     })
 }
 
-/// Says it where the host is another one than was typed.
+/// Returns the assumption to report if the interpreted host differs from the typed one.
 fn host_as_read(text: &str, url: &str) -> Option<String> {
     let (_, typed) = text.split_once("://")?;
     let end = typed.find(['/', '?', '#']).unwrap_or(typed.len());
@@ -195,14 +198,14 @@ fn host_as_read(text: &str, url: &str) -> Option<String> {
     let parsed = Url::parse(url).ok()?;
     let host = parsed.host_str()?;
     if !typed.is_ascii() {
-        return Some(format!("{} goes over the wire as {host}", escape(typed)));
+        return Some(format!("{} is looked up as {host}", escape(typed)));
     }
     (host.parse::<Ipv4Addr>().is_ok() && host != typed)
-        .then(|| format!("{} is read as the address {host}", escape(typed)))
+        .then(|| format!("{} is interpreted as the address {host}", escape(typed)))
 }
 
 fn what(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
-    // Behind a redirect a plain request may meet TLS, and then these hold.
+    // `Target` accepts TLS options for https only. A plain request that may be redirected to https gets them below.
     let plain = url.starts_with("http://") && !args.no_follow;
     let expect_tls = args.days_left.map(|days| TlsExpectation {
         days_left: Some(days),
@@ -232,7 +235,7 @@ fn what(url: &str, args: &CheckOptions) -> Result<CheckAction, String> {
     }
 }
 
-/// A complaint about a field, as one about the flag that set it.
+/// Rewrites an error about a field of the target into one about the flag that set it.
 fn in_words(wrong: &InvalidTarget) -> String {
     let said = wrong.to_string();
     let (field, rest) = said.split_once(": ").unwrap_or(("", &said));

@@ -1,4 +1,4 @@
-//! Many looks as few numbers.
+//! Statistics over several passes.
 
 use std::net::SocketAddr;
 
@@ -6,17 +6,17 @@ use parallax_model::{Micros, Outcome, PhaseTimes};
 
 use super::round::CheckRound;
 
-/// A part of a probe that has a time of its own.
+/// A phase of a probe with its duration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProbePhase {
-    /// The word in tables.
+    /// The column heading in tables.
     pub(super) heading: &'static str,
-    /// The word in JSON.
+    /// The field name in JSON.
     pub(super) label: &'static str,
     pub(super) of: fn(&PhaseTimes) -> Option<Micros>,
 }
 
-/// The parts, in order.
+/// The phases, in order.
 pub(super) const PARTS: &[ProbePhase] = &[
     ProbePhase {
         heading: "connect",
@@ -50,7 +50,7 @@ pub(super) const PARTS: &[ProbePhase] = &[
     },
 ];
 
-/// Times of many probes, by nearest rank.
+/// Percentiles of durations, by nearest rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Percentiles {
     pub(super) min: Micros,
@@ -60,7 +60,7 @@ pub(super) struct Percentiles {
 }
 
 impl Percentiles {
-    /// Absent where nothing was measured.
+    /// Returns `None` if there are no durations.
     pub(super) fn of(mut times: Vec<Micros>) -> Option<Self> {
         times.sort_unstable();
         let rank = |per_cent: usize| {
@@ -77,20 +77,20 @@ impl Percentiles {
     }
 }
 
-/// All looks at one address.
+/// The results of all passes for one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AddressTally {
     pub(super) address: SocketAddr,
     pub(super) ok: usize,
     pub(super) failed: usize,
-    /// This machine could not ask.
+    /// Probes that this machine could not make.
     pub(super) unknown: usize,
-    /// Of the first request of those that succeeded, one for each of [`PARTS`]: a time that ended in a failure says
-    /// when we gave up, not how fast the server is.
+    /// Percentiles of the first request of the successful probes, one entry for each of [`PARTS`]. Failed probes are
+    /// left out: their duration is when the prober gave up, not how fast the server is.
     pub(super) spreads: Vec<Option<Percentiles>>,
 }
 
-/// Counts by address, in the order the addresses appeared.
+/// Returns the statistics of each address, in the order in which the addresses appeared.
 pub(super) fn of(rounds: &[CheckRound]) -> Vec<AddressTally> {
     let mut order: Vec<SocketAddr> = Vec::new();
     for one in rounds.iter().flat_map(|round| &round.reached) {

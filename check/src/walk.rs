@@ -1,4 +1,4 @@
-//! One address asked, and the redirects behind its answer followed: a probe of its own each, so that each has its times.
+//! Probes one address and follows its redirects. Each request is a separate probe with its own phase times.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,22 +9,22 @@ use parallax_model::{
 use parallax_prober::{FamilyAnswer, ProbeContext, ProbeResult, run};
 use url::Url;
 
-use super::{names::NameLookup, round::RoundOptions};
+use super::{names::NameLookup, round_options::RoundOptions};
 
-/// Most redirects followed.
+/// Maximum number of redirects followed.
 const MOST_REDIRECTS: usize = 10;
 
-/// Statuses that send a client elsewhere at once.
+/// Statuses that redirect a client.
 const REDIRECTS: &[u16] = &[301, 302, 303, 307, 308];
 
-/// One request and its answer.
+/// One request and its result.
 #[derive(Debug, Clone)]
 pub(super) struct RedirectLeg {
     pub(super) url: String,
     pub(super) result: ProbeResult,
 }
 
-/// A way from the first request to what ended it.
+/// The requests from the first one to the final result.
 #[derive(Debug)]
 pub(super) struct RedirectChain {
     pub(super) legs: Vec<RedirectLeg>,
@@ -33,7 +33,7 @@ pub(super) struct RedirectChain {
     pub(super) at: String,
 }
 
-/// Where an answer leads.
+/// The request that follows a response.
 enum NextRequest {
     Nowhere,
     To(Url),
@@ -112,7 +112,8 @@ impl RoundOptions {
         }
     }
 
-    /// The same host stays at its address; another one is resolved, and the same family preferred.
+    /// Returns the address for the next request: the same one for the same host; another host is resolved, with a
+    /// preference for the same address family.
     async fn address_of_hop(
         &self,
         probe: &HttpProbe,
@@ -141,7 +142,7 @@ impl RoundOptions {
         }
     }
 
-    /// One probe of one address.
+    /// Probes one address.
     pub(super) async fn probe(
         &self,
         probe: ProbeSpec,
@@ -162,7 +163,8 @@ fn failed(phase: Phase, kind: FailureKind, status: Option<u16>) -> Outcome {
     Outcome::Failed { phase, kind, status }
 }
 
-/// A whole answer with a redirect's status leads on, whatever status was expected: that is held against the last one.
+/// Returns the request that follows the last one. A complete response with a redirect status is followed whatever
+/// status is expected: the expectation applies to the last response only.
 fn next(legs: &[RedirectLeg]) -> NextRequest {
     let Some(leg) = legs.last() else {
         return NextRequest::Nowhere;
@@ -183,7 +185,10 @@ fn next(legs: &[RedirectLeg]) -> NextRequest {
         return NextRequest::Nowhere;
     };
     let Ok(mut to) = Url::parse(&leg.url).and_then(|base| base.join(location)) else {
-        return NextRequest::Refused(FailureKind::RedirectRefused, "the Location is no URL".to_owned());
+        return NextRequest::Refused(
+            FailureKind::RedirectRefused,
+            "the Location header is not a valid URL".to_owned(),
+        );
     };
     to.set_fragment(None);
     if legs.len() > MOST_REDIRECTS {
@@ -198,12 +203,12 @@ fn next(legs: &[RedirectLeg]) -> NextRequest {
     NextRequest::To(to)
 }
 
-/// Turns a probe to another URL of HTTP.
+/// Points a probe at the URL of a redirect. The error says why the URL is not followed.
 fn aim(probe: &mut HttpProbe, to: &Url) -> Result<(), String> {
     probe.scheme = match to.scheme() {
         "http" => Scheme::Http,
         "https" => Scheme::Https,
-        other => return Err(format!("redirected to the scheme {other}")),
+        other => return Err(format!("redirected to the unsupported scheme {other}")),
     };
     let host = to.host_str().unwrap_or_default().trim_matches(['[', ']']);
     probe.host = HostName::new(host).map_err(|wrong| format!("redirected to an unusable host: {wrong}"))?;
@@ -215,9 +220,9 @@ fn aim(probe: &mut HttpProbe, to: &Url) -> Result<(), String> {
     Ok(())
 }
 
-/// A probe of a plan that has only this one.
+/// Returns an assignment for a single probe outside of any plan.
 fn assignment(probe: ProbeSpec, address: SocketAddr, timeout: Duration) -> Assignment {
-    // Both are constants without white space, which is all that a name demands.
+    // Names must not contain white space, and this constant contains none.
     let name = |text: &str| (AssignmentId::new(text), TargetId::new(text));
     let (Ok(id), Ok(target)) = name("check") else {
         unreachable!("\"check\" is a name");

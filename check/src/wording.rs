@@ -1,19 +1,22 @@
-//! From a failure to what a person is told: what happened, in one sentence, and why that is likely.
+//! Explains a failure to people: what happened, in one sentence, and the likely reasons.
 //!
-//! Total over the closed lists, without a wildcard: a new kind does not compile until it has its words here. What takes
-//! more than a sentence to decide is in `reasons`.
+//! The matches cover the closed enums without a wildcard, so a new kind does not compile until it has its text here.
+//! Texts that depend on more than the kind are in `reasons`.
 
 use parallax_model::{FailureKind as K, OwnFault};
 use parallax_terminal::escape;
 
-use super::{alternatives::AlternativeAnswer, facts::FailureFacts, reasons::port_speaks};
+use super::{
+    alternatives::{AlternativeAnswer, port_speaks},
+    facts::FailureFacts,
+};
 
-/// What a person is told.
+/// A failure or a finding, explained to people.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Explanation {
     /// One sentence.
     pub(super) what: String,
-    /// Reasons, the likelier ones first; one that was looked at and confirmed stands alone.
+    /// Likely reasons, the most likely first. A reason that was confirmed is the only one.
     pub(super) likely: Vec<String>,
 }
 
@@ -24,7 +27,7 @@ pub(super) fn because<const N: usize>(what: impl Into<String>, likely: [&str; N]
     }
 }
 
-/// Puts a failure into words.
+/// Explains a failure of the target.
 #[expect(clippy::too_many_lines, reason = "one arm a kind, and every kind")]
 pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
     let (host, port) = (escape(facts.host), facts.port_words());
@@ -32,31 +35,31 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
     match kind {
         K::NxDomain => because(
             format!("{host} does not exist{}", facts.tried_words()),
-            ["a typing error, or the record is not there (yet)"],
+            ["a typing error, or the record does not exist (yet)"],
         ),
         K::NoAddress => facts.no_address(),
         K::ServFail => because(
-            format!("the resolver could not find out {host}{asked}"),
+            format!("the resolver could not resolve {host}{asked}"),
             [
-                "the domain's own name servers do not answer, or DNSSEC does not verify",
-                "the resolver cannot reach those it asks (CoreDNS: see its upstream)",
+                "the domain's own name servers do not answer, or DNSSEC validation fails",
+                "the resolver cannot reach its upstream servers (CoreDNS: check its upstream)",
             ],
         ),
         K::DnsRefused => because(
             format!("the resolver refuses to answer for {host}{asked}"),
-            ["it serves other networks or other domains only"],
+            ["it serves only other networks or other domains"],
         ),
         K::ResolveTimeout => because(
             format!("the resolver does not answer in time{asked}"),
-            ["the resolver is down, or a firewall or NetworkPolicy drops port 53 (UDP and TCP)"],
+            ["the resolver is down, or a firewall or NetworkPolicy drops packets to port 53 (UDP and TCP)"],
         ),
         K::ResolverUnreachable => because(
             format!("the resolver cannot be reached{asked}"),
-            ["nothing listens on its port 53, or there is no route to it; see /etc/resolv.conf"],
+            ["nothing listens on its port 53, or there is no route to it; check /etc/resolv.conf"],
         ),
         K::DnsMalformed => because(
-            format!("what the resolver sends is no answer to the question{asked}"),
-            ["something on the way answers in its place, or it is no DNS server"],
+            format!("the resolver's reply is not a valid answer to the query{asked}"),
+            ["something on the path answers in its place, or it is not a DNS server"],
         ),
         K::Refused => Explanation {
             what: "connection refused".to_owned(),
@@ -65,65 +68,66 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
         K::Unreachable => because(
             "no route to the address",
             [
-                "a router on the way, or this machine, has no route to it",
-                "the host is switched off (no answer to ARP)",
+                "a router on the path, or this machine, has no route to it",
+                "the host is switched off (no reply to ARP)",
             ],
         ),
         K::Prohibited => because(
             "rejected by an administrative rule",
-            ["a firewall rule or NetworkPolicy rejects it, on this machine or on the way"],
+            ["a firewall rule or NetworkPolicy rejects it, on this machine or on the path"],
         ),
         K::ConnectTimeout => facts.no_answer(),
         K::Reset => facts.closed("reset"),
         K::Eof => facts.closed("closed"),
         K::FirstByteTimeout => because(
-            "connected, then silence: no byte of an answer in time",
+            "connected, but no byte of a response arrived in time",
             [
-                "the application behind it hangs or is overloaded; a balancer accepts before it has reached one",
-                "large packets are lost on the way back (MTU): small answers pass, large ones do not",
+                "the application behind it hangs or is overloaded; a balancer accepts a connection before it has \
+                 reached the application",
+                "large packets are lost on the return path (MTU): small responses pass, large ones do not",
             ],
         ),
         K::TlsTimeout => because(
-            "connected, then no answer to the TLS handshake",
+            "connected, but no reply to the TLS handshake",
             [
                 "the server does not speak TLS on this port and waits for something else",
-                "large packets are lost on the way back (MTU): certificates are the first large ones",
+                "large packets are lost on the return path (MTU): those with certificates are the first large ones",
             ],
         ),
         K::NotTls => because(
             format!("{port} does not speak TLS"),
             [port_speaks(
                 facts.otherwise,
-                "plain HTTP or another protocol on a TLS port; a balancer that passes TLS to a plain backend",
+                "plain HTTP or another protocol on a TLS port, or a balancer that passes TLS to a plain-text backend",
             )
             .as_str()],
         ),
         K::TlsAlert => because(
             format!("the server ended the TLS handshake with an alert{detail}"),
             [
-                "it demands a certificate of the client, does not know this server name, or shares no version or cipher",
+                "it requires a client certificate, does not know this server name, or supports no common version or cipher",
             ],
         ),
         K::TlsProtocol => because(
             format!("the TLS handshake failed{detail}"),
-            // The prober's own word for a handshake that ended well, but without the protocol that was asked for.
+            // The prober's detail for a handshake that succeeded without the requested protocol.
             [if detail.contains("ALPN") {
                 "the server speaks HTTP/1.1 only; leave out --http2"
             } else {
-                "the two sides share no version, cipher or protocol"
+                "client and server have no version, cipher or protocol in common"
             }],
         ),
         K::TlsTooOld => because(
-            format!("the TLS version is older than demanded{detail}"),
-            ["the server's configuration"],
+            format!("the TLS version is older than required{detail}"),
+            ["the server's TLS configuration"],
         ),
         K::CertificateExpired => because(
             format!("the certificate has expired{}", facts.since_when()),
-            ["its renewal failed, or the server was not told to load the new one"],
+            ["its renewal failed, or the server did not load the new one"],
         ),
         K::CertificateNotYetValid => because(
             format!("the certificate is not valid{}", facts.until_when()),
-            ["a clock is wrong, here or where it was made"],
+            ["a clock is wrong, on this machine or where the certificate was issued"],
         ),
         K::CertificateWrongName => because(
             format!(
@@ -131,90 +135,91 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
                 facts.whom_for()
             ),
             [
-                "the server has no certificate for this name and shows its default one (an ingress controller: the \
-                 host has no TLS section or its Secret is missing)",
-                "the name leads to another server than meant",
+                "the server has no certificate for this name and presents its default one (ingress controller: the \
+                 host has no TLS section, or its Secret is missing)",
+                "the name leads to a different server than intended",
             ],
         ),
         K::CertificateUntrusted => facts.untrusted(),
         K::CertificateChainIncomplete => because(
-            format!("the server sends its certificate without that of the CA that issued it{detail}"),
+            format!("the server sends its certificate without the certificate of the issuing CA{detail}"),
             [
                 "its chain lacks the intermediate certificate: browsers fetch or remember it, other clients fail; serve \
-                 the whole chain (fullchain.pem, or tls.crt with both certificates)",
-                "a private CA issued it; name that CA with --extra-roots",
+                 the full chain (fullchain.pem, or tls.crt with both certificates)",
+                "a private CA issued it; pass the certificate of that CA with --extra-roots",
             ],
         ),
         K::CertificateExpiresSoon => because(
-            format!("the certificate expires sooner than demanded{detail}"),
-            ["its renewal is late or fails"],
+            format!("the certificate expires sooner than required{detail}"),
+            ["its renewal is late or failing"],
         ),
         K::CertificateWrongIssuer => because(
-            format!("the certificate comes from another issuer than demanded{detail}"),
-            ["another certificate is served than meant, or something between terminates TLS"],
+            format!("the certificate comes from a different issuer than required{detail}"),
+            ["the server presents the wrong certificate, or something on the path terminates TLS"],
         ),
         K::Malformed => because(
-            format!("the answer is not HTTP{detail}"),
+            format!("the response is not HTTP{detail}"),
             [port_speaks(
                 facts.otherwise,
-                "another protocol on this port, or a server that breaks HTTP",
+                "another protocol on this port, or a server that violates HTTP",
             )
             .as_str()],
         ),
         K::InterimStorm => because(
-            "interim answers (1xx) without end, and never a real one",
+            "endless interim responses (1xx), and never a final one",
             ["a broken or hostile server; sixteen were read"],
         ),
         K::GoAway => because(
-            format!("the server ended the HTTP/2 connection without dealing with the request{detail}"),
+            format!("the server ended the HTTP/2 connection without processing the request{detail}"),
             [
-                "it is shutting down or being replaced, or it limits requests per connection; the next try may work",
+                "it is shutting down or being replaced, or it limits requests per connection; a retry may succeed",
             ],
         ),
         K::StreamRefused => because(
             format!("the server refused the HTTP/2 request{detail}"),
             [
-                "it is overloaded or allows no more requests at once; it did nothing, so the request may be repeated",
+                "it is overloaded or allows no more concurrent requests; it processed nothing, so the request can be \
+                 retried",
             ],
         ),
         K::StreamReset => because(
-            format!("the server broke off the HTTP/2 request{detail}"),
+            format!("the server aborted the HTTP/2 request{detail}"),
             ["the application behind it failed, or a proxy gave up on it"],
         ),
         K::Status => facts.status_words(),
         K::WrongBody => because(
-            "the answer's content is not what was expected",
-            ["another server, version or default backend answered"],
+            "the content of the response is not what was expected",
+            ["another server, another version or a default backend responded"],
         ),
         K::WrongHeader => because(
             format!("a header is not what was expected{detail}"),
-            ["another server or configuration answered"],
+            ["a server with another configuration, or another server, responded"],
         ),
         K::BodyStalled => because(
-            "the answer stops in its middle and nothing follows",
+            "the response stops midway and nothing follows",
             [
                 "the application hangs while it writes",
-                "large packets are lost on the way back (MTU of a tunnel or overlay)",
+                "large packets are lost on the return path (MTU of a tunnel or overlay)",
             ],
         ),
         K::BodyCut => because(
-            format!("the connection ends in the middle of the answer{detail}"),
-            ["the application died while it wrote, or a proxy's time-out cut it off"],
+            format!("the connection ends in the middle of the response{detail}"),
+            ["the application died while it wrote, or a proxy's timeout cut it off"],
         ),
         K::BodyTooLarge => because(
-            "the answer is larger than this client reads",
-            ["not the challenge was served but a page: see where the redirects lead"],
+            "the response is larger than this client reads",
+            ["the server sent a page instead of the challenge: check where the redirects lead"],
         ),
         K::RedirectRefused => because(
-            format!("a redirect leads where this client does not go{detail}"),
+            format!("this client does not follow a redirect{detail}"),
             ["the server's redirect rules"],
         ),
         K::RedirectLoop => because(
-            format!("the redirects run in a circle{detail}"),
+            format!("the redirects form a loop{detail}"),
             [
                 "the server redirects to https and does not see that the request already came over TLS (a balancer \
-                 that ends TLS and sends no X-Forwarded-Proto)",
-                "two rules redirect to each other (www and not www, slash and no slash)",
+                 that terminates TLS and sends no X-Forwarded-Proto)",
+                "two rules redirect to each other (with and without www, with and without a trailing slash)",
             ],
         ),
         K::RedirectTooMany => because(
@@ -222,13 +227,13 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
             ["rules that redirect to each other with changing URLs"],
         ),
         K::AnsweredThoughForbidden => because(
-            "it answers though it must not",
+            "it responds although it must not",
             ["a firewall rule or NetworkPolicy is missing"],
         ),
         K::UnlikeBefore => because(
-            format!("the answer is unlike the one it gives while it works{detail}"),
+            format!("the response differs from the one that the target gives while it works{detail}"),
             [
-                "an ingress controller or a balancer answers in its place: no route, or no pod behind it",
+                "an ingress controller or a balancer responds in its place: no route, or no Pod behind it",
                 "the application was changed on purpose",
             ],
         ),
@@ -236,41 +241,44 @@ pub(super) fn explain(kind: &K, facts: &FailureFacts<'_>) -> Explanation {
     }
 }
 
-/// Puts a fault of this machine into words. It says nothing of the target.
+/// Explains a fault of this machine. Such a fault is no evidence about the target.
 pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explanation {
     let (what, likely): (_, &str) = match own {
         OwnFault::NoPort => (
             "no free local port",
-            "many connections of this machine are open or closing; see: ss -s",
+            "this machine has many connections open or closing; see: ss -s",
         ),
         OwnFault::NoResources => ("out of file descriptors or memory", "raise the limit: ulimit -n"),
         OwnFault::Late => (
             "this machine was too busy to measure",
-            "try again when it has less to do",
+            "try again when it is less busy",
         ),
-        OwnFault::Throttled => ("the budget of probes is spent", "try again later"),
+        OwnFault::Throttled => ("the probe budget is used up", "try again later"),
         OwnFault::NoRoots => (
-            "no trusted root certificates are installed, so no certificate can be judged",
-            "install ca-certificates, set SSL_CERT_FILE, or name them with --extra-roots",
+            "no trusted root certificates are installed, so no certificate can be verified",
+            "install ca-certificates, set SSL_CERT_FILE, or pass them with --extra-roots",
         ),
         OwnFault::NoFamily => (
-            "this machine has no route of that address family",
-            "nothing is said of the address itself; look from a machine that has one",
+            "this machine has no route for that address family",
+            "this is no evidence about the address itself; check it from a machine that has such a route",
         ),
         OwnFault::PeerAway => (
-            "the prober that was asked is restarting or has no plan yet",
-            "nothing is said of the network; see the pod of that prober",
+            "the peer prober is restarting or has no plan yet",
+            "this is no evidence about the network; check the Pod of that prober",
         ),
-        OwnFault::Stopping => ("stopped before it was asked", "run it again"),
+        OwnFault::Stopping => ("stopped before the probe was made", "run it again"),
         OwnFault::NoResolver => (
             "no resolver is configured",
-            "add a nameserver to /etc/resolv.conf, or name one with --resolver",
+            "add a nameserver to /etc/resolv.conf, or pass one with --resolver",
         ),
         OwnFault::Unaskable => (
             "the request cannot be put on the wire",
-            "the host is no valid server name or header value",
+            "the host is not a valid server name or header value",
         ),
-        OwnFault::OutOfScope => ("the address may not be asked for", "its scope refuses it"),
+        OwnFault::OutOfScope => (
+            "the address must not be probed",
+            "it is outside the scope of the prober",
+        ),
     };
     let what = match detail {
         Some(detail) => format!("{what} ({})", escape(detail)),
@@ -280,16 +288,18 @@ pub(super) fn explain_own(own: OwnFault, detail: Option<&str>) -> Explanation {
 }
 
 impl AlternativeAnswer {
-    /// As a reason that was confirmed.
+    /// The text of a confirmed reason.
     pub(super) fn words(self) -> String {
         match self {
             Self::WithProxyHeader => {
-                "the server expects a PROXY header: with one it answers (tried)".to_owned()
+                "the server expects a PROXY header: it responds if one is sent (tried)".to_owned()
             }
             Self::PlainHttp(status) => {
-                format!("the port speaks plain HTTP: it answered {status} when asked so; use http://")
+                format!(
+                    "the port speaks plain HTTP: it answered {status} to such a request (tried); use http://"
+                )
             }
-            Self::Tls => "the port speaks TLS: a handshake succeeds there (tried); use https://".to_owned(),
+            Self::Tls => "the port speaks TLS: a handshake succeeds (tried); use https://".to_owned(),
         }
     }
 }

@@ -41,7 +41,7 @@ fn tls(chain: Vec<CertificateFacts>) -> TlsFacts {
     }
 }
 
-/// Of a kind in each phase and with each status a probe can end with.
+/// The explanations of a kind in each phase and with each status that a probe can end with.
 fn everything(kind: &FailureKind) -> Vec<Explanation> {
     let far = ttl(61);
     let mut all = Vec::new();
@@ -216,10 +216,10 @@ fn a_certificate_for_others_lists_whom_it_is_for_and_an_expired_one_says_when() 
 #[test]
 fn an_untrusted_chain_says_whether_it_is_self_signed_or_lacks_its_intermediate() {
     for (chain, words) in [
-        (vec![certificate(&[], true)], "signed by itself"),
+        (vec![certificate(&[], true)], "self-signed"),
         (
             vec![certificate(&[], false)],
-            "no root this machine trusts (CN=Some CA)",
+            "not signed by a root that this machine trusts (CN=Some CA)",
         ),
     ] {
         let shown = tls(chain);
@@ -266,5 +266,5 @@ fn repeated_syns_are_counted_and_an_answer_to_a_ping_narrows_a_silence_down() {
     };
     let explained = explain(&FailureKind::ConnectTimeout, &facts);
     assert!(explained.what.contains("sent 3 times"));
-    assert!(explained.likely[0].contains("answers otherwise"));
+    assert!(explained.likely[0].contains("responds to other packets"));
 }

@@ -1,27 +1,27 @@
-//! Why a command ends other than well, and the exit code that scripts branch on.
+//! Exit codes of commands that do not succeed.
 
 use std::{fmt, process::ExitCode};
 
-/// A command that did not end well. "Could not tell" must never look like "fine".
+/// Outcome of a command that did not succeed. Unknown must never look like success.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The answer is no: 1. It is printed already.
+    /// The answer is no: exit code 1. Already printed.
     No,
-    /// Usage or configuration: 2.
+    /// Usage or configuration error: exit code 2.
     Usage(String),
-    /// Could not run, or could not tell: 3.
+    /// The command could not run, or the result is unknown: exit code 3.
     CouldNot(String),
-    /// Could not run now, and may in a moment: 3 for who does not wait.
+    /// A temporary failure: exit code 3, unless the caller retries.
     NotNow(String),
 }
 
 impl Failure {
-    /// From an error that the configuration caused; the whole chain in one line.
+    /// Wraps a usage or configuration error, with its whole chain in one line.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self::Usage(format!("{:#}", error.into()))
     }
 
-    /// From an error of the world around; the whole chain in one line.
+    /// Wraps an error of the environment, with its whole chain in one line.
     pub(crate) fn could_not(error: impl Into<anyhow::Error>) -> Self {
         Self::CouldNot(format!("{:#}", error.into()))
     }

@@ -1,6 +1,6 @@
-//! The one binary, `parallax`.
+//! The `parallax` binary.
 //!
-//! Exit codes: 0 fine, 1 the answer is no, 2 usage or configuration, 3 could not run or could not tell.
+//! Exit codes: 0 success, 1 the answer is no, 2 usage or configuration error, 3 could not run or result unknown.
 #![forbid(unsafe_code)]
 
 mod commands;
@@ -11,7 +11,7 @@ use std::{io::IsTerminal, process::ExitCode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
-/// Asks for your cluster's names and addresses from every node, and names the cause when one cannot be reached.
+/// Probes your cluster's names and addresses from every node, and names the cause when one is unreachable.
 #[derive(Debug, Parser)]
 #[command(
     name = "parallax",
@@ -26,54 +26,54 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Aggregator and a local prober in one process, for targets listed in YAML. No Kubernetes needed.
+    /// Run an aggregator and a local prober in one process, for targets listed in YAML. Needs no Kubernetes.
     Up(commands::up::Args),
-    /// Look at URLs from this machine: every address on its own, each phase timed, a failure with its likely reason.
+    /// Probe URLs from this machine: each address separately, each phase timed, failures with their likely reason.
     Check(commands::check::Args),
-    /// Probe what the aggregator asks for, from this machine or pod.
+    /// Run a prober: execute the aggregator's plan from this machine or Pod.
     Prober(commands::prober::Args),
-    /// Correlate what the probers see, name causes, serve page, API and metrics.
+    /// Run the aggregator: correlate observations, name causes, serve page, API and metrics.
     Aggregator(commands::aggregator::Args),
-    /// Print the objects of an installation on Kubernetes as YAML.
+    /// Print the objects of a Kubernetes installation as YAML.
     Manifests(commands::manifests::Args),
-    /// Let machines outside the cluster probe.
+    /// Manage vantages outside the cluster.
     Vantage(commands::vantage::Args),
-    /// Is all well? What the mesh sees right now, in a few lines.
+    /// Show whether all is well: the current state of the mesh in a few lines.
     Status(commands::query::status::Args),
-    /// What should be reachable, and whether it is.
+    /// List targets and whether they are reachable.
     Targets(commands::query::targets::Args),
-    /// What is wrong, one line an incident.
+    /// List incidents, one per line.
     Incidents(commands::query::incidents::Args),
-    /// An incident with its evidence, what was ruled out and what to do.
+    /// Show an incident with its evidence, what was ruled out, and remedies.
     Explain(commands::query::explain::Args),
-    /// Ask for a target at once, from everywhere, and name the cause where it fails.
+    /// Probe a target now from every vantage, and name the cause if it fails.
     Run(commands::query::run::Args),
-    /// Will the certificate be issued? cert-manager's self check and the CA's validation, asked before the order.
+    /// Predict whether a certificate will be issued: cert-manager's self check and the CA's validation.
     Preflight(Box<commands::preflight::Args>),
-    /// Would the certificates be renewed? What can be known of each name without an order.
+    /// Predict whether certificates will be renewed, as far as this is known without an order.
     Forecasts(commands::query::forecasts::Args),
-    /// Answer one ACME challenge: the pod of a preflight.
+    /// Answer one ACME challenge (runs in the solver Pod of a preflight).
     #[command(hide = true)]
     Solver(commands::solver::Args),
-    /// Say that you have seen an incident: it stays open and calls nobody any more.
+    /// Acknowledge an incident: it stays open, and triggers no more notifications.
     Ack(commands::query::incident_actions::AcknowledgeArgs),
-    /// Call nobody about an incident until a time; it stays open and shown.
+    /// Silence an incident's notifications for a time; it stays open and visible.
     Silence(commands::query::incident_actions::SilenceArgs),
-    /// Repeat the probes that decided an incident: did the fix work?
+    /// Repeat the probes that decided an incident, to verify a fix.
     Verify(commands::query::incident_actions::VerifyArgs),
-    /// Announce maintenance: nobody is called for what fails within it.
+    /// Manage maintenance windows: failures within one trigger no notifications.
     Maintenance(commands::query::incident_actions::MaintenanceArgs),
-    /// Reset what a target answers while it works.
+    /// Reset the baseline of a target.
     Baseline(commands::query::baseline::Args),
-    /// Look after those who are told of incidents.
+    /// Test the receivers of notifications.
     Notify(commands::notify::Args),
-    /// Print the completion script of a shell.
+    /// Print the completion script for a shell.
     Completion(commands::query::completion::Args),
-    /// Diagnose a recorded stream; the same input gives the same bytes.
+    /// Diagnose a recorded stream; the same input produces the same bytes.
     Replay(commands::replay::Args),
 }
 
-/// What goes wrong with the API server is said by whoever asked, with what to do about it.
+/// `kube_client` is off because callers report API server errors themselves, with advice.
 const QUIETLY: &str = "warn,kube_client=off";
 const SERVING: &str = "info,kube_client=off";
 
@@ -82,15 +82,17 @@ fn main() -> ExitCode {
     log_to_stderr(match &cli.command {
         Command::Preflight(args) if args.serves() => SERVING,
         Command::Prober(_) | Command::Aggregator(_) => SERVING,
-        // A person reads the output of every other command: only warnings belong between its lines.
+        // Every other command prints its output for a person: log only warnings.
         _ => QUIETLY,
     });
-    // A second provider in the graph, or none installed, is a panic at the first handshake (R23, R24).
+    // Without exactly one installed provider, rustls panics at the first handshake.
     if rustls::crypto::ring::default_provider()
         .install_default()
         .is_err()
     {
-        eprintln!("parallax: another TLS provider is installed already; this is a defect of the build");
+        eprintln!(
+            "parallax: cannot install the TLS provider: another one is already installed; this is a bug in this build of parallax"
+        );
         return ExitCode::from(3);
     }
     let done = match cli.command {
@@ -128,7 +130,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line. Installed as `kubectl-parallax` it is `kubectl parallax`, and says so in its usage.
+/// Parses the command line. If the binary is named `kubectl-parallax`, usage texts show `kubectl parallax`.
 fn parsed() -> Cli {
     let command = if commands::called_as_plugin() {
         Cli::command().bin_name("kubectl parallax")

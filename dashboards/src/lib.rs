@@ -1,4 +1,4 @@
-//! Alerts and dashboards for what Parallax measures, as code.
+//! Alerts and dashboards for the metrics of Parallax, as code.
 //!
 //! ```text
 //! alerts::ALERTS ─┬▶ rules         dashboards/parallax.rules.yaml · deploy/prometheus-rule.yaml
@@ -6,27 +6,28 @@
 //!                 └▶ inhibit       dashboards/alertmanager-inhibit.yaml
 //! grafana::dashboards ───────────▶ dashboards/*.json
 //! ```
-//! [`files`] is everything that is committed of it; a test holds the files to it, and writes them with `PARALLAX_BLESS=1`.
-//! No expression names a node and a target together: their number does not grow with nodes × targets.
+//! [`files`] returns every committed file; a test compares the files with it, and writes them with `PARALLAX_BLESS=1`.
+//! No expression combines a node label with a target label, so that the number of series does not grow with nodes ×
+//! targets.
 #![forbid(unsafe_code)]
 
 pub mod alerts;
 pub mod grafana;
 pub mod promql;
 
-/// Something that cannot be written as YAML or JSON.
+/// Serialization as YAML or JSON failed.
 #[derive(Debug)]
 pub struct SerializationError(String);
 
 impl std::fmt::Display for SerializationError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "writing a rule or dashboard: {}", self.0)
+        write!(f, "cannot serialize a rule or dashboard: {}", self.0)
     }
 }
 
 impl std::error::Error for SerializationError {}
 
-/// Every generated file: its path in the repository, and what is in it.
+/// Every generated file: its path in the repository, and its content.
 pub fn files() -> Result<Vec<(String, String)>, SerializationError> {
     let mut files = vec![
         (
@@ -49,7 +50,7 @@ pub fn files() -> Result<Vec<(String, String)>, SerializationError> {
     Ok(files)
 }
 
-/// YAML that readers of version 1.1 take for the same: to them a bare `on` is no text.
+/// Serializes as YAML that parsers of version 1.1 read the same way: to them a bare `on` is not a string.
 fn yaml(value: &impl serde::Serialize) -> Result<String, SerializationError> {
     let options = serde_saphyr::ser_options! { yaml_12: false };
     serde_saphyr::to_string_with_options(value, options)

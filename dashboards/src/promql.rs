@@ -1,9 +1,10 @@
-//! Pieces of `PromQL` that alerts and dashboards share.
+//! `PromQL` expressions that alerts and dashboards share.
 //!
 //! An installation is one `job` of the scraper (`NAMESPACE/NAME` with a `PodMonitor`), a replica one `instance` of it.
 
-/// What only the aggregator says that leads: the one that stands by judges the same, but knows nothing of what people did
-/// about incidents, and would count everything twice. While none leads, all are heard: no alert may end for want of a leader.
+/// Restricts an expression to the leader: a standby judges the same, but does not know the actions of users on
+/// incidents, and would count everything twice. While no replica leads, all count: no alert may resolve for lack of a
+/// leader.
 #[must_use]
 pub fn speaking(expression: &str) -> String {
     format!(
@@ -11,30 +12,30 @@ pub fn speaking(expression: &str) -> String {
     )
 }
 
-/// As [`speaking`], aggregated over the instances.
+/// [`speaking`], aggregated over the instances.
 #[must_use]
 pub fn once(aggregate: &str, labels: &str, expression: &str) -> String {
     format!("{aggregate} by ({labels}) {}", speaking(expression))
 }
 
-/// How far back an alert looks for what the last ready aggregator said, and how finely.
+/// Range and resolution of the lookback for series of the last ready aggregator.
 const ABSENCE: &str = "[1h:10s]";
 
-/// Whether an aggregator leads that has caught up with what happened before its start: only such a one may end an alert by
-/// saying nothing.
+/// The leaders that have caught up with what happened before their start: only the absence of a series from such a
+/// leader may resolve an alert.
 #[must_use]
 pub fn ready() -> String {
     "(parallax_aggregator_leader == 1 unless on (job, instance) parallax_aggregator_catching_up == 1)"
         .to_owned()
 }
 
-/// As [`once`], for series that exist while something lasts; while no ready aggregator leads, also what the last ready one
-/// said when it was last scraped. `key` are the labels that say what one series is about, and `vetoed` is an expression
-/// whose series end the memory of theirs.
+/// [`once`], for series that exist while a state lasts; while no ready aggregator leads, also the series that the last
+/// ready one had at its last scrape. `key` are the labels that identify a series. `vetoed` is an expression whose
+/// series remove the remembered ones with the same key.
 ///
-/// All series of a scrape have one timestamp: a series was there at the end exactly if its newest timestamp is that of the
-/// newest scrape of a ready leader. What had ended before is not remembered. An aggregator that takes over has another
-/// `instance`, and `pod`, so nothing but the job joins the two.
+/// All series of a scrape have one timestamp: a series existed at the end exactly if its newest timestamp is that of
+/// the newest scrape of a ready leader. Series that had ended before are not remembered. An aggregator that takes over
+/// has another `instance` and `pod`, so the two have only `job` in common.
 #[must_use]
 pub fn outliving(labels: &str, key: &str, expression: &str, vetoed: &str) -> String {
     let spoken = once("max", labels, expression);
@@ -44,10 +45,10 @@ pub fn outliving(labels: &str, key: &str, expression: &str, vetoed: &str) -> Str
     )
 }
 
-/// How much of the probes succeeds, by target and placement, where that meets a condition. What never worked is left out: a
-/// typo in a new target is shown, and calls nobody. With the incident that explains the target, if one does; what one explains
-/// that somebody has dealt with is left out, too. While no ready aggregator leads, it is as the last ones said, for ten minutes:
-/// a restart in the middle of an outage resolves nothing.
+/// The share of probes that succeed, by target and placement, where it meets a condition. Targets that never worked are
+/// left out: a typo in a new target is shown, but raises no alert of this kind. The series have the id of the incident
+/// that explains the target, if any; targets of a handled incident are left out, too. While no ready aggregator leads,
+/// the last reported series stay for ten minutes: a restart in the middle of an outage resolves nothing.
 #[must_use]
 pub fn targets_where(condition: &str) -> String {
     let ratio = once("min", "job, target, placement", "parallax_target_reachable_ratio");
@@ -63,7 +64,7 @@ pub fn targets_where(condition: &str) -> String {
     )
 }
 
-/// Gauges of an aggregator that exceed so many rounds, and at least so many seconds.
+/// Gauges of an aggregator that exceed a number of rounds, and at least a number of seconds.
 #[must_use]
 pub fn beyond_rounds(gauge: &str, rounds: u32, seconds: u32) -> String {
     format!(

@@ -1,16 +1,12 @@
-//! The diagnosis at the largest scale it is made for: 5 000 nodes and 2 000 targets, probed as the plan samples them.
+//! The diagnosis at its design scale: 5 000 nodes and 2 000 targets, probed as the plan samples them.
 //!
-//! `make bench-diagnosis`. The budgets are those of the design; the run ends with a table that holds each figure
-//! against its budget.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a fixture that does not parse ends the bench that uses it"
-)]
+//! Run with `make bench-diagnosis`. The run ends with a table of each figure and its budget.
+#![expect(clippy::unwrap_used, reason = "an invalid fixture fails the benchmark")]
 #![expect(
     clippy::disallowed_types,
     clippy::cast_precision_loss,
     clippy::needless_pass_by_value,
-    reason = "a bench measures time, and prints counts that stay far below 2^53"
+    reason = "a benchmark measures time, and prints counts far below 2^53"
 )]
 
 use std::{
@@ -34,7 +30,7 @@ use serde_json::json;
 
 const INTERVAL: i64 = 10_000_000;
 
-/// How large.
+/// Size of the cluster.
 #[derive(Clone, Copy)]
 struct Scale {
     nodes: usize,
@@ -47,7 +43,7 @@ const FULL: Scale = Scale {
     services: 400,
 };
 
-/// Endpoint `e` of service `s`; `moved` puts the first endpoint of service 0 elsewhere.
+/// Returns the node of endpoint `e` of Service `s`; `moved` moves the first endpoint of Service 0.
 fn node_of(scale: Scale, s: usize, e: usize, moved: bool) -> usize {
     let n = (s * 37 + e * 1_709) % scale.nodes;
     if moved && s == 0 && e == 0 {
@@ -88,7 +84,7 @@ fn config() -> PlanConfig {
     }
 }
 
-/// What fails.
+/// The injected fault.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     Nothing,
@@ -98,7 +94,7 @@ enum Fault {
     Node,
 }
 
-/// Every vantage's plan.
+/// The plans of all vantages.
 struct Mesh {
     scale: Scale,
     topology: Arc<Topology>,
@@ -131,7 +127,7 @@ impl Mesh {
         Engine::new(settings, Arc::clone(&self.topology))
     }
 
-    /// One observation of each assignment.
+    /// Returns one observation of each assignment.
     fn round(&self, round: i64, fault: Fault) -> Vec<Recorded> {
         let mut rows = Vec::new();
         let broken = node_of(self.scale, 0, 0, false);
@@ -152,7 +148,7 @@ impl Mesh {
                     Fault::Front => front.as_deref() == Some("203.0.0.0:80"),
                     Fault::Node => own.as_str() == broken || node.is_some_and(|node| node.as_str() == broken),
                 };
-                // Hosts are resolved; a cluster address is dialled as it is.
+                // Hosts are resolved; a cluster address is dialled directly.
                 let resolved = front.as_deref().filter(|front| front.starts_with("203."));
                 let answer = resolved.map(|front| DnsAnswer {
                     resolver: "10.96.0.10:53".parse().unwrap(),
@@ -213,7 +209,7 @@ impl Mesh {
         rows
     }
 
-    /// Every vantage says that the round is whole.
+    /// All vantages report the round as complete.
     fn complete(&self, engine: &mut Engine, round: i64) {
         for (vantage, _) in &self.plans {
             engine.progress(vantage, EventTime((round + 1) * INTERVAL));
@@ -221,7 +217,7 @@ impl Mesh {
     }
 }
 
-/// Where a user's connection for the target goes.
+/// Returns the front to which a user's connection for the target goes.
 fn front_of(assignment: &Assignment) -> Option<String> {
     let target = assignment.target.as_str();
     if let Some(address) = target.strip_prefix("http://10.") {
@@ -243,8 +239,8 @@ fn resident() -> f64 {
     kib.unwrap_or(f64::NAN) / 1024.0
 }
 
-/// Time that this thread ran. Budgets are per core; what else the machine does is none of their business. Where the
-/// system does not say, the clock on the wall has to do.
+/// CPU time of this thread: budgets are per core, independent of the machine's other load. Falls back to
+/// wall-clock time if the system does not report it.
 struct Cpu {
     ran: Option<Duration>,
     wall: Instant,
@@ -288,11 +284,11 @@ impl Figures {
     }
 }
 
-/// Rows per second through `observe` alone.
+/// Measures rows per second through `observe` alone.
 fn observing(c: &mut Criterion, mesh: &Mesh) {
     let healthy = mesh.round(0, Fault::Nothing);
     println!(
-        "{} rows a round of 10 s: {:.0} a second",
+        "{} rows per round of 10 s: {:.0} per second",
         healthy.len(),
         healthy.len() as f64 / 10.0
     );
@@ -317,7 +313,7 @@ fn observing(c: &mut Criterion, mesh: &Mesh) {
     group.finish();
 }
 
-/// Rows per second through `observe` and the fold, the tick that follows, and the memory both take.
+/// Measures rows per second through `observe` and the fold, the following tick, and the memory of both.
 fn rounds(mesh: &Mesh, figures: &mut Figures) {
     for (name, fault) in [
         ("healthy", Fault::Nothing),
@@ -337,7 +333,7 @@ fn rounds(mesh: &Mesh, figures: &mut Figures) {
             for recorded in &rows {
                 black_box(engine.observe(recorded));
             }
-            // What a vantage has no more to say about is folded as soon as it says so: that belongs to taking it in.
+            // A vantage's rows are folded when it reports the round as complete, so this is part of the ingest.
             mesh.complete(&mut engine, round);
             observing = observing.min(begun.elapsed());
             drop(rows);
@@ -358,13 +354,13 @@ fn rounds(mesh: &Mesh, figures: &mut Figures) {
             if round + 1 == rounds {
                 let rate = count / observing.as_secs_f64();
                 figures.add(
-                    &format!("{name}: rows observed a second"),
+                    &format!("{name}: rows observed per second"),
                     format!("{:.0} k", rate / 1e3),
                     "≥ 100 k",
                     rate >= 1e5,
                 );
                 figures.add(
-                    &format!("{name}: tick, mean of {} and slowest, the very first", rounds - 1),
+                    &format!("{name}: tick, mean of {} and slowest, and the first", rounds - 1),
                     format!(
                         "{:.0} ms, {:.0} ms, {:.0} ms",
                         total.as_secs_f64() * 1e3 / (rounds - 1) as f64,
@@ -377,11 +373,11 @@ fn rounds(mesh: &Mesh, figures: &mut Figures) {
                 figures.add(
                     &format!("{name}: view of all targets from all vantages"),
                     format!("{:.0} ms", view.as_secs_f64() * 1e3),
-                    "none of its own",
+                    "none",
                     true,
                 );
                 figures.add(
-                    &format!("{name}: memory of the engine with a whole round waiting"),
+                    &format!("{name}: memory of the engine with a whole round buffered"),
                     format!("{peak:.0} MiB"),
                     "≤ 1024 MiB",
                     peak <= 1024.0,
@@ -398,7 +394,7 @@ fn rounds(mesh: &Mesh, figures: &mut Figures) {
     }
 }
 
-/// One EndpointSlice changes: the plans of the vantages that it concerns, and of one that it does not.
+/// Measures plan updates after a change of one EndpointSlice: of the affected vantages, and of an unaffected one.
 fn plans(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
     let after = topology(mesh.scale, true);
     let delta = |n: usize| {
@@ -431,7 +427,7 @@ fn plans(c: &mut Criterion, mesh: &Mesh, figures: &mut Figures) {
     figures.add(
         &format!("the same for all vantages ({} of them change)", changed.len()),
         format!("{:.1} s", all.as_secs_f64()),
-        "none of its own",
+        "none",
         true,
     );
 }

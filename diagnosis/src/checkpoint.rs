@@ -1,8 +1,8 @@
-//! What an engine must not forget when its process ends: what ever worked, what it answers while it does, and which
-//! incidents are open.
+//! The engine state that outlives its process: what has ever worked, the usual answers of each target, and the open
+//! incidents.
 //!
-//! Evidence is not part of it: the probers remember the last minutes themselves. A checkpoint bridges what is older, and
-//! the time until they have been asked.
+//! Evidence is not part of a checkpoint, because the probers keep the last minutes of observations themselves. A
+//! checkpoint covers everything older, and the time until the probers have resent those minutes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,66 +15,66 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::baseline::{AnswerChange, AnswerClass, Baseline};
 pub use crate::incident::RememberedIncident;
 
-/// The form written today. A reader takes what it knows of another one.
+/// The format version that this build writes. A reader takes the fields it knows from other versions.
 pub const VERSION: u32 = 1;
 
-/// Everything that outlives the process.
+/// The state that outlives the process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Checkpoint {
     /// [`VERSION`] of the writer.
     pub version: u32,
-    /// Rounds that ended by then were judged; none in what an engine starts with that has no past.
+    /// End of the last judged round; `None` for an engine without a past.
     pub judged: Option<EventTime>,
-    /// What is remembered of each target.
+    /// Memory of each target.
     pub targets: BTreeMap<TargetId, TargetMemory>,
-    /// Fronts that took a connection.
+    /// Fronts that have accepted a connection.
     pub fronts: BTreeSet<Front>,
-    /// Ports of Services whose endpoints took a direct connection.
+    /// Service ports whose endpoints have accepted a direct connection.
     pub endpoints: BTreeSet<(ServiceKey, u16)>,
-    /// Names that were resolved.
+    /// Names that have been resolved.
     pub names: BTreeSet<String>,
-    /// Nodes whose prober answered an echo.
+    /// Nodes whose prober has answered an echo.
     pub nodes: BTreeSet<NodeName>,
-    /// Addresses that Services had until lately, and caches of names may still know.
+    /// Recent former addresses of Services, which DNS caches may still return.
     pub former: BTreeMap<IpAddr, FormerAddress>,
-    /// Incidents that are open, and those that were until lately.
+    /// Open incidents, and recently closed ones.
     pub incidents: Vec<RememberedIncident>,
 }
 
-/// What is remembered of a target.
+/// Memory of one target.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TargetMemory {
-    /// It succeeded once.
+    /// Whether the target has ever succeeded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub worked: bool,
-    /// What it answers while it works.
+    /// The usual answers of the target while it works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Baseline>,
-    /// When the application behind it was last changed, if that was lately.
+    /// Time of the last rollout of the application behind it, if recent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolled_out: Option<EventTime>,
-    /// What it answers since, where that is worse.
+    /// The answer since that rollout, if it is worse.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) changed: Option<AnswerChange>,
 }
 
-/// An address that a Service had.
+/// A former address of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormerAddress {
     /// The Service.
     pub service: ServiceKey,
-    /// Until when.
+    /// End of the time in which the Service had the address.
     pub until: EventTime,
 }
 
-/// Of a target's memory, what does not change with every answer: whether it ever worked, whether a change of its answers was
-/// noticed, and which answers are usual.
+/// The part of a target's memory that does not change with every answer: whether it ever worked, whether a changed
+/// answer is known, and the usual answers by class and status.
 type TargetMemoryKey = (bool, bool, Vec<(AnswerClass, u16)>);
 
 impl Checkpoint {
-    /// Takes in the parts of another one; what both hold is as the other one says.
+    /// Merges another checkpoint into this one. Where both have an entry, the other one wins.
     pub fn absorb(&mut self, other: Self) {
         let Self {
             version,
@@ -98,7 +98,8 @@ impl Checkpoint {
         self.incidents.extend(incidents);
     }
 
-    /// Whether two checkpoints differ only in what changes with every round, or matters for minutes.
+    /// Reports whether two checkpoints are equal apart from values that change every round or matter only for
+    /// minutes.
     #[must_use]
     pub fn agrees_with(&self, other: &Self) -> bool {
         let answers = |checkpoint: &Self| -> BTreeMap<TargetId, TargetMemoryKey> {

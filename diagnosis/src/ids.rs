@@ -1,6 +1,6 @@
-//! Small integers for names: cells are compared and sorted millions of times, names only printed.
+//! Interned ids: cells are compared and sorted millions of times, names are only printed.
 //!
-//! Numbers are given in the order of the fold, which is sorted, so that arrival order never shows.
+//! Ids are assigned in the order of the fold, which is sorted, so they do not depend on the order of arrival.
 
 use std::{borrow::Borrow, collections::BTreeMap};
 
@@ -31,7 +31,7 @@ index!(
     NodeIx
 );
 index!(
-    /// A vantage; a node may hold two.
+    /// A vantage. A node may have two: Pod network and host network.
     VantageIx
 );
 index!(
@@ -59,7 +59,7 @@ index!(
     ServiceIx
 );
 
-/// Names of one sort and their numbers.
+/// Interning table: names of one kind and their ids.
 #[derive(Debug, Clone)]
 pub(crate) struct NameTable<T, I> {
     numbers: BTreeMap<T, u32>,
@@ -86,7 +86,7 @@ impl<T: Ord + Clone, I: From<u32> + Into<usize>> NameTable<T, I> {
         if let Some(known) = self.numbers.get(name) {
             return I::from(*known);
         }
-        // More than four thousand million names do not fit the machine's memory either.
+        // More than u32::MAX names do not fit into memory either.
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.numbers.insert(name.to_owned(), number);
         self.names.push(name.to_owned());
@@ -102,12 +102,12 @@ impl<T: Ord + Clone, I: From<u32> + Into<usize>> NameTable<T, I> {
     }
 
     pub(crate) fn name(&self, index: I) -> &T {
-        // An index is only ever handed out by `intern` of the same table.
+        // Only `intern` of this table creates these indices.
         &self.names[index.into()]
     }
 }
 
-/// A value for each of many numbers: looked up for every path of every hypothesis.
+/// Dense map from ids to values, for lookups per path and hypothesis.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedTable<I, V> {
     slots: Vec<Option<V>>,
@@ -146,7 +146,7 @@ impl<I: Copy + From<u32> + Into<usize>, V> IndexedTable<I, V> {
         self.slots.iter().flatten()
     }
 
-    /// In the order of the numbers.
+    /// Iterates in the order of the ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (I, &V)> {
         (0_u32..)
             .zip(&self.slots)
@@ -154,7 +154,7 @@ impl<I: Copy + From<u32> + Into<usize>, V> IndexedTable<I, V> {
     }
 }
 
-/// All names the engine has met.
+/// All interned names of an engine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NameRegistry {
     pub(crate) nodes: NameTable<NodeName, NodeIx>,
@@ -165,12 +165,12 @@ pub(crate) struct NameRegistry {
     pub(crate) kinds: NameTable<FailureKind, KindIx>,
     pub(crate) targets: NameTable<TargetId, TargetIx>,
     pub(crate) services: NameTable<ServiceKey, ServiceIx>,
-    /// Where a pod ran when it was last an endpoint; a cell outlives its EndpointSlice.
+    /// The node on which a Pod ran when it was last an endpoint; cells outlive their EndpointSlice.
     pub(crate) pod_nodes: IndexedTable<PodIx, NodeIx>,
 }
 
 impl NameRegistry {
-    /// The class a kind of failure is counted in.
+    /// Returns the class under which a failure kind is counted.
     pub(crate) fn class_of(&self, kind: KindIx, status: Option<u16>) -> KindClass {
         self.kinds.name(kind).class(status)
     }

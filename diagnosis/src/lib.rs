@@ -1,28 +1,28 @@
-//! The pure core: observations and topology in, verdicts out.
+//! The pure core: turns observations and a topology into verdicts.
 //!
-//! | module, in the order of the data | what it holds |
+//! | module, in the order of the data | contents |
 //! |---|---|
-//! | `settings` | the length of a round and the deadline of a probe |
-//! | `ids`, `hash`, `wording` | numbers for names, a stable hash, lists and counts in words |
-//! | [`topology`] | what the cluster publishes, checked and indexed |
-//! | [`verdict`] | the words of a diagnosis: subject, region, fact, remedy, verdict, incident |
-//! | [`evidence`] | what was observed, and the cells that count it |
-//! | `regions` | which paths fail together, and how much of a cell lies in a region |
+//! | `settings` | the length of a round and the probe timeout |
+//! | `ids`, `wording` | interned ids; lists, counts and probabilities in words |
+//! | [`topology`] | what the cluster publishes, validated and indexed |
+//! | [`verdict`] | the vocabulary of a diagnosis: subject, region, fact, remedy, verdict, incident |
+//! | [`evidence`] | observations, and the cells that count them |
+//! | `regions` | which paths fail together, and the share of a cell that lies in a region |
 //! | `inference` | from counts to probabilities: prior, likelihood, posterior, judgement |
-//! | [`requests`] | which probe to ask for next, because its answer tells most |
-//! | [`plan`] | what each vantage should probe |
+//! | [`requests`] | on-demand probes, chosen by expected information gain |
+//! | [`plan`] | the probes that each vantage makes |
 //! | `catalogue` | the causes of each region, with their claims, facts and remedies |
-//! | [`findings`] | what is wrong without a region of failing cells: answers, exposure, hazards |
+//! | [`findings`] | deviations without a region of failing cells: answers, exposure, hazards |
 //! | `explanation` | from a judgement to a verdict: sentence, table, what is ruled out |
 //! | `incident` | verdicts over time |
-//! | [`view`], `matrix` | what people look at |
-//! | [`checkpoint`] | what outlives the process |
+//! | [`view`], `matrix` | the state that page, API and metrics show |
+//! | [`checkpoint`] | the state that outlives the process |
 //! | `engine` | topology and observations in, a view out |
 //! | [`replay`] | a recorded stream through the same engine |
 //!
 //! A module uses only modules above it in this table.
 //!
-//! No clock, no I/O, no async, no threads, ordered maps only, float functions from `libm`, weights in fixed point,
+//! No clock, no I/O, no async, no threads. Only ordered maps, float functions from `libm`, weights in fixed point and
 //! folds in sorted order: the same recording gives the same bytes on any machine.
 #![forbid(unsafe_code)]
 

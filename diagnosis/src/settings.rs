@@ -1,20 +1,21 @@
-//! What holds for the whole mesh: the length of a round, the deadline of a probe, and the times that follow from them.
+//! Settings of the whole mesh: the round length, the probe timeout, and times derived from them.
 
 use parallax_model::Micros;
 
-/// What holds for the whole mesh.
+/// Settings of the whole mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Length of a round; not zero.
+    /// Length of a round; must not be zero.
     pub interval: Micros,
     /// Longest timeout of any probe.
     pub timeout: Micros,
 }
 
-/// The TTL of `CoreDNS`'s cache (`cache 30`) for answers with and without addresses.
+/// TTL of the `CoreDNS` cache (`cache 30`), for positive and negative answers.
 const CACHE_TTL: Micros = Micros::from_secs(30);
 
-/// How long a cache may repeat what was true before a change, with two rounds until the resolver has learned of it.
+/// How long a cache may return an answer from before a change: the TTL, plus two rounds until the resolver has
+/// learned of the change.
 pub(crate) fn cache_ttl(settings: Settings) -> Micros {
     Micros(CACHE_TTL.0.saturating_add(settings.interval.0.saturating_mul(2)))
 }

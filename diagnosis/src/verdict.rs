@@ -1,4 +1,4 @@
-//! What the diagnosis says: one sentence, the table that proves it, what was ruled out, and what to do.
+//! The result of a diagnosis: one sentence, the table that proves it, what was ruled out, and remedies.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ pub enum Subject {
     Service(ServiceKey),
     /// One host and path behind a front.
     Target(TargetId),
-    /// A name at the resolvers.
+    /// A DNS name, over all resolvers.
     Name(String),
-    /// A node, over everything that was probed from or on it.
+    /// A node: all probes from it and to it.
     Node(NodeName),
     /// The network between nodes.
     Network,
@@ -43,12 +43,12 @@ impl fmt::Display for Subject {
 pub struct RegionRef {
     /// The region's name (`nolocal`, `client-vip`, …).
     pub region: String,
-    /// Backend pods, node names, `[client, backend node]` for a pair; empty where the region has no member.
+    /// Backend Pods, node names, `[client, backend node]` for a pair; empty if the region has no member.
     pub members: Vec<String>,
 }
 
 impl RegionRef {
-    /// The region in words: which probes fail together.
+    /// Describes the probes that fail together.
     #[must_use]
     pub fn description(&self) -> String {
         match (self.region.as_str(), self.members.as_slice()) {
@@ -100,64 +100,64 @@ impl fmt::Display for RegionRef {
 pub struct NamedCause {
     /// Id in the catalogue (`F1`), or of an incident (`I8.1`).
     pub id: String,
-    /// A few words.
+    /// A short title.
     pub title: String,
-    /// Its share of the region's probability, given kinds and facts.
+    /// Its share of the region's probability, given failure kinds and facts.
     pub probability: Probability,
 }
 
 /// One line of the contingency table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceRow {
-    /// Who asked and how, in words: "through 203.0.113.10:80 from nodes without an endpoint".
+    /// Clients and path in words: "through 203.0.113.10:80 from nodes without an endpoint".
     pub who: String,
     /// The channel of these probes.
     pub channel: Channel,
-    /// Placement of these probes, where the row is about one.
+    /// Placement of these probes, if the row is about one placement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// Probes counted (a front once per client and round, however many hosts share it).
+    /// Counted probes. A front counts once per client and round, however many hosts share it.
     pub probes: u64,
     /// Failures among them.
     pub failures: u64,
     /// Failures by kind, most frequent first.
     pub kinds: Vec<(String, u64)>,
-    /// The named region predicts failure here.
+    /// Whether the named region predicts failure here.
     pub predicted: bool,
 }
 
-/// A region that could have explained the failures, and what speaks against it.
+/// A region that could have explained the failures, and the evidence against it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuledOut {
     /// The region.
     pub region: RegionRef,
-    /// The counts that rule it out, in words.
+    /// The counts that rule the region out, in words.
     pub because: String,
 }
 
-/// A static fact that moved the prior.
+/// A static fact that changed the prior.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// The fact, with its object.
+    /// The fact and the object it is about.
     pub text: String,
-    /// What it multiplied the prior by: that of the region, or that of one cause among those of the region.
+    /// Factor applied to the prior of the region, or of one cause of the region.
     pub multiplier: f64,
-    /// The cause, where it moved one only.
+    /// The cause, if the fact changed the prior of one cause only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }
 
-/// A way out, with its price in this cluster.
+/// A remedy with its trade-off in this cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// What to do.
+    /// The action to take.
     pub action: String,
-    /// The exact command, where there is one.
+    /// The exact command, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What it costs.
+    /// Trade-off of the remedy.
     pub price: String,
-    /// When it would not help.
+    /// When the remedy won't help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_when: Option<String>,
 }
@@ -172,7 +172,7 @@ impl Remedy {
         }
     }
 
-    /// Takes away commands that nothing there understands: `kubectl` reaches Kubernetes alone.
+    /// Removes commands that the platform does not support: `kubectl` works on Kubernetes only.
     pub(crate) fn all_on(remedies: &mut [Self], topology: &Topology) {
         if topology.platform() == Platform::Kubernetes {
             return;
@@ -185,7 +185,7 @@ impl Remedy {
         }
     }
 
-    /// The same, with what it does not cure.
+    /// Adds when the remedy won't help.
     #[must_use]
     pub(crate) fn not_when(mut self, when: impl Into<String>) -> Self {
         self.not_when = Some(when.into());
@@ -193,21 +193,21 @@ impl Remedy {
     }
 }
 
-/// A cause that the mesh cannot see from where it stands.
+/// A cause that the vantages of this mesh cannot observe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotExcluded {
     /// Id in the catalogue.
     pub id: String,
-    /// A few words.
+    /// A short title.
     pub title: String,
-    /// What would be needed to see it.
+    /// The vantage or data needed to observe it.
     pub needed: String,
 }
 
-/// A named cause, or an honest tie of several.
+/// A named cause, or a tie of several that the evidence cannot separate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
     /// The named region: the member of the class with the largest prior.
     pub region: RegionRef,
@@ -217,35 +217,35 @@ pub struct Verdict {
     pub probability: Probability,
     /// Catalogue causes that produce this region, likeliest first.
     pub causes: Vec<NamedCause>,
-    /// The finding in one sentence.
+    /// The verdict in one sentence.
     pub sentence: String,
-    /// The table.
+    /// The contingency table.
     pub evidence: Vec<EvidenceRow>,
-    /// Who answered for the address, where TTL evidence says.
+    /// Who answered at the address, according to TTL evidence.
     pub locality: Vec<String>,
-    /// What was ruled out, and by what.
+    /// Regions that were ruled out, each with the counts against it.
     pub ruled_out: Vec<RuledOut>,
-    /// Probes that would settle the tie, or why they cannot be run; empty without a tie.
+    /// Probes that would break the tie, or why they cannot be made; empty without a tie.
     pub separating: Vec<String>,
-    /// The answer that decided it, where it would not have been named without what was asked for.
+    /// The on-demand probe that decided the verdict, if it would not have been named without that probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<String>,
-    /// Answers of asked probes that stand beside the table: larger echoes, names over TCP.
+    /// Results of on-demand probes outside the table: larger echoes, names over TCP.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<String>,
-    /// Facts that moved the prior.
+    /// Facts that changed the prior.
     pub facts: Vec<Fact>,
-    /// Ways out.
+    /// Remedies, each with its trade-off.
     pub remedies: Vec<Remedy>,
-    /// What these probes cannot exclude, each with what would be needed.
+    /// Causes that these probes cannot rule out, each with what would be needed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_excluded: Vec<NotExcluded>,
-    /// All targets that this explains.
+    /// All targets that the verdict explains.
     pub targets: Vec<TargetId>,
 }
 
 impl Verdict {
-    /// The id of the likeliest cause.
+    /// Returns the id of the likeliest cause.
     pub(crate) fn cause(&self) -> Option<&str> {
         self.causes.first().map(|cause| cause.id.as_str())
     }
@@ -254,36 +254,36 @@ impl Verdict {
 /// A verdict over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Incident {
-    /// Derived from subject, region and opening round, so that two replicas and a replay agree.
+    /// Derived from subject, region and opening round, so that replicas and replays agree on it.
     pub id: String,
-    /// Where it stands.
+    /// The state.
     #[serde(flatten)]
     pub state: IncidentState,
     /// First failing round of the evidence.
     pub since: EventTime,
-    /// When it was named.
+    /// When the verdict was named.
     pub opened: EventTime,
-    /// How often the same cause came back while it was kept.
+    /// How often the same cause recurred while the incident was kept.
     pub occurrences: u32,
-    /// Why it ended, where its subject is gone; absent where probes pass again.
+    /// Why it ended, if its subject is gone; absent if probes succeed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub departed: Option<String>,
-    /// What is known.
+    /// The latest verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// Where an incident stands.
+/// State of an incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum IncidentState {
-    /// Failing.
+    /// Probes fail.
     Open,
-    /// The first successes are in, not yet enough.
+    /// Probes succeed again, but not yet often enough to close the incident.
     Recovering,
-    /// The evidence says it is over.
+    /// The incident is over.
     Closed {
-        /// When.
+        /// When it was closed.
         closed: EventTime,
     },
 }

@@ -1,4 +1,4 @@
-//! What people look at: the matrix, the incidents and how old it all is.
+//! The state that people look at: the matrix, the incidents, and the age of both.
 
 use parallax_model::{EventTime, Front, Micros, Placement, Round, TargetId, Vantage};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::{
     verdict::{Incident, NotExcluded},
 };
 
-/// Everything the page, the API and the live display show, at one instant.
+/// Everything that the page, the API and the live display show at one instant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct View {
     /// The instant.
@@ -19,59 +19,60 @@ pub struct View {
     pub interval: Micros,
     /// The last round that was judged.
     pub judged: Option<Round>,
-    /// Every vantage that should report, and every one that does.
+    /// All vantages that are expected to report or do report.
     pub vantages: Vec<VantageView>,
-    /// One row a target, with a cell for each vantage that is to ask for it or did, in the order of `vantages`.
+    /// One row per target, with a cell for each vantage that is planned to probe it or has probed it, in the order of
+    /// `vantages`.
     pub matrix: Vec<MatrixRow>,
     /// Open incidents first, then closed ones, newest first.
     pub incidents: Vec<Incident>,
-    /// Failing, and no cause named yet.
+    /// Subjects that fail while no cause is named.
     pub investigating: Vec<Investigation>,
-    /// Wrong without being a region of failure: answer sets, exposure.
+    /// Deviations that are not a region of failures: answer sets, exposure.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// Who would fail though nobody does yet.
+    /// Configurations in which clients would fail, although none fails yet.
     #[serde(default)]
     pub hazards: Vec<Hazard>,
-    /// What these vantages cannot exclude, however green the matrix.
+    /// Causes that these vantages cannot rule out, even if the matrix is green.
     #[serde(default)]
     pub not_excluded: Vec<NotExcluded>,
-    /// What each name is told to be, by whom, to whom.
+    /// DNS answers by name, resolver and client.
     #[serde(default)]
     pub names: Vec<NameView>,
     /// Hosts of one ingress class at the fronts of another.
     #[serde(default)]
     pub exposures: Vec<ExposureView>,
-    /// Questions that must stay without an answer, as targets say.
+    /// Requests that must stay unanswered, as declared by targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden: Vec<ForbiddenView>,
-    /// Probes asked for beyond the plan, to settle what is open.
+    /// On-demand probes beyond the plan that are still outstanding.
     #[serde(default)]
     pub asks: Vec<crate::requests::ProbeRequest>,
-    /// What was counted and what was not.
+    /// Probe statistics.
     pub counters: Counters,
 }
 
-/// A vantage and its signs of life.
+/// A vantage and when it last reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VantageView {
     /// The vantage.
     pub vantage: Vantage,
     /// Start of its newest observation.
     pub last_seen: Option<EventTime>,
-    /// Whether it speaks.
+    /// Whether it reports.
     pub state: VantageState,
 }
 
-/// Whether a vantage speaks.
+/// Whether a vantage reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VantageState {
-    /// Never heard of.
+    /// No report yet.
     Waiting,
     /// Reports arrive.
     Reporting,
-    /// Nothing for three intervals: whatever it last said is no longer evidence.
+    /// No report for three intervals plus the probe timeout; its last reports are no longer evidence.
     Silent,
 }
 
@@ -80,27 +81,28 @@ pub enum VantageState {
 pub struct MatrixRow {
     /// The target.
     pub target: TargetId,
-    /// What it was last seen to connect to.
+    /// Fronts that it was last seen to connect to.
     pub fronts: Vec<Front>,
-    /// Never succeeded on any channel since it appeared.
+    /// Whether it never succeeded on any channel since it appeared.
     pub never_ok: bool,
-    /// First probed within the last minute, by a mesh that had probed others before: it may still be being rolled out, so that
-    /// it fails says little.
+    /// First probed within the last minute, by a mesh that had probed others before. The target may still be rolling
+    /// out, so failures are weak evidence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub new: bool,
-    /// Its owner says that it is not in service yet.
+    /// Its owner marked it as not in service yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
-    /// What it answers while it works, by class of status, the best first; empty until that is known, and for targets that
-    /// are not asked over HTTP or say themselves what to expect.
+    /// Usual answers by class of status, best first. Empty until they are known, and for targets that are not probed
+    /// over HTTP or that declare the expected status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baseline: Vec<UsualAnswer>,
-    /// What is known from each vantage that is to ask for it or did: a large mesh asks from some of its vantages only.
+    /// One cell for each vantage that is planned to probe the target or has probed it. In a large mesh, only some
+    /// vantages probe a target.
     pub cells: Vec<MatrixCell>,
 }
 
 impl MatrixRow {
-    /// The usual answers of the target, as `200 by nginx, 404`; empty until they are known.
+    /// Formats the usual answers, such as `200 by nginx, 404`; empty until they are known.
     #[must_use]
     pub fn usual_answers(&self) -> String {
         let answer = |answer: &UsualAnswer| {
@@ -116,35 +118,36 @@ impl MatrixRow {
     }
 }
 
-/// One target from one vantage, through the way a user would take.
+/// One target from one vantage, over the path of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatrixCell {
     /// Index of the vantage in [`View::vantages`].
     pub vantage: usize,
-    /// Colour.
+    /// State of the cell.
     pub state: CellState,
     /// Placement of client and entry.
     pub placement: Placement,
     /// Start of the newest probe.
     pub last: Option<EventTime>,
-    /// Probes in the shown window.
+    /// Probes in the window shown.
     pub probes: u64,
     /// Failures among them.
     pub failures: u64,
-    /// The newest failure in words ("refused in connect"), if any in the window. Beside `Unknown` it is that of a
-    /// probe that a cache or a rule led where it would have gone before the latest change, which counts neither as a probe nor as a failure.
+    /// The newest failure in words ("refused in connect"), if there is one in the window. In an `Unknown` cell, it is
+    /// the failure of a probe that a cache or a Service rule sent to a destination from before the latest change;
+    /// such a probe counts neither as a probe nor as a failure.
     pub failure: Option<String>,
 }
 
-/// Colour of a cell. Unknown is never shown as ok.
+/// State of a cell. Unknown is never shown as ok.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellState {
-    /// Nothing fresh is known.
+    /// No fresh evidence.
     Unknown,
     /// All fresh probes succeeded.
     Ok,
-    /// Some failed, some succeeded.
+    /// Some fresh probes failed, some succeeded.
     Flaky,
     /// All fresh probes failed.
     Failing,
@@ -153,29 +156,29 @@ pub enum CellState {
 /// A subject that fails while no cause is named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Investigation {
-    /// What fails.
+    /// The subject that fails.
     pub subject: crate::verdict::Subject,
     /// What is known so far, in one sentence.
     pub sentence: String,
     /// First failing round.
     pub since: EventTime,
-    /// What would explain it passes by itself (an endpoint that outlives its node, a prober of ours that is away): it is
-    /// waited for, and is no failure so far.
+    /// The likely explanation is transient (an endpoint that outlives its node, an absent prober), so this does not
+    /// count as a failure yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub excused: bool,
 }
 
-/// What came in, and what was left out of judgement and why.
+/// Counts of observations, and of those excluded from judgement by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// Observations that count.
+    /// Accepted observations.
     pub counted: u64,
-    /// Came after their round was judged.
+    /// Arrived after their round was judged.
     pub late: u64,
-    /// Of a target or vantage that the topology does not know.
+    /// About a target or vantage that the topology does not know.
     pub unknown: u64,
-    /// Times or fields that cannot be.
+    /// With impossible times or fields.
     pub implausible: u64,
-    /// The prober's own faults.
+    /// Faults of the prober itself.
     pub own_faults: u64,
 }

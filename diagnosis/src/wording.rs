@@ -1,6 +1,6 @@
-//! Lists, counts and probabilities as sentences say them.
+//! Formats lists, counts and probabilities for sentences.
 
-/// Rows of a sentence list at most this many names.
+/// Maximum number of names in a list within a sentence.
 pub(crate) const NAMES: usize = 6;
 
 /// "n2", "n2 and n3", "n2, n3 and 4 more".
@@ -25,13 +25,13 @@ pub(crate) fn plural(count: usize, noun: &str) -> String {
     }
 }
 
-/// A probability as a sentence says it, never beyond what it is.
+/// Formats a probability, always rounded down.
 pub(crate) fn likelihood(probability: f64) -> String {
     // Two digits would round to certainty, which no evidence gives.
     if probability > 0.99 {
         return "over 0.99".to_owned();
     }
-    // What is a hundredth but for the last bit of a float is that hundredth.
+    // The epsilon keeps exact hundredths that a float represents slightly too small.
     let hundredths = libm::floor(probability * 100.0 + 1e-9);
     format!("{:.2}", hundredths / 100.0)
 }

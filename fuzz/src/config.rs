@@ -1,16 +1,16 @@
-//! The aggregator's configuration file: a mistake is a complaint with its place, never a crash.
+//! The aggregator's configuration file: invalid input produces an error with its position, never a crash.
 
 use std::{cell::OnceCell, fs};
 
 use parallax_aggregator::Config;
 use tempfile::TempDir;
 
-/// The bytes are the file.
+/// Parses the bytes as the configuration file.
 pub fn check(bytes: &[u8]) {
     thread_local! {
         static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
     }
-    // A file may name other files; a device would be read for ever.
+    // A configuration may refer to other files, and reading a device might never end.
     if bytes.contains(&b'/')
         && bytes
             .windows(5)
@@ -35,10 +35,16 @@ pub fn check(bytes: &[u8]) {
                 let _ = config.topology().vantages();
             }
             Err(error) => {
-                assert!(!error.complaints().is_empty(), "refused without a word");
+                assert!(
+                    !error.complaints().is_empty(),
+                    "rejected without an error message"
+                );
                 for complaint in error.complaints() {
                     let said = complaint.to_string();
-                    assert!(!said.contains(char::is_control), "{said:?} reaches a terminal");
+                    assert!(
+                        !said.contains(char::is_control),
+                        "control character in the error message: {said:?}"
+                    );
                 }
             }
         }

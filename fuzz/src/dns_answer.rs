@@ -1,4 +1,4 @@
-//! What may arrive on the socket of a DNS question, over UDP and, where that says "truncated", over TCP.
+//! Datagrams and TCP data that may arrive in response to a DNS query; TCP is used after a truncated UDP response.
 
 use std::net::SocketAddr;
 
@@ -20,8 +20,8 @@ struct Server {
 const AAAA: u8 = 1;
 const OTHER_ID: u8 = 2;
 
-/// The first byte chooses the record type and whether the answer bears the question's id; the rest is the answer
-/// (its first two bytes give way to the id).
+/// The first byte selects the record type and whether the response has the query's id; the rest is the response (its
+/// first two bytes are replaced by the id).
 pub fn check(bytes: &[u8]) {
     thread_local! {
         static RIG: Rig<Server> = Rig::new(|| async {
@@ -50,20 +50,20 @@ pub fn check(bytes: &[u8]) {
                     assert_eq!(*kind, FailureKind::NxDomain, "a stranger's datagram decided");
                 }
             }
-            Outcome::NotAsked { own } => panic!("the fuzzer's own fault: {own}"),
+            Outcome::NotAsked { own } => panic!("fault of the fuzzer itself: {own}"),
         }
         holds(result);
     });
 }
 
-/// Sends the answer and then an honest "no such name", so that a question always ends.
+/// Sends the response and then a valid NXDOMAIN, so that every query ends.
 async fn serve(server: &Server, mode: u8, answer: &[u8]) {
     let mut query = [0; 512];
     let (len, client) = server
         .udp
         .recv_from(&mut query)
         .await
-        .expect("a question on loopback");
+        .expect("a query on loopback");
     let query = &query[..len];
     let flip = if mode & OTHER_ID == 0 { 0 } else { 0x55 };
     let mut bytes = answer.to_vec();
@@ -72,10 +72,10 @@ async fn serve(server: &Server, mode: u8, answer: &[u8]) {
         .zip(&query[..2])
         .for_each(|(byte, id)| *byte = id ^ flip);
     let mut honest = query.to_vec();
-    // A response, recursion available, NXDOMAIN; question as asked.
+    // A response, recursion available, NXDOMAIN; with the original question.
     honest[2..4].copy_from_slice(&[0x81, 0x83]);
     for datagram in [&bytes, &honest] {
-        // The second may find the socket closed.
+        // The socket may be closed before the second one.
         let _ = server.udp.send_to(datagram, client).await;
     }
     let Ok((mut stream, _)) = server.tcp.accept().await else {

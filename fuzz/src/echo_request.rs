@@ -1,4 +1,5 @@
-//! What anybody in the cluster may send to a prober's echo. The echo is a whole agent's, with a plan and a nonce.
+//! Requests that anyone in the cluster may send to a prober's echo. The echo belongs to a complete agent with plan and
+//! nonce.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -13,10 +14,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What only the mesh knows.
+/// Known only to the mesh.
 const NONCE: &str = "n-73a1";
 
-/// More than every request that fits an input can make the echo say.
+/// More than the total of all responses that an input can cause.
 const MOST: u64 = 64 * 1024 * 1024;
 
 struct Rig {
@@ -24,7 +25,7 @@ struct Rig {
     echo: SocketAddr,
 }
 
-/// The first byte says in how many pieces the rest goes out.
+/// The first byte selects the number of pieces in which the rest is sent.
 pub fn check(bytes: &[u8]) {
     thread_local! {
         static RIG: Rig = Rig::new();
@@ -44,7 +45,7 @@ pub fn check(bytes: &[u8]) {
         let knows = contains(request, NONCE.as_bytes());
         assert!(
             knows || !contains(&answer, b"\"instance\""),
-            "a stranger was told who answers"
+            "the identity was disclosed to a stranger"
         );
     });
 }
@@ -58,7 +59,7 @@ impl Rig {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .expect("a runtime, or nothing can be tested");
+            .expect("a Tokio runtime");
         let echo = runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0")
                 .await
@@ -74,7 +75,7 @@ impl Rig {
                 "GET {} HTTP/1.1\r\nHost: e\r\nConnection: close\r\n{ECHO_NONCE_HEADER}: {NONCE}\r\n\r\n",
                 parallax_model::ECHO_PATH
             );
-            // It answers to the nonce as soon as it has its plan.
+            // It answers with its identity as soon as it has its plan.
             while !contains(&asked(echo, greeting.as_bytes(), 1).await, b"\"instance\"") {
                 time::sleep(Duration::from_millis(10)).await;
             }
@@ -100,11 +101,11 @@ fn config(aggregator: SocketAddr) -> AgentConfig {
     }
 }
 
-/// Writes a request, says that nothing follows, and reads to the end.
+/// Sends a request, shuts down the sending side, and reads the response to the end.
 async fn asked(echo: SocketAddr, request: &[u8], pieces: usize) -> Vec<u8> {
     let mut stream = TcpStream::connect(echo).await.expect("the echo listens");
     for piece in request.chunks((request.len() / pieces).max(1)) {
-        // The echo may have heard enough.
+        // The echo may have closed the connection already.
         if stream.write_all(piece).await.is_err() {
             break;
         }
@@ -112,12 +113,12 @@ async fn asked(echo: SocketAddr, request: &[u8], pieces: usize) -> Vec<u8> {
     }
     let _ = stream.shutdown().await;
     let mut answer = Vec::new();
-    // A reset is an end as well.
+    // A reset also ends the response.
     let _ = stream.take(MOST).read_to_end(&mut answer).await;
     answer
 }
 
-/// An aggregator with one empty plan, for ever.
+/// Acts as an aggregator that streams one empty plan.
 async fn aggregate(listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -145,7 +146,7 @@ async fn serve(mut stream: TcpStream) {
         .await
         .is_ok()
     {
-        // The stream stays open until the agent goes.
+        // The stream stays open until the agent disconnects.
         let _ = stream.read(&mut request).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What a probed HTTP server may send: read by hyper, then by the prober's checks, or as an echo's identity.
+//! Responses of a probed HTTP server: parsed by hyper, then by the prober's checks, or as an echo's identity.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ struct Server {
     address: SocketAddr,
 }
 
-/// The first byte chooses the probe and how the server ends; the rest is the answer.
+/// The first byte selects the probe and how the server closes the connection; the rest is the response.
 pub fn check(bytes: &[u8]) {
     thread_local! {
         static RIG: Rig<Server> = Rig::new(|| async {
@@ -37,7 +37,7 @@ pub fn check(bytes: &[u8]) {
             Outcome::Ok { status: Some(status) } => assert!(expected.holds(*status), "{status}"),
             Outcome::Ok { status: None } => panic!("a success without a status"),
             Outcome::Failed { .. } => {}
-            Outcome::NotAsked { own } => panic!("the fuzzer's own fault: {own}"),
+            Outcome::NotAsked { own } => panic!("fault of the fuzzer itself: {own}"),
         }
         holds(result);
     });
@@ -58,11 +58,11 @@ fn asked(mode: u8, address: SocketAddr) -> Assignment {
     assignment(&probe, &json!({"address": address}))
 }
 
-/// Answers one connection and ends it.
+/// Answers one connection and closes it.
 async fn serve(server: &Server, mode: u8, answer: &[u8]) {
     let (mut stream, _) = server.listener.accept().await.expect("a connection on loopback");
     let mut request = [0; 1024];
-    // The request is a few hundred bytes and comes in one piece.
+    // The request is a few hundred bytes and arrives in one piece.
     if !matches!(stream.read(&mut request).await, Ok(1..)) {
         return;
     }
@@ -72,7 +72,7 @@ async fn serve(server: &Server, mode: u8, answer: &[u8]) {
         answer.len() / 3 + 1
     };
     for piece in answer.chunks(piece) {
-        // The prober may have seen enough.
+        // The prober may have closed the connection already.
         if stream.write_all(piece).await.is_err() {
             return;
         }

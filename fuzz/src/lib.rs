@@ -1,21 +1,21 @@
-//! Everything that reads what somebody else wrote, one function a place.
+//! Fuzz targets: one function for each parser of untrusted input.
 //!
-//! | module | whose bytes | what must hold beyond "no panic, no hang" |
+//! | module | source of the bytes | what must hold beyond "no panic, no hang" |
 //! |---|---|---|
-//! | [`http_answer`] | a probed server's, plain | the observation reads back as written; a success has an expected status |
-//! | [`tls_answer`] | a probed server's, before any trust | never a success |
-//! | [`dns_answer`] | a resolver's, or a stranger's datagram | a datagram that answers something else does not end the wait |
-//! | [`echo_request`] | anybody's, at a prober's echo | HTTP or nothing comes back; strangers are not told who answers |
-//! | [`resolv_conf`] | the machine's | glibc's bounds |
-//! | [`plan_line`] | the aggregator's | a line reads back as written |
-//! | [`report`] | a prober's | each observation reads back as written |
-//! | [`target`] | a user's | an accepted target's id names the same probe again |
-//! | [`topology`] | a user's | it can be planned and judged |
-//! | [`config`] | a user's | every complaint names its file |
-//! | [`replay`] | a recording's | the same bytes twice; output is JSON |
+//! | [`http_answer`] | a probed server, plain HTTP | the observation round-trips; a success has an expected status |
+//! | [`tls_answer`] | a probed server, before any trust | never a success |
+//! | [`dns_answer`] | a resolver, or a stranger's datagram | a datagram for another query does not end the wait |
+//! | [`echo_request`] | anyone, at a prober's echo | the response is HTTP or empty; strangers do not learn the identity |
+//! | [`resolv_conf`] | the machine | glibc's limits |
+//! | [`plan_line`] | the aggregator | a line round-trips |
+//! | [`report`] | a prober | each observation round-trips |
+//! | [`target`] | a user | the id of an accepted target denotes the same probe |
+//! | [`topology`] | a user | it can be planned and judged |
+//! | [`config`] | a user | every error names its file |
+//! | [`replay`] | a recording | the same bytes twice; output is JSON |
 //!
-//! Each takes any bytes and panics where something does not hold, so that a fuzzer, a seed and a plain test are the
-//! same thing to it.
+//! Each function accepts any bytes and panics if a property is violated, so it serves the fuzzer, the seeds and plain
+//! tests alike.
 
 pub mod config;
 pub mod dns_answer;
@@ -31,10 +31,10 @@ pub mod topology;
 
 mod probing;
 
-/// A target's body.
+/// A fuzz target's function.
 pub type Check = fn(&[u8]);
 
-/// Every target by name; the folder of its seeds has the same one.
+/// Every fuzz target by name, which is also the name of its directory of seeds.
 pub const TARGETS: &[(&str, Check)] = &[
     ("config", config::check),
     ("dns_answer", dns_answer::check),

@@ -1,8 +1,8 @@
-//! Lines of the plan stream, as the aggregator may send them.
+//! Lines of the plan stream, as sent by the aggregator.
 
 use parallax_model::PlanLine;
 
-/// The bytes are one line.
+/// Parses the bytes as one line.
 pub fn check(bytes: &[u8]) {
     let Ok(line) = serde_json::from_slice::<PlanLine>(bytes) else {
         return;
@@ -10,7 +10,7 @@ pub fn check(bytes: &[u8]) {
     if line == PlanLine::Unknown {
         return;
     }
-    let written = serde_json::to_vec(&line).expect("a line can be written");
-    let read: PlanLine = serde_json::from_slice(&written).expect("what was written can be read");
+    let written = serde_json::to_vec(&line).expect("a line can be serialized");
+    let read: PlanLine = serde_json::from_slice(&written).expect("a serialized line can be parsed");
     assert_eq!(read, line);
 }

@@ -1,5 +1,5 @@
-//! Real probes of servers in the same thread, over loopback sockets: the whole way from the connect to the
-//! observation, without a seam that only the fuzzer would use.
+//! Real probes of servers in the same thread, over loopback sockets: the whole path from connect to observation,
+//! without any interface used only by the fuzzer.
 
 use std::{future::Future, path::PathBuf};
 
@@ -9,10 +9,10 @@ use rustls_pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-/// Servers here always end by themselves, so a probe that waits so long is one that hangs.
+/// Servers here always close the connection, so a probe that takes this long hangs.
 const NEVER_US: u64 = 15_000_000;
 
-/// A runtime and what probes share, once a thread.
+/// A runtime and the state shared by probes, one per thread.
 pub(crate) struct Rig<S> {
     runtime: Runtime,
     context: ProbeContext,
@@ -24,11 +24,11 @@ impl<S> Rig<S> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .expect("a runtime, or nothing can be tested");
+            .expect("a Tokio runtime");
         let server = runtime.block_on(server());
         Self {
             runtime,
-            // No resolver is ever asked: every assignment carries an address.
+            // No resolver is ever queried: every assignment contains an address.
             context: ProbeContext::with_tls(
                 PathBuf::from("/nonexistent/resolv.conf"),
                 TlsConfigs::with_roots(root()),
@@ -37,7 +37,7 @@ impl<S> Rig<S> {
         }
     }
 
-    /// Probes while the server does its part; the server may stay behind when the probe has ended.
+    /// Runs a probe concurrently with the server, which may still run when the probe has ended.
     pub(crate) fn probe<'a, F: Future>(
         &'a self,
         assignment: &Assignment,
@@ -58,21 +58,21 @@ impl<S> Rig<S> {
     }
 }
 
-/// A root nobody holds the key of: handshakes are attempted, and none can succeed.
+/// A root certificate whose key nobody has: handshakes are attempted and cannot succeed.
 fn root() -> Option<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(include_bytes!("root.pem")).ok()
 }
 
-/// An assignment that dials one address.
+/// Builds an assignment that dials one address.
 pub(crate) fn assignment(probe: &Value, dial: &Value) -> Assignment {
     serde_json::from_value(json!({
         "id": "fuzz", "target": "http://shop.example.test/", "channel": "vip", "probe": probe, "dial": dial,
         "interval_us": NEVER_US, "timeout_us": NEVER_US,
     }))
-    .expect("an assignment is written correctly here")
+    .expect("a valid assignment")
 }
 
-/// What holds for every result, whatever the peer did.
+/// Checks properties of every result, whatever the peer did.
 pub(crate) fn holds(result: ProbeResult) {
     if let Outcome::Failed { phase, kind, .. } = &result.outcome {
         let waited = matches!(
@@ -85,7 +85,7 @@ pub(crate) fn holds(result: ProbeResult) {
         );
         assert!(
             !waited,
-            "the server ended and the probe went on waiting in {phase}"
+            "the server has closed the connection and the probe still waits in {phase}"
         );
     }
     let times = result.times;
@@ -97,7 +97,7 @@ pub(crate) fn holds(result: ProbeResult) {
     assert_eq!(
         Some(sum),
         times.total.map(|total| total.0),
-        "phases are the total"
+        "the phases add up to the total"
     );
     if let Some(detail) = &result.detail {
         assert!(
@@ -106,8 +106,8 @@ pub(crate) fn holds(result: ProbeResult) {
         );
     }
     let observation = result.into_observation(ReportSeq(1));
-    let written = serde_json::to_string(&observation).expect("an observation can be written");
-    assert!(!written.contains('\n'), "one line: {written}");
-    let read: Observation = serde_json::from_str(&written).expect("what was written can be read");
+    let written = serde_json::to_string(&observation).expect("an observation can be serialized");
+    assert!(!written.contains('\n'), "not one line: {written}");
+    let read: Observation = serde_json::from_str(&written).expect("a serialized observation can be parsed");
     assert_eq!(read, observation);
 }

@@ -1,8 +1,8 @@
-//! Recordings, as anybody may hand them in with a bug report.
+//! Recordings, as anyone may attach them to a bug report.
 
 use parallax_diagnosis::replay::Replay;
 
-/// The bytes are the recording.
+/// Replays the bytes as a recording.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let out = run(&text);

@@ -1,5 +1,4 @@
-//! `/etc/resolv.conf`. The prober keeps its reader to itself and needs nothing else for it, so the file is taken in
-//! here as it is.
+//! `/etc/resolv.conf`. The prober's parser is private and has no other dependencies, so its file is included here.
 
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ mod reader;
 
 use reader::ResolvConf;
 
-/// The bytes are the file, then, behind the last line feed, a name to look up.
+/// The bytes are the file and, after the last line feed, a name to look up.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let conf = ResolvConf::parse(&text);

@@ -1,8 +1,8 @@
-//! Targets as people write them, and the other small texts of the model.
+//! Targets as users write them, and the other small text formats of the model.
 
 use parallax_model::{ExpectedStatus, Front, Target, TargetSpec, Vantage};
 
-/// The bytes are a URL, a target in JSON, or one of the short written forms.
+/// The bytes are a URL, a target in JSON, or one of the short forms.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -22,7 +22,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// The id of a target is a URL of the same target.
+/// The id of an accepted target is a URL of the same target.
 fn accepted(spec: TargetSpec) {
     let Ok(target) = Target::try_from(spec.clone()) else {
         return;
@@ -31,6 +31,6 @@ fn accepted(spec: TargetSpec) {
         url: target.id.to_string(),
         ..spec
     };
-    let again = Target::try_from(again).expect("the id of a target can be read again");
+    let again = Target::try_from(again).expect("the id of a target can be parsed");
     assert_eq!(again, target);
 }

@@ -1,5 +1,5 @@
-//! What a server may send where a TLS handshake is expected. The client's part is random, so that coverage varies a
-//! little between runs of one input; that nothing succeeds does not.
+//! Data that a server may send where a TLS handshake is expected. The client's part is random, so coverage varies
+//! slightly between runs of one input; that nothing succeeds does not vary.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ struct Server {
     address: SocketAddr,
 }
 
-/// The bytes are what the server sends after the client's hello.
+/// The bytes are sent by the server after the client's hello.
 pub fn check(bytes: &[u8]) {
     thread_local! {
         static RIG: Rig<Server> = Rig::new(|| async {
@@ -40,7 +40,7 @@ async fn serve(server: &Server, answer: &[u8]) {
     let (mut stream, _) = server.listener.accept().await.expect("a connection on loopback");
     let mut hello = [0; 4096];
     if matches!(stream.read(&mut hello).await, Ok(1..)) {
-        // The prober may have seen enough.
+        // The prober may have closed the connection already.
         let _ = stream.write_all(answer).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A topology as written in YAML, and everything that is then asked of it.
+//! A topology in YAML, and everything that is computed from it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parallax_diagnosis::{
 };
 use parallax_model::{EventTime, Micros};
 
-/// The bytes are the YAML.
+/// Parses the bytes as YAML.
 pub fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -32,7 +32,7 @@ pub fn check(bytes: &[u8]) {
     let vantages = topology.vantages();
     for vantage in vantages.iter().take(8) {
         let plan = plan::assignments(&topology, &config, vantage);
-        assert!(plan.is_sorted_by(|a, b| a.id < b.id), "sorted by id, each once");
+        assert!(plan.is_sorted_by(|a, b| a.id < b.id), "sorted by unique id");
         for front in topology.fronts().keys().take(8) {
             let _ = topology.placement(vantage, Some(front), None);
         }
@@ -42,5 +42,5 @@ pub fn check(bytes: &[u8]) {
         engine.advance(EventTime(round * 5_000_000));
     }
     let view = engine.view(EventTime(20_000_000));
-    let _ = serde_json::to_string(&view).expect("a view can be written");
+    let _ = serde_json::to_string(&view).expect("a view can be serialized");
 }

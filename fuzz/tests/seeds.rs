@@ -1,4 +1,4 @@
-//! Every committed seed, and every input that once broke something, through the target it belongs to.
+//! Runs every committed seed, and every input that once found a bug, through its target.
 
 use std::{collections::BTreeSet, fs, panic, path::Path};
 
@@ -37,7 +37,7 @@ fn every_seed_passes() {
     }
     assert!(
         broken.is_empty(),
-        "what these seeds break is printed above: {broken:#?}"
+        "these seeds fail, see the output above: {broken:#?}"
     );
     assert!(passed >= TARGETS.len());
 }

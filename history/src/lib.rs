@@ -1,4 +1,4 @@
-//! What outlives the moment: the store of incidents, verdicts and failures, and recordings of the diagnosis' input.
+//! Persistent history: the store of incidents, verdicts and failures, and recordings of the engine's input.
 //!
 //! ```text
 //! engine ─▶ store (SQLite: incidents, roll-ups, failures) ─▶ page and API

@@ -1,4 +1,4 @@
-//! A client of the API server.
+//! Client of the API server.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use kube::{Client, api::ApiResource};
 /// Group, version, kind and plural.
 pub type ResourceParts = (&'static str, &'static str, &'static str, &'static str);
 
-/// A kind of objects that is read as what the API server says of it.
+/// Describes a resource that is read as untyped objects.
 #[must_use]
 pub fn api_resource((group, version, kind, plural): ResourceParts) -> ApiResource {
     ApiResource {
@@ -23,7 +23,7 @@ pub fn api_resource((group, version, kind, plural): ResourceParts) -> ApiResourc
     }
 }
 
-/// A client that structures can hold which say what they are made of: kube's has no words of its own.
+/// Wrapper that makes kube's client usable in structs that derive `Debug`.
 #[derive(Clone)]
 pub struct ApiClient(pub Client);
 

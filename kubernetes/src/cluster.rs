@@ -1,4 +1,5 @@
-//! Everything that was read of a cluster, by kind and key. Cheap to clone: a build works on a copy while events go on.
+//! The observed objects of a cluster by kind and key. Cheap to clone: the topology is built from a copy while
+//! events continue to arrive.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +17,7 @@ use super::{
 /// Objects of one kind.
 pub(super) type ObjectMap<T> = BTreeMap<Key, Arc<T>>;
 
-/// The cluster as last read.
+/// The last observed state of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterState {
     pub(super) nodes: ObjectMap<Node>,
@@ -30,16 +31,18 @@ pub struct ClusterState {
     pub(super) pods: ObjectMap<Pod>,
     pub(super) gateways: ObjectMap<Gateway>,
     pub(super) routes: ObjectMap<HttpRoute>,
-    /// Kinds that were listed once: of the others that there are none is not known.
+    /// Kinds whose first list is complete. For other kinds, an empty map does not mean that there are no
+    /// objects.
     pub(super) listed: BTreeSet<ResourceKind>,
 }
 
 impl ClusterState {
-    /// Adds or replaces an object; whether that changed anything of use.
+    /// Adds or replaces an object. Returns whether a relevant field changed.
     pub fn put(&mut self, thing: ClusterObject) -> bool {
         let key = thing.key();
         match thing {
-            // A solver of a challenge lives for minutes and answers for one path: it is no target, and no way to one.
+            // A solver of an ACME challenge exists for minutes and serves one path, so it is neither a target
+            // nor an entry.
             ClusterObject::Service(object) if object.metadata.is_solver() => {
                 self.remove(ResourceKind::Services, &key)
             }
@@ -63,7 +66,7 @@ impl ClusterState {
         }
     }
 
-    /// Forgets an object; whether it was known.
+    /// Removes an object. Returns whether it was known.
     pub fn remove(&mut self, resource: ResourceKind, key: &Key) -> bool {
         match resource {
             ResourceKind::Nodes => self.nodes.remove(key).is_some(),
@@ -80,7 +83,8 @@ impl ClusterState {
         }
     }
 
-    /// Takes a complete list: what is not in it is gone. Whether that changed anything of use.
+    /// Applies a complete list, removing objects that it does not contain. Returns whether a relevant field
+    /// changed.
     pub fn replace(&mut self, source: &WatchSource, things: Vec<ClusterObject>) -> bool {
         self.listed.insert(source.resource);
         let listed: BTreeSet<Key> = things.iter().map(ClusterObject::key).collect();
@@ -95,7 +99,7 @@ impl ClusterState {
         changed
     }
 
-    /// How many objects of a watch are known.
+    /// Returns the number of known objects of a watch.
     #[must_use]
     pub fn count(&self, source: &WatchSource) -> usize {
         self.keys(source).count()

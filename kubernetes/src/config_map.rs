@@ -1,4 +1,4 @@
-//! A `ConfigMap` that the manifests made and the aggregator keeps: reading it, changing it, and why either failed.
+//! Reads and updates `ConfigMaps` that the manifests create and the aggregator maintains.
 
 use std::time::Duration;
 
@@ -8,39 +8,40 @@ use tokio::time::timeout;
 
 use crate::{api_client::ApiClient, object_key::ObjectKey};
 
-/// What helps where the right to get it is missing.
-pub const GET: &str = "get it; apply the manifests (its Role names configmaps)";
-/// What helps where the right to update it is missing.
-pub const UPDATE: &str = "update it; apply the manifests (its Role names configmaps)";
+/// Completes [`ConfigMapError::Forbidden`] if the permission to get the object is missing.
+pub const GET: &str = "get it; apply the manifests (they contain the Role for configmaps)";
+/// Completes [`ConfigMapError::Forbidden`] if the permission to update the object is missing.
+pub const UPDATE: &str = "update it; apply the manifests (they contain the Role for configmaps)";
 
 /// Why the object cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigMapError {
     /// The object does not exist.
-    #[error("the ConfigMap is not there; apply the manifests")]
+    #[error("the ConfigMap does not exist; apply the manifests")]
     Missing,
-    /// RBAC denies the call; the text says which permission is missing and where it comes from.
+    /// RBAC denies the call; the text names the missing permission and where it comes from.
     #[error("the aggregator may not {0}")]
     Forbidden(&'static str),
     /// The object changed between reading and writing.
-    #[error("somebody else changed it meanwhile")]
+    #[error("another client changed it in the meantime")]
     Conflict,
-    /// The API server did not answer in time.
-    #[error("the API server does not answer")]
+    /// The API server did not respond in time.
+    #[error("the API server does not respond")]
     Silent,
     /// Any other failure of the call.
     #[error("{0}")]
     Other(kube::Error),
 }
 
-/// The `ConfigMaps` of the object's namespace.
+/// The API for `ConfigMaps` in the object's namespace.
 #[must_use]
 pub fn api(client: &ApiClient, key: &ObjectKey) -> Api<ConfigMap> {
     Api::namespaced(client.0.clone(), key.namespace.as_str())
 }
 
-/// Changes the object as it was read just before, so that of two writers one is refused and looks again, at most `tries`
-/// times. `change` returns whether there is anything to write; each call has as long as `patience`.
+/// Updates the object with optimistic concurrency: on a conflict, reads it again and retries, up to `tries`
+/// times. `change` returns whether there is anything to write. Each call to the API server times out after
+/// `patience`.
 pub async fn change(
     (client, key): (&ApiClient, &ObjectKey),
     (patience, tries): (Duration, u32),
@@ -60,7 +61,8 @@ pub async fn change(
     Err(ConfigMapError::Conflict)
 }
 
-/// Waits so long for a call. `forbidden` says what it is that may not be done, and what would help.
+/// Runs a call with a timeout. `forbidden` completes [`ConfigMapError::Forbidden`]: the denied action and how
+/// to permit it.
 pub async fn within<T>(
     patience: Duration,
     forbidden: &'static str,

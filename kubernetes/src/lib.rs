@@ -1,8 +1,8 @@
-//! The Kubernetes side of the aggregator: objects are listed and watched, and become the topology that is probed.
+//! The Kubernetes side of the aggregator: lists and watches objects and derives the topology from them.
 //!
 //! ```text
 //! API server ─▶ watch (reflectors) ─▶ cluster (objects) ─▶ discovery ─▶ topology_state
-//!      └──────▶ pod_registry (prober Pods by UID) · replicas (leader election) · config_map (state kept in the cluster)
+//!      └──────▶ pod_registry (prober Pods by UID) · replicas (leader election) · config_map (stored state)
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,13 @@
-//! Nulls in objects of the API, which mean what a missing field means.
+//! Nulls in API objects, which are equivalent to missing fields.
 
 use serde_json::Value;
 
-/// Takes nulls away: the API server writes an empty list as null here and there (`endpoints: null`).
+/// Removes nulls. The API server writes some empty lists as null (`endpoints: null`).
 pub fn without_nulls(value: &mut Value) {
     to_depth(value, 0);
 }
 
-/// What nests deeper than any object of the API is left as it is.
+/// Leaves deeper nesting than any API object has unchanged.
 fn to_depth(value: &mut Value, depth: usize) {
     if depth > 32 {
         return;

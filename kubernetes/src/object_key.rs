@@ -1,4 +1,4 @@
-//! The name of an object in the cluster.
+//! The key of a namespaced object.
 
 use std::{fmt, str::FromStr};
 
@@ -9,7 +9,7 @@ use parallax_model::{InvalidName, Namespace, ObjectName};
 pub struct ObjectKey {
     /// The namespace.
     pub namespace: Namespace,
-    /// The name in it.
+    /// The name within the namespace.
     pub name: ObjectName,
 }
 

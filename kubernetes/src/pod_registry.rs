@@ -1,5 +1,5 @@
-//! The Pods of Parallax by uid, for who wants to know whose a token is. The same watch that makes the topology tells of
-//! them: what one knows the other knows too.
+//! Index of prober Pods by UID, used to resolve token owners. It is fed by the same watch as the topology, so
+//! both know the same Pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::{
     watch::{PROBERS, QUEUE, Reflector, WatchTiming, WatchUpdate},
 };
 
-/// Who runs where. Asked at each request, so it answers from memory.
+/// Index of prober Pods by UID. Lookups happen on every request and are answered from memory.
 #[derive(Debug)]
 pub struct PodRegistry {
     namespaces: Vec<Arc<str>>,
@@ -32,12 +32,12 @@ pub struct PodRegistry {
 struct PodIndex {
     by_uid: BTreeMap<String, ProberPod>,
     uids: BTreeMap<Key, String>,
-    /// Namespaces whose first list has come.
+    /// Namespaces whose first list is complete.
     listed: BTreeSet<Arc<str>>,
 }
 
 impl PodRegistry {
-    /// Of the Pods in these namespaces.
+    /// Creates an empty index of the Pods in these namespaces.
     pub fn of<'a>(namespaces: impl IntoIterator<Item = &'a str>) -> Self {
         let namespaces: BTreeSet<Arc<str>> = namespaces.into_iter().map(Arc::from).collect();
         Self {
@@ -46,7 +46,7 @@ impl PodRegistry {
         }
     }
 
-    /// Hears what a watch tells.
+    /// Applies an update of a watch.
     pub fn hear(&self, source: &WatchSource, told: &WatchUpdate<ClusterObject>) {
         match told {
             WatchUpdate::All(things, _) => {
@@ -70,7 +70,7 @@ impl PodRegistry {
                 }
             }
             WatchUpdate::Gone(key) => self.known.write().remove(key),
-            // What was known stays.
+            // The known Pods stay.
             WatchUpdate::Unreadable | WatchUpdate::Live | WatchUpdate::Absent | WatchUpdate::Failed(_) => {}
         }
     }
@@ -104,7 +104,7 @@ impl ProberPods for PodRegistry {
     }
 }
 
-/// A Pod that is on a node and has not ended.
+/// Converts a Pod that is scheduled and has not ended.
 fn running(pod: &Pod) -> Option<ProberPod> {
     if matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") {
         return None;
@@ -120,7 +120,8 @@ fn running(pod: &Pod) -> Option<ProberPod> {
     })
 }
 
-/// Keeps the book alone, where the topology comes from elsewhere, until cancelled.
+/// Maintains the index with watches of its own, until cancelled. Used if the topology does not come from the
+/// cluster.
 pub async fn follow_pods(client: ApiClient, book: Arc<PodRegistry>, cancelled: CancellationToken) {
     let (out, mut told) = mpsc::channel(QUEUE);
     let mut reflectors = JoinSet::new();

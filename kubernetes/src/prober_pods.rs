@@ -1,33 +1,33 @@
-//! Whom a token's Pod uid leads to: the one thing that identity wants to know of the watch.
+//! Lookup of prober Pods by the UID in their tokens; the part of the watch that authentication needs.
 
 use std::fmt;
 
 use parallax_model::{Network, NodeName, PodName};
 
-/// A prober Pod as the watch knows it.
+/// A prober Pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProberPod {
     /// Its name.
     pub name: PodName,
     /// The node it runs on.
     pub node: NodeName,
-    /// The node's own network where the Pod has `hostNetwork`, else the pod network.
+    /// The host network for Pods with `hostNetwork`, otherwise the Pod network.
     pub network: Network,
 }
 
-/// What the watch says of a uid.
+/// Result of a lookup by UID.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodLookup {
-    /// It runs as a prober.
+    /// A running prober Pod.
     Known(ProberPod),
-    /// There is no such prober, or no more.
+    /// No prober Pod has this UID, or none has it any more.
     Unknown,
-    /// The first list has not come yet: nobody can be known.
+    /// The first list is not complete, so the UID may be unknown.
     NotYet,
 }
 
-/// The prober Pods that run now. Asked at each request, so it answers from memory.
+/// The prober Pods that are running. Lookups happen on every request and are answered from memory.
 pub trait ProberPods: fmt::Debug + Send + Sync + 'static {
-    /// The prober Pod of a uid (`metadata.uid`).
+    /// Finds the prober Pod with a UID (`metadata.uid`).
     fn find(&self, uid: &str) -> PodLookup;
 }

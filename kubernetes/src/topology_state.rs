@@ -16,14 +16,14 @@ use parallax_diagnosis::topology::Topology;
 use parallax_model::{Assignment, EventTime, Micros, Scope, TargetId};
 use serde::Serialize;
 
-/// The state of a source: the last topology that could be read, and what has been wrong with the source since.
+/// The state of a topology source: the last topology that could be read, and any error since.
 #[derive(Debug, Clone)]
 pub struct SourceState {
     /// The last topology that could be read.
     pub topology: Arc<Topology>,
     /// The timing of rounds and probes, if the configuration has changed since the start.
     pub timing: Option<ProbeTiming>,
-    /// Why the source cannot be read at present. The topology above is then the last known one.
+    /// Why the source currently cannot be read. `topology` is then the last known one.
     pub trouble: Option<SourceError>,
     /// Problems of single objects of the source, in order.
     pub notes: Arc<[SourceNote]>,
@@ -31,17 +31,17 @@ pub struct SourceState {
     pub publishers: Arc<TargetPublishers>,
 }
 
-/// The topology with everything that was joined to it. Published by the reducer only.
+/// The topology with everything that the reducer merged into it. Only the reducer publishes it.
 #[derive(Debug, Clone)]
 pub struct TopologyState {
     /// The topology: that of the source, with enrolled vantages and accepted `Target` objects.
     pub topology: Arc<Topology>,
     /// The timing of rounds and probes, if the configuration has changed since the start.
     pub timing: Option<ProbeTiming>,
-    /// Grows with each change that a plan can depend on: topology, timing or scoped targets. The `n` of a plan's
-    /// revision.
+    /// Incremented on each change that a plan can depend on: topology, timing or scoped targets. It is the
+    /// `n` of a plan's revision.
     pub revision: u64,
-    /// Why the source cannot be read at present.
+    /// Why the source currently cannot be read.
     pub trouble: Option<SourceError>,
     /// Problems of single objects of the source, in order.
     pub notes: Arc<[SourceNote]>,
@@ -51,17 +51,17 @@ pub struct TopologyState {
     pub scoped: Arc<ScopedTargets>,
 }
 
-/// Targets that the operator of the mesh does not own, and where their probes may go.
+/// Targets that the operator of the mesh does not own, and the scope of their probes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScopedTargets {
     /// The targets.
     pub ids: BTreeSet<TargetId>,
-    /// Where their probes may go.
+    /// The addresses that their probes may connect to.
     pub scope: Scope,
 }
 
 impl ScopedTargets {
-    /// Restricts the probe of such a target to the scope.
+    /// Restricts the probe of a scoped target to the scope; returns other assignments unchanged.
     #[must_use]
     pub fn restrict(&self, assignment: Assignment) -> Assignment {
         if !self.ids.contains(&assignment.target) {
@@ -80,15 +80,15 @@ pub type TargetPublishers = BTreeMap<TargetId, TargetPublisher>;
 /// An object that publishes a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetPublisher {
-    /// The kind of the object.
+    /// The object's kind.
     pub sort: PublisherKind,
-    /// Its namespace.
+    /// The object's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
 }
 
-/// What sort of object.
+/// The kind of an object that publishes targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PublisherKind {
     /// An Ingress.
@@ -97,19 +97,20 @@ pub enum PublisherKind {
     HttpRoute,
 }
 
-/// What the configuration says of rounds and probes.
+/// Timing of rounds and probes from the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeTiming {
-    /// Length of a round, and how often what says nothing else is probed.
+    /// Length of a round, and the default probe interval.
     pub interval: Micros,
-    /// Deadline of a probe that has none of its own.
+    /// Default deadline of a probe.
     pub timeout: Micros,
 }
 
-/// Something odd in the cluster's objects that keeps a target from being probed, or from being judged with placement.
+/// A problem of a cluster object that prevents a target from being probed, or from being judged with
+/// placement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SourceNote {
-    /// What it is about: `Ingress shop/web`.
+    /// The object, such as `Ingress shop/web`.
     pub object: String,
     /// What was found and what was expected.
     pub text: String,
@@ -121,17 +122,17 @@ impl fmt::Display for SourceNote {
     }
 }
 
-/// The source cannot be read.
+/// Why the source cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceError {
-    /// Every complaint, one a line.
+    /// All errors, one per line.
     pub message: String,
-    /// When the source was last known to be good.
+    /// When the source was last read successfully.
     pub since: EventTime,
 }
 
 impl SourceError {
-    /// Two troubles at once are one, as old as the older.
+    /// Merges two errors; the result is as old as the older one.
     #[must_use]
     pub fn both(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -145,7 +146,7 @@ impl SourceError {
 }
 
 impl SourceState {
-    /// The state of a source that was read without an error.
+    /// Creates the state of a source that was read without an error.
     #[must_use]
     pub fn new(topology: Arc<Topology>) -> Self {
         Self {
@@ -179,7 +180,7 @@ impl SourceState {
 }
 
 impl TopologyState {
-    /// The first revision.
+    /// Creates the state with the first revision.
     #[must_use]
     pub fn new(topology: Arc<Topology>) -> Self {
         Self {

@@ -1,11 +1,12 @@
-//! Exponential back-off.
+//! Exponential backoff.
 
 use std::time::Duration;
 
-/// The wait before the next attempt: `first`, doubled with each failure up to `longest`. A share of its upper half is left
-/// out, so that clients that failed together do not return together: all of it at `spread` 1, none at 0.
+/// The delay before the next attempt: `first`, doubled with each failure up to `longest`, minus jitter of up
+/// to half the delay. The jitter prevents clients that failed together from retrying together; it is half the
+/// delay at `spread` 1 and zero at `spread` 0.
 ///
-/// The caller supplies the spread, random or derived from a name, so that a schedule stays reproducible.
+/// The caller supplies `spread`, either random or derived from a name, so that a schedule stays reproducible.
 #[must_use]
 pub fn backoff(first: Duration, longest: Duration, failures: u32, spread: f64) -> Duration {
     let step = first

@@ -1,4 +1,5 @@
-//! How a target is approached, and how client and entry sit to each other.
+//! Channels (how a target is approached) and placements (where the client is relative to the entry
+//! endpoints).
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ macro_rules! label_enum {
             /// Every value, in declaration order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word on the wire, in metric labels and in tables.
+            /// The label on the wire, in metrics and in tables.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self {
@@ -38,15 +39,15 @@ pub(crate) use label_enum;
 label_enum! {
     /// How the target is approached.
     Channel {
-        /// The name is resolved, nothing more.
+        /// Name resolution only.
         Dns = "dns",
-        /// As a user would: host name, load balancer address or ClusterIP.
+        /// As a user connects: host name, load balancer address or ClusterIP.
         Vip = "vip",
         /// One endpoint's own address, with the same Host and SNI.
         Direct = "direct",
-        /// Another prober's echo: the control group.
+        /// Another prober's echo; the control group.
         Mesh = "mesh",
-        /// As `vip`, with a PROXY v1 header before the first byte.
+        /// Like `vip`, with a PROXY v1 header before the first byte.
         Proxied = "proxied",
         /// A node's address and the Service's nodePort.
         NodePort = "nodeport",
@@ -54,7 +55,7 @@ label_enum! {
 }
 
 label_enum! {
-    /// Where the client sits against the **entry** endpoints of the front, never against the origin.
+    /// The client's position relative to the **entry** endpoints of the front, never relative to the origin.
     Placement {
         /// The client is the endpoint.
         SelfPod = "self",
@@ -62,11 +63,12 @@ label_enum! {
         SameNode = "same-node",
         /// The endpoint is on another node, and the client's node has an endpoint too.
         CrossNode = "cross-node",
-        /// The client's node has no endpoint. Known even when it is not known who would have answered.
+        /// The client's node has no endpoint. This can be known even if the answering endpoint is not.
         NoLocal = "no-local",
-        /// The vantage is not in the cluster.
+        /// The vantage is outside the cluster.
         Outside = "outside",
-        /// Nothing is known of the endpoints, or the client's node has one and it is unknown which one was chosen.
+        /// Nothing is known about the endpoints, or the client's node has one and the chosen endpoint is
+        /// unknown.
         Unknown = "unknown",
     }
 }

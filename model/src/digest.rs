@@ -1,4 +1,4 @@
-//! A short name of bytes, to compare what two servers showed without carrying it.
+//! A short digest that compares what two servers presented without transmitting it.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(u128);
 
-/// The string is no digest.
+/// The string is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected 32 hexadecimal digits, got {0:?}")]
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// Keeps the first 16 bytes of a SHA-256; a shorter hash is filled up with zeros.
+    /// Keeps the first 16 bytes of a SHA-256 hash; a shorter hash is padded with zeros.
     #[must_use]
     pub fn of_sha256(hash: &[u8]) -> Self {
         let byte = |i: usize| u128::from(hash.get(i).copied().unwrap_or(0));

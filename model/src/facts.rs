@@ -1,47 +1,48 @@
-//! What a prober sees of its own node besides probing: facts for priors and hazards, never verdicts by themselves.
+//! Facts that a prober reads from its own node. They feed priors and hazards and are never verdicts by
+//! themselves.
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// Addresses of `kube-ipvs0` told in one report, the smallest first: the header must stay below the longest line that an
-/// aggregator reads (64 KiB).
+/// Maximum number of `kube-ipvs0` addresses in one report, lowest first. The header must stay below the
+/// longest line that an aggregator reads (64 KiB).
 pub const MOST_IPVS_ADDRESSES: usize = 1_024;
 
-/// What one prober knows of its node at present. Absent is unknown: a pod sees less than the host network does. A report
-/// carries it when something changed, and now and then. Older aggregators pass over it.
+/// What one prober currently knows about its node. An absent field is unknown: a Pod sees less than the host
+/// network does. A report carries the facts after a change and periodically. Older aggregators ignore them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// Kube-proxy's mode in its own words (`:10249/proxyMode`): `iptables`, `ipvs`, `nftables`.
+    /// Mode of kube-proxy as it reports it (`:10249/proxyMode`): `iptables`, `ipvs`, `nftables`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_mode: Option<String>,
-    /// Addresses on `kube-ipvs0`, sorted; empty without such an interface.
+    /// Addresses on `kube-ipvs0`, sorted; empty if the interface does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipvs_addresses: Option<Vec<IpAddr>>,
-    /// Every bridge port reflects; absent where there is no bridge port.
+    /// Whether every bridge port is in hairpin mode; absent if there is no bridge port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hairpin: Option<bool>,
-    /// `net.bridge.bridge-nf-call-iptables`; absent without the module.
+    /// `net.bridge.bridge-nf-call-iptables`; absent if the module is not loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge_nf_call_iptables: Option<bool>,
-    /// Some interface but the loopback filters strictly by reverse path (`rp_filter` 1).
+    /// Whether an interface other than loopback uses strict reverse path filtering (`rp_filter` 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict_rp_filter: Option<bool>,
-    /// How full the conntrack table is.
+    /// Usage of the conntrack table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conntrack: Option<Conntrack>,
     /// Packets dropped so far because their source is an address of the node itself (`in_martian_src`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub martian_sources: Option<u64>,
-    /// Kube-proxy says that it is healthy (`:10256/healthz`).
+    /// Whether kube-proxy reports itself healthy (`:10256/healthz`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_healthy: Option<bool>,
-    /// What kube-proxy answers balancers on the health check ports of Services.
+    /// Responses of kube-proxy on the health check ports of Services, which load balancers query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub health_checks: Vec<HealthCheck>,
 }
 
-/// The conntrack table.
+/// Usage of the conntrack table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conntrack {
     /// `nf_conntrack_count`.
@@ -51,7 +52,7 @@ pub struct Conntrack {
 }
 
 impl Conntrack {
-    /// Whole percent, at most 100; nothing where the table has no limit.
+    /// Usage in whole percent, at most 100; `None` if the table has no limit.
     #[must_use]
     pub fn percent(self) -> Option<u8> {
         let percent = self.count.saturating_mul(100).checked_div(self.max)?;
@@ -59,22 +60,22 @@ impl Conntrack {
     }
 }
 
-/// The answer at one health check port (`spec.healthCheckNodePort`).
+/// The response of one health check port (`spec.healthCheckNodePort`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HealthCheck {
-    /// The port, by which the aggregator knows the Service.
+    /// The port, which identifies the Service to the aggregator.
     pub port: u16,
-    /// Endpoints that kube-proxy knows on this node.
+    /// Endpoints of the Service that kube-proxy knows on this node.
     pub local_endpoints: u32,
-    /// Whether it takes itself for healthy; absent before Kubernetes 1.28.
+    /// Whether kube-proxy reports itself healthy; absent before Kubernetes 1.28.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_healthy: Option<bool>,
 }
 
-/// What the aggregator wants to know besides.
+/// Facts that the aggregator requests from a prober.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FactQuestions {
-    /// Where kube-proxy of the prober's node says whether it is healthy.
+    /// Health endpoint of kube-proxy on the prober's node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthz: Option<SocketAddr>,
     /// Health check ports of Services on the prober's node.
@@ -83,7 +84,7 @@ pub struct FactQuestions {
 }
 
 impl FactQuestions {
-    /// Nothing is wanted.
+    /// Whether no facts are requested.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.healthz.is_none() && self.health_checks.is_empty()

@@ -1,4 +1,4 @@
-//! What became of a probe: one closed list of failure kinds, each with the phase it belongs to.
+//! The outcome of a probe: a closed list of failure kinds, and the phases in which they occur.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::channel::label_enum;
 
 label_enum! {
-    /// The steps of a probe, in order. A timeout names the phase it struck; a phase that was not reached is *not
-    /// observed*, not failed.
+    /// The phases of a probe, in order. A timeout names the phase in which it occurred. A phase that was not
+    /// reached is *not observed*, not failed.
     Phase {
-        /// Name to addresses.
+        /// Resolving the name to addresses.
         Resolve = "resolve",
         /// TCP handshake.
         Connect = "connect",
@@ -20,23 +20,23 @@ label_enum! {
         Tls = "tls",
         /// Sending the request.
         Request = "request",
-        /// Waiting for the first byte of the answer.
+        /// Waiting for the first byte of the response.
         FirstByte = "first-byte",
-        /// Reading the answer.
+        /// Reading the response.
         Body = "body",
-        /// Holding the answer against what was expected.
+        /// Comparing the response with the expectation.
         Check = "check",
     }
 }
 
 label_enum! {
-    /// The ten classes of failure that the kind term of the diagnosis counts, plus one for what a newer prober names.
+    /// Classes of failure that the kind term of the diagnosis counts.
     KindClass {
-        /// Packets vanish.
+        /// Packets are lost.
         Timeout = "timeout",
-        /// Refused at once.
+        /// Refused immediately.
         Refused = "refused",
-        /// Reset or closed after the connection stood.
+        /// Reset or closed after the connection was established.
         Reset = "reset",
         /// No route, host unreachable, prohibited.
         Unreachable = "unreachable",
@@ -44,34 +44,35 @@ label_enum! {
         Stall = "stall",
         /// TLS handshake or certificate.
         Tls = "tls",
-        /// An answer with the wrong status below 500, or the wrong content.
+        /// A response with an unexpected status below 500 or with unexpected content.
         Http4xx = "http_4xx",
-        /// An answer with status 500 or above.
+        /// A response with status 500 or above.
         Http5xx = "http_5xx",
-        /// The name does not exist, or has no address.
+        /// The name does not exist or has no address.
         NxDomain = "nxdomain",
-        /// The resolver failed or did not answer.
+        /// The resolver failed, refused the query or could not be reached.
         ServFail = "servfail",
     }
 }
 
-/// Why a probe failed. Closed: one mapping function in the prober, one label, one sentence, one class each.
+/// Why a probe failed. The list is closed: each kind has one mapping in the prober, one label, one
+/// description and one class.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "Cow<'_, str>", into = "String")]
 pub enum FailureKind {
-    /// The resolver says the name does not exist.
+    /// The resolver responds that the name does not exist (NXDOMAIN).
     NxDomain,
-    /// The resolver says it failed.
+    /// The resolver responds that it failed (SERVFAIL).
     ServFail,
-    /// The resolver refuses to answer.
+    /// The resolver refuses the query (REFUSED).
     DnsRefused,
-    /// The resolver does not answer in time.
+    /// The resolver does not respond in time.
     ResolveTimeout,
     /// The resolver cannot be reached: its port is closed or there is no route.
     ResolverUnreachable,
-    /// The resolver's answer cannot be read, or answers another question.
+    /// The resolver's response is unreadable or answers another query.
     DnsMalformed,
-    /// The name exists and has no address of the wanted family.
+    /// The name exists but has no address of the requested family.
     NoAddress,
     /// Connection refused.
     Refused,
@@ -81,13 +82,13 @@ pub enum FailureKind {
     Prohibited,
     /// The SYN is not answered.
     ConnectTimeout,
-    /// Reset while connecting or before the first byte of the answer.
+    /// Reset while connecting or before the first byte of the response.
     Reset,
-    /// Closed before the first byte of the answer.
+    /// Closed before the first byte of the response.
     Eof,
-    /// The connection stands; nothing follows before the first byte.
+    /// Connected, but no byte of a response arrives in time.
     FirstByteTimeout,
-    /// The TLS handshake gets no answer.
+    /// The TLS handshake times out.
     TlsTimeout,
     /// The peer does not speak TLS.
     NotTls,
@@ -99,58 +100,59 @@ pub enum FailureKind {
     CertificateNotYetValid,
     /// The certificate is for another name.
     CertificateWrongName,
-    /// The certificate chain ends at no trusted root.
+    /// The certificate chain does not lead to a trusted root.
     CertificateUntrusted,
-    /// Any other error of the handshake.
+    /// Any other error of the TLS handshake.
     TlsProtocol,
-    /// The answer is not HTTP.
+    /// The response is not HTTP.
     Malformed,
-    /// The answer has a status that was not expected.
+    /// The response has an unexpected status.
     Status,
-    /// The answer is of another kind than those that the target gave while it worked: another class of status, or another
-    /// server's error.
+    /// The response differs in kind from those that the target gave while it worked: another class of status,
+    /// or another server's error.
     UnlikeBefore,
-    /// The answer's content is not what was expected.
+    /// The response's content is not the expected one.
     WrongBody,
-    /// The answer stops in its middle and nothing follows.
+    /// The response stops partway and no further bytes arrive.
     BodyStalled,
-    /// The connection ends or resets in the middle of the answer.
+    /// The connection is closed or reset in the middle of the response.
     BodyCut,
-    /// The answer is larger than the configured bound.
+    /// The response is larger than the configured limit.
     BodyTooLarge,
-    /// The redirect leads where the policy forbids to follow.
+    /// The redirect leads to a location that the policy forbids.
     RedirectRefused,
-    /// The redirects run in a circle.
+    /// The redirects form a loop.
     RedirectLoop,
     /// More redirects than the policy allows.
     RedirectTooMany,
-    /// The target answered though it must not.
+    /// The target responded although it must not.
     AnsweredThoughForbidden,
-    /// A header of the answer is missing or not what was expected.
+    /// A response header is missing or has an unexpected value.
     WrongHeader,
-    /// The certificate is valid, but for fewer days than were demanded.
+    /// The certificate is valid, but for fewer days than required.
     CertificateExpiresSoon,
-    /// No certificate of the chain comes from the issuer that was demanded.
+    /// No certificate of the chain has the required issuer.
     CertificateWrongIssuer,
-    /// The handshake agreed on an older version of TLS than was demanded.
+    /// The negotiated TLS version is older than required.
     TlsTooOld,
-    /// Interim answers (1xx) without end, and never the answer they announce.
+    /// Interim responses (1xx) without a final response.
     InterimStorm,
-    /// The server ended the HTTP/2 connection without having dealt with the request (GOAWAY).
+    /// The server closed the HTTP/2 connection without processing the request (GOAWAY).
     GoAway,
-    /// The server refused the HTTP/2 request before dealing with it (`RST_STREAM` with `REFUSED_STREAM`).
+    /// The server refused the HTTP/2 request before processing it (`RST_STREAM` with `REFUSED_STREAM`).
     StreamRefused,
-    /// The server broke off the HTTP/2 request (`RST_STREAM` of any other code).
+    /// The server reset the HTTP/2 request (`RST_STREAM` with any other code).
     StreamReset,
-    /// The server sent its certificate without that of the CA that issued it: the certificate is not its own issuer, no
-    /// trusted root issued it, and it names by Authority Information Access (RFC 5280 §4.2.2.1) where its issuer is found.
+    /// The server sent its certificate without the intermediate certificate: the certificate is not
+    /// self-signed, no trusted root issued it, and its Authority Information Access extension (RFC 5280
+    /// §4.2.2.1) says where to find its issuer.
     CertificateChainIncomplete,
-    /// A kind this version does not know; it came from a newer prober and counts as a failure.
+    /// A kind from a newer prober that this version does not know; counted as a failure.
     Other(Box<str>),
 }
 
 impl FailureKind {
-    /// Every kind this version knows.
+    /// Every kind that this version knows.
     pub const ALL: &'static [Self] = &[
         Self::NxDomain,
         Self::ServFail,
@@ -196,7 +198,7 @@ impl FailureKind {
         Self::CertificateChainIncomplete,
     ];
 
-    /// The word on the wire and in tables.
+    /// The label on the wire and in tables.
     #[must_use]
     pub fn label(&self) -> &str {
         match self {
@@ -246,7 +248,7 @@ impl FailureKind {
         }
     }
 
-    /// The fixed word for a metric label: the closed list, and one word for everything a newer prober may say.
+    /// The value of a metric label: the label of a known kind, or `other` for any kind from a newer prober.
     #[must_use]
     pub fn metric_label(&self) -> &'static str {
         Self::ALL
@@ -259,13 +261,13 @@ impl FailureKind {
         self.label()
     }
 
-    /// What happened, in a few words that fit behind "the connection was".
+    /// A short description for people.
     #[must_use]
     pub fn words(&self) -> &str {
         match self {
             Self::NxDomain => "the name does not exist",
             Self::ServFail => "the resolver failed",
-            Self::DnsRefused => "the resolver refused the question",
+            Self::DnsRefused => "the resolver refused the query",
             Self::ResolveTimeout => "the resolver did not answer",
             Self::ResolverUnreachable => "the resolver cannot be reached",
             Self::DnsMalformed => "the resolver's answer is malformed",
@@ -275,41 +277,41 @@ impl FailureKind {
             Self::Prohibited => "administratively prohibited",
             Self::ConnectTimeout => "no answer to the connection attempt",
             Self::Reset => "connection reset",
-            Self::Eof => "closed without an answer",
-            Self::FirstByteTimeout => "connected, then silence",
+            Self::Eof => "closed without a response",
+            Self::FirstByteTimeout => "connected, then no response",
             Self::TlsTimeout => "no answer to the TLS handshake",
             Self::NotTls => "the peer does not speak TLS",
             Self::TlsAlert => "the peer ended the TLS handshake with an alert",
             Self::CertificateExpired => "the certificate has expired",
             Self::CertificateNotYetValid => "the certificate is not valid yet",
             Self::CertificateWrongName => "the certificate is for another name",
-            Self::CertificateUntrusted => "the certificate is signed by no trusted root",
+            Self::CertificateUntrusted => "the certificate is not signed by a trusted root",
             Self::TlsProtocol => "the TLS handshake failed",
-            Self::Malformed => "the answer is not HTTP",
+            Self::Malformed => "the response is not HTTP",
             Self::Status => "unexpected status",
-            Self::UnlikeBefore => "an answer unlike those before",
+            Self::UnlikeBefore => "the response differs from those while the target worked",
             Self::WrongBody => "unexpected content",
-            Self::BodyStalled => "the answer stopped in its middle",
-            Self::BodyCut => "the connection ended in the middle of the answer",
-            Self::BodyTooLarge => "the answer is larger than allowed",
-            Self::RedirectRefused => "redirected to a place that must not be followed",
-            Self::RedirectLoop => "redirects run in a circle",
+            Self::BodyStalled => "the response stopped partway",
+            Self::BodyCut => "the connection ended in the middle of the response",
+            Self::BodyTooLarge => "the response is larger than allowed",
+            Self::RedirectRefused => "redirected to a location that the policy forbids",
+            Self::RedirectLoop => "the redirects form a loop",
             Self::RedirectTooMany => "too many redirects",
-            Self::AnsweredThoughForbidden => "answered though it must not",
-            Self::WrongHeader => "a header of the answer is missing or has another value",
+            Self::AnsweredThoughForbidden => "responded although it must not",
+            Self::WrongHeader => "a response header is missing or has another value",
             Self::CertificateExpiresSoon => "the certificate expires sooner than allowed",
-            Self::CertificateWrongIssuer => "the certificate comes from another issuer",
-            Self::TlsTooOld => "an older TLS version was agreed on than demanded",
-            Self::InterimStorm => "interim answers without end",
-            Self::GoAway => "the server ended the connection without dealing with the request",
-            Self::StreamRefused => "the server refused to deal with the request",
-            Self::StreamReset => "the server broke off the request",
+            Self::CertificateWrongIssuer => "the certificate has another issuer than required",
+            Self::TlsTooOld => "the negotiated TLS version is older than required",
+            Self::InterimStorm => "interim responses (1xx) without a final one",
+            Self::GoAway => "the server closed the connection without processing the request",
+            Self::StreamRefused => "the server refused the request before processing it",
+            Self::StreamReset => "the server reset the request",
             Self::CertificateChainIncomplete => "the server sent no intermediate certificate",
             Self::Other(word) => word,
         }
     }
 
-    /// The class the kind term counts it in; a status decides between the two HTTP classes.
+    /// The class that the kind term counts; the status selects one of the two HTTP classes.
     #[must_use]
     pub fn class(&self, status: Option<u16>) -> KindClass {
         match self {
@@ -352,7 +354,8 @@ impl FailureKind {
             | Self::RedirectLoop
             | Self::RedirectTooMany
             | Self::AnsweredThoughForbidden => KindClass::Http4xx,
-            // The background profile gives a timeout the most room, so an unknown kind decides the least there.
+            // The background profile is widest for timeouts, so an unknown kind carries the least weight
+            // there.
             Self::Other(_) => KindClass::Timeout,
         }
     }
@@ -360,14 +363,16 @@ impl FailureKind {
 
 impl From<Cow<'_, str>> for FailureKind {
     fn from(word: Cow<'_, str>) -> Self {
-        /// A label from the wire ends up in tables and pages: bounded and printable, whatever it was.
+        /// Labels from the wire appear in tables and pages, so they are bounded and restricted to printable
+        /// characters.
         fn tamed(word: &str) -> Box<str> {
             word.chars()
                 .filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c))
                 .take(64)
                 .collect()
         }
-        // Tamed first: what becomes a known word by it must be that kind, or it would not read back as written.
+        // Sanitize first: a word that becomes a known label must map to that kind, or it would not read back
+        // as written.
         let word = tamed(&word);
         let known = Self::ALL.iter().find(|kind| *kind.label() == *word).cloned();
         known.unwrap_or(Self::Other(word))
@@ -393,56 +398,56 @@ label_enum! {
         NoPort = "no_port",
         /// Out of file descriptors or memory.
         NoResources = "no_resources",
-        /// The start was so late that the result would mislead.
+        /// The probe started too late for a meaningful result.
         Late = "late",
         /// The budget did not allow the probe.
         Throttled = "throttled",
-        /// No trusted root certificates are installed here.
+        /// No trusted root certificates are installed on this machine.
         NoRoots = "no_roots",
-        /// The machine has no route or address of the wanted family at all.
+        /// The machine has no route or address of the requested family.
         NoFamily = "no_family",
         /// The prober is stopping.
         Stopping = "stopping",
-        /// No resolver is configured here.
+        /// No resolver is configured on this machine.
         NoResolver = "no_resolver",
-        /// The assignment cannot be put on the wire: its host is no header value, no server name or missing.
+        /// The assignment cannot be sent: its host is missing, or is not a valid header value or server name.
         Unaskable = "unaskable",
-        /// The prober or responder that was asked is being restarted, or has no plan yet.
+        /// The peer (prober or responder) is restarting or has no plan yet.
         PeerAway = "peer_away",
-        /// The name or a redirect led to an address that whoever asked for the probe may not reach ([`crate::Scope`]).
+        /// The name or a redirect led to an address outside the probe's [`crate::Scope`].
         OutOfScope = "out_of_scope",
     }
 }
 
-/// What became of one probe.
+/// The outcome of one probe.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Outcome {
-    /// All phases finished and the expectation held.
+    /// All phases finished and the expectation was met.
     Ok {
-        /// Status of the answer, where the protocol has one.
+        /// Status of the response, if the protocol has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
     },
-    /// The target's side failed. Earlier phases succeeded.
+    /// The target or its path failed. Earlier phases succeeded.
     Failed {
         /// The phase it failed in.
         phase: Phase,
-        /// How.
+        /// The failure kind.
         kind: FailureKind,
-        /// Status of the answer, where one came.
+        /// Status of the response, if one arrived.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
     },
-    /// Our own fault; says nothing about the target.
+    /// A fault of the prober itself; no evidence about the target.
     NotAsked {
-        /// What kept us from asking.
+        /// The fault that prevented the probe.
         own: OwnFault,
     },
 }
 
 impl Outcome {
-    /// Whether the target's side failed.
+    /// Whether the target or its path failed.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         matches!(self, Self::Failed { .. })

@@ -1,4 +1,4 @@
-//! What a client really connects to.
+//! The address that a client connects to.
 
 use std::{fmt, net::SocketAddr, str::FromStr};
 
@@ -16,20 +16,20 @@ label_enum! {
     }
 }
 
-/// Address, port and protocol. Many targets share one front: all hosts of one load balancer.
+/// Address, port and protocol. Many targets share one front, for example all hosts of one load balancer.
 ///
-/// Written `203.0.113.10:80`, with `/udp` behind it where it is not TCP.
+/// Written `203.0.113.10:80`, with the suffix `/udp` for UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Front {
-    /// Where the client connects to.
+    /// The address and port that the client connects to.
     pub address: SocketAddr,
-    /// How.
+    /// The transport protocol.
     pub transport: Transport,
 }
 
 impl Front {
-    /// A TCP front.
+    /// Creates a TCP front.
     #[must_use]
     pub const fn tcp(address: SocketAddr) -> Self {
         Self {

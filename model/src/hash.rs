@@ -1,8 +1,8 @@
-//! Hashes that are the same on every machine and in every version, which the standard library's hasher does not promise.
-//! Not resistant to an adversary.
+//! Hashes that are stable across machines and versions, which the standard library's hasher does not
+//! guarantee. They do not resist an adversary.
 
-/// FNV-1a of several texts, 64 bit (<http://www.isthe.com/chongo/tech/comp/fnv/>). A separator keeps `("ab", "c")` and
-/// `("a", "bc")` apart.
+/// 64-bit FNV-1a of several strings (<http://www.isthe.com/chongo/tech/comp/fnv/>). A separator distinguishes
+/// `("ab", "c")` from `("a", "bc")`.
 #[must_use]
 pub fn stable(parts: &[&str]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
@@ -15,8 +15,8 @@ pub fn stable(parts: &[&str]) -> u64 {
     hash
 }
 
-/// [`stable`] with the bits mixed by the finalizer of `MurmurHash3`. FNV alone leaves texts that differ in their last
-/// letters close to each other, so that an order by it resembles the order of the texts.
+/// [`stable`], with its bits mixed by the finalizer of `MurmurHash3`. FNV alone maps strings that differ only
+/// in their last characters to nearby values, so sorting by it resembles sorting by the strings.
 #[must_use]
 pub fn scattered(parts: &[&str]) -> u64 {
     let mut hash = stable(parts);

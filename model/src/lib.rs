@@ -1,18 +1,18 @@
-//! The words of Parallax as types.
+//! The vocabulary of Parallax as types.
 //!
-//! | word | type |
+//! | term | type |
 //! |---|---|
-//! | target | [`TargetSpec`] as written, [`Target`] once checked |
+//! | target | [`TargetSpec`] as written, [`Target`] once validated |
 //! | front | [`Front`] |
 //! | vantage | [`Vantage`] |
 //! | channel | [`Channel`] |
 //! | placement | [`Placement`] |
 //! | observation | [`Observation`] |
-//! | failure | [`FailureKind`], reached in a [`Phase`] |
+//! | failure | [`FailureKind`] of a [`Phase`] |
 //! | plan | [`Assignment`], sent as [`PlanLine`]s |
 //!
-//! The crate does no I/O and reads no clock. Wire, recording, replay and test fixtures share the one
-//! serialised form defined here (`tests/wire/v1/` holds the fixtures; they are only ever appended to).
+//! The crate does no I/O and reads no clock. The wire, recordings, replay and test fixtures share the one
+//! serialized form that it defines. `tests/wire/v1/` holds the fixtures; they are append-only.
 //!
 //! ```
 //! use parallax_model::{Channel, FailureKind, Observation, Outcome, Phase, Vantage};
@@ -81,10 +81,10 @@ pub use time::{EventTime, Micros, ReportSeq, Round};
 pub use vantage::{InvalidVantage, Network, Reach, Vantage};
 pub use wire::{Recorded, ReportAnswer, ReportHeader, Resend, WIRE_VERSION};
 
-/// Path of the echo every prober serves; it answers only to nonces of the mesh.
+/// Path of the echo endpoint of every prober. It responds only to nonces of the mesh.
 pub const ECHO_PATH: &str = "/.well-known/parallax/echo";
 
-/// Most bytes an echo answers with when asked for a size (`?size=`).
+/// Maximum response size of an echo in bytes (`?size=`).
 pub const ECHO_LARGEST: u32 = 256 * 1024;
 
 /// Request header that carries the nonce of a mesh probe.

@@ -1,17 +1,17 @@
 //! Newtypes for identifiers, so that a swapped argument does not compile.
 //!
-//! The names of Kubernetes objects are not re-validated against the API server's own rules: they come from there.
-//! A name is shared text: a clone counts a reference and copies nothing.
-//! What is refused is what would break a table, a label or a terminal: empty, over-long, control characters.
+//! Names of Kubernetes objects come from the API server and are not validated against its rules again.
+//! Rejected are only values that would break a table, a label or a terminal: empty, too long, or with control
+//! characters. A name is reference-counted text, so a clone copies nothing.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Longest name accepted, in bytes. A DNS name has at most 253; a target id carries a URL.
+/// Maximum length of a name in bytes. A DNS name has at most 253; a target id contains a URL.
 const MAX_NAME: usize = 2048;
 
-/// Why a string cannot be used as a name.
+/// Why a string is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
     /// The string is empty.
@@ -20,16 +20,16 @@ pub enum InvalidName {
         /// The kind of name.
         what: &'static str,
     },
-    /// The string is longer than any name may be.
-    #[error("a {what} has at most {MAX_NAME} bytes, this one has {len}")]
+    /// The string exceeds the maximum length.
+    #[error("a {what} must not be longer than {MAX_NAME} bytes, got {len}")]
     TooLong {
         /// The kind of name.
         what: &'static str,
-        /// Bytes given.
+        /// Length in bytes.
         len: usize,
     },
     /// White space and control characters would break tables, labels and terminals.
-    #[error("a {what} must not contain white space or control characters, {value:?} does")]
+    #[error("a {what} must not contain white space or control characters, got {value:?}")]
     Unprintable {
         /// The kind of name.
         what: &'static str,
@@ -68,7 +68,7 @@ macro_rules! name {
         pub struct $type(Arc<str>);
 
         impl $type {
-            /// Checks and takes a string.
+            /// Validates the string and creates the name.
             pub fn new(value: impl Into<String>) -> Result<Self, InvalidName> {
                 checked($what, value.into()).map(|name| Self(name.into()))
             }
@@ -126,7 +126,7 @@ name!(
     "node name"
 );
 name!(
-    /// A Pod, or any other process that answers as one endpoint.
+    /// A Pod, or another process that responds as one endpoint.
     PodName,
     "pod name"
 );
@@ -151,13 +151,13 @@ name!(
     "vantage name"
 );
 name!(
-    /// A host name as a client would ask for it, without a port.
+    /// A host name as a client requests it, without a port.
     HostName,
     "host name"
 );
 name!(
-    /// What should be reachable, named by its URL (`http://shop.example.test/`, `tcp://10.0.0.1:5432`,
-    /// `dns://kubernetes.default.svc.cluster.local`). Stable across restarts, used as a metric label.
+    /// A target, identified by its URL (`http://shop.example.test/`, `tcp://10.0.0.1:5432`,
+    /// `dns://kubernetes.default.svc.cluster.local`). Stable across restarts and used as a metric label.
     TargetId,
     "target id"
 );
@@ -172,7 +172,8 @@ name!(
     "run id"
 );
 name!(
-    /// One life of one prober process. A restarted prober starts a new one, with sequence numbers from 0.
+    /// One process lifetime of a prober. A restarted prober starts a new incarnation, with sequence numbers
+    /// from 0.
     Incarnation,
     "incarnation"
 );

@@ -1,4 +1,4 @@
-//! One probe's outcome: what travels from prober to aggregator, what is recorded, and what replay reads.
+//! Observations: the outcome of one probe, as sent by probers, recorded, and read by replay.
 
 use std::net::IpAddr;
 
@@ -9,55 +9,56 @@ use crate::{
     PodName, ReportSeq, ServerProduct, TargetId, dns::NameSight,
 };
 
-/// One probe's outcome. Unknown fields from a newer prober are ignored; absent ones are unknown.
+/// The outcome of one probe. Unknown fields from a newer prober are ignored; absent fields are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
-    /// Number within the incarnation.
+    /// Sequence number within the incarnation.
     pub seq: ReportSeq,
-    /// Start of the probe. On the wire the prober's monotonic clock; ingest shifts it to event time.
+    /// Start of the probe. On the wire, the prober's monotonic clock; ingest shifts it to event time.
     #[serde(rename = "t_us")]
     pub at: EventTime,
-    /// The assignment that asked for it.
+    /// The assignment that requested the probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignment: Option<AssignmentId>,
-    /// What was asked for.
+    /// The target that was probed.
     pub target: TargetId,
-    /// How it was approached.
+    /// The channel.
     pub channel: Channel,
-    /// What was connected to, once an address was chosen.
+    /// The front that the probe connected to, once an address was chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<Front>,
-    /// The endpoint that answered or was dialled, where known. A failure through a virtual address rarely knows.
+    /// The endpoint that responded or was dialled, if known. It is rarely known for a failure through a
+    /// virtual address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<PodName>,
-    /// The node of the peer (`mesh`), or of the endpoint where only the node is known.
+    /// The node of the peer (`mesh`), or of the endpoint if only the node is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dst_node: Option<NodeName>,
-    /// What became of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How long each phase took.
+    /// Duration of each phase.
     #[serde(default, skip_serializing_if = "PhaseTimes::is_empty")]
     pub times: PhaseTimes,
-    /// What the name resolved to, and who said so.
+    /// The resolver's answer for the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<DnsAnswer>,
-    /// Who answered, where an echo said so.
+    /// The identity of the echo that responded, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<EchoIdentity>,
-    /// Whether the address is answered next door.
+    /// Evidence of whether the client's own node answers for the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<TtlEvidence>,
-    /// The product that the answer's `Server` field names, without its version. Older senders do not say.
+    /// The product in the response's `Server` field, without its version. Absent from older senders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerProduct>,
-    /// What the answer looks like, where the assignment asked for it.
+    /// Fingerprint of the response, if the assignment requests one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub print: Option<AnswerPrint>,
-    /// What the client of a challenge saw on its way. Only probes of runs have it.
+    /// What the ACME client observed while fetching a challenge. Only probes of runs have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub challenge: Option<Box<ChallengeSight>>,
-    /// What servers say of a name. Only probes of runs have it; older receivers do not read it.
+    /// The answers of servers for a name. Only probes of runs have it; older receivers ignore it.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -66,11 +67,12 @@ pub struct Observation {
     pub names: Option<Box<NameSight>>,
 }
 
-/// Time of each phase that was reached; the phase that failed carries the time until it did. Each phase begins where the
-/// one before ended, so all of them and `again` are exactly the total; over redirects they add up.
+/// Duration of each phase that was reached; for the phase that failed, the time until the failure. Each phase
+/// begins where the previous one ended, so all phases plus `again` add up to the total exactly. Phases
+/// accumulate over redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PhaseTimes {
-    /// Name to addresses.
+    /// Resolving the name to addresses.
     #[serde(default, rename = "resolve_us", skip_serializing_if = "Option::is_none")]
     pub resolve: Option<Micros>,
     /// TCP handshake.
@@ -82,38 +84,39 @@ pub struct PhaseTimes {
     /// TLS handshake.
     #[serde(default, rename = "tls_us", skip_serializing_if = "Option::is_none")]
     pub tls: Option<Micros>,
-    /// Preparing and sending the request: until its last byte was handed to the kernel.
+    /// Preparing and sending the request, until its last byte was passed to the kernel.
     #[serde(default, rename = "request_us", skip_serializing_if = "Option::is_none")]
     pub request: Option<Micros>,
-    /// From the last byte of the request to the first of the answer.
+    /// From the last byte of the request to the first byte of the response.
     #[serde(default, rename = "first_byte_us", skip_serializing_if = "Option::is_none")]
     pub first_byte: Option<Micros>,
-    /// From the first to the last byte of the answer.
+    /// From the first to the last byte of the response.
     #[serde(default, rename = "body_us", skip_serializing_if = "Option::is_none")]
     pub body: Option<Micros>,
-    /// Holding the answer against what was expected.
+    /// Comparing the response with the expectation.
     #[serde(default, rename = "check_us", skip_serializing_if = "Option::is_none")]
     pub check: Option<Micros>,
-    /// The second request on the same connection, from its last byte to the end of its answer. Only a keep-alive probe
-    /// has one; it is never part of the other phases.
+    /// The second request on the same connection, from its last byte to the end of its response. Only a
+    /// keep-alive probe has one; it is never part of the other phases.
     #[serde(default, rename = "again_us", skip_serializing_if = "Option::is_none")]
     pub again: Option<Micros>,
     /// The whole probe.
     #[serde(default, rename = "total_us", skip_serializing_if = "Option::is_none")]
     pub total: Option<Micros>,
-    /// Round trip of the handshake as the kernel measured it (`tcpi_rtt`), free of our own scheduling delay.
+    /// Round trip of the handshake as measured by the kernel (`tcpi_rtt`), free of the prober's own
+    /// scheduling delay.
     #[serde(default, rename = "kernel_rtt_us", skip_serializing_if = "Option::is_none")]
     pub kernel_rtt: Option<Micros>,
-    /// Repeated SYNs (`tcpi_total_retrans` after connect).
+    /// Retransmitted SYNs (`tcpi_total_retrans` after connect).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syn_retransmits: Option<u32>,
-    /// How late the probe started against its schedule.
+    /// Delay of the probe's start against its schedule.
     #[serde(default, rename = "late_us", skip_serializing_if = "Option::is_none")]
     pub late: Option<Micros>,
 }
 
 impl PhaseTimes {
-    /// The time of one phase.
+    /// The duration of one phase.
     #[must_use]
     pub const fn of(&self, phase: Phase) -> Option<Micros> {
         match phase {
@@ -128,7 +131,7 @@ impl PhaseTimes {
         }
     }
 
-    /// Adds to the time of one phase, which is thereby reached.
+    /// Adds to the duration of one phase and marks it as reached.
     pub fn add(&mut self, phase: Phase, time: Micros) {
         let slot = match phase {
             Phase::Resolve => &mut self.resolve,
@@ -143,7 +146,7 @@ impl PhaseTimes {
         *slot = Some(Micros(slot.unwrap_or_default().0.saturating_add(time.0)));
     }
 
-    /// Nothing was measured.
+    /// Whether nothing was measured.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -153,9 +156,9 @@ impl PhaseTimes {
 /// The answer of one resolver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DnsAnswer {
-    /// Who was asked.
+    /// The resolver.
     pub resolver: std::net::SocketAddr,
-    /// The name that was finally asked for, after the search list.
+    /// The name that was finally queried, after the search list.
     pub name: String,
     /// Addresses, sorted.
     #[serde(default)]
@@ -163,76 +166,77 @@ pub struct DnsAnswer {
     /// Smallest TTL of the answer, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<u32>,
-    /// The answer was truncated and asked for again over TCP.
+    /// The answer was truncated and the query repeated over TCP.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tcp: bool,
-    /// Questions that got no answer. Absent where each got one, and from older probers.
+    /// Queries that were not answered. Absent if each was answered, and from older probers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<UnansweredQuestions>,
 }
 
-/// Questions to a resolver that got no answer in time, and what was learnt of them. The outcome of the probe does not
-/// depend on it: a client asks no more than it asks.
+/// Queries to a resolver that were not answered in time, and the results of diagnostic repeats. They do not
+/// affect the probe's outcome, because a real client sends no such repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UnansweredQuestions {
-    /// The question for the IPv4 addresses was lost.
+    /// The query for IPv4 addresses was lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub a: bool,
-    /// The question for the IPv6 addresses was lost.
+    /// The query for IPv6 addresses was lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub aaaa: bool,
-    /// Of two questions that were asked at once, whether the other one was answered. Absent where only one was asked.
+    /// If two queries were sent at once, whether the other one was answered. Absent if only one was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_answered: Option<bool>,
-    /// Whether the same server answered the question when it was asked again, from another port. Absent where it was not.
+    /// Whether the same server answered a repeated query from another port. Absent if it was not repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_answered: Option<bool>,
-    /// Whether the same server answered the question over TCP. Absent where it was not asked so.
+    /// Whether the same server answered the query over TCP. Absent if TCP was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_answered: Option<bool>,
 }
 
-/// What an answer looks like: enough to say whether two fronts serve the same thing, and nothing of its content.
+/// Fingerprint of a response: enough to compare what two fronts serve, without any content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct AnswerPrint {
     /// The server's own certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Digest>,
-    /// The first 64 KiB of the answer; absent where it has none.
+    /// The first 64 KiB of the body; absent if there is no body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Digest>,
-    /// Status of the answer, whether or not it was the expected one.
+    /// Status of the response, expected or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
 
-/// What an echo says of itself and of the client it saw.
+/// What an echo reports about itself and about the client it saw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EchoIdentity {
-    /// The answering pod.
+    /// The responding Pod.
     pub pod: PodName,
     /// Its node.
     pub node: NodeName,
-    /// Incarnation of the answering process.
+    /// Incarnation of the responding process.
     pub instance: String,
-    /// The client address the echo saw; differs from the client's own where something translated it.
+    /// The client address that the echo saw; differs from the client's own address behind NAT.
     pub peer: std::net::SocketAddr,
 }
 
-/// A reply to an unprivileged echo request, or an ICMP error to a connected UDP socket, and the TTL it arrived with.
+/// A reply to an unprivileged echo request, or an ICMP error to a connected UDP socket, with the TTL on
+/// arrival.
 ///
-/// A reply that arrives with an untouched initial TTL crossed no router: the client's own node answered for the
-/// address. Time alone proves nothing.
+/// A reply that arrives with an untouched initial TTL crossed no router: the client's own node answered for
+/// the address. The round-trip time alone proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TtlEvidence {
-    /// The address asked.
+    /// The address that was probed.
     pub address: IpAddr,
-    /// Who sent the reply or the error, where the kernel says.
+    /// The sender of the reply or error, if the kernel reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<IpAddr>,
-    /// TTL (or hop limit) of the reply as it arrived.
+    /// TTL (or hop limit) of the reply on arrival.
     pub ttl: u8,
-    /// Round trip.
+    /// Round-trip time.
     #[serde(default, rename = "rtt_us", skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Micros>,
 }
@@ -241,7 +245,7 @@ impl TtlEvidence {
     /// Initial TTLs in common use: 64 (Linux, BSD, macOS), 128 (Windows), 255 (network gear, Solaris).
     const INITIAL: [u8; 3] = [64, 128, 255];
 
-    /// The reply crossed no router.
+    /// Whether the reply crossed no router.
     #[must_use]
     pub fn untouched(&self) -> bool {
         Self::INITIAL.contains(&self.ttl)

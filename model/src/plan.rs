@@ -1,7 +1,7 @@
-//! What the aggregator tells each prober to do.
+//! The plan that the aggregator sends to each prober.
 //!
-//! `GET /v1/plan` is one NDJSON response: a snapshot line, then changes and heartbeats. A broken stream means a new
-//! snapshot; there is no log and no gap to mend.
+//! `GET /v1/plan` is one NDJSON response: a snapshot line, then changes and heartbeats. After a broken stream
+//! the prober requests a new snapshot; there is no log to replay.
 
 use std::net::SocketAddr;
 
@@ -9,30 +9,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AssignmentId, Channel, FactQuestions, Micros, NodeName, PodName, ProbeSpec, RunId, TargetId};
 
-/// Which plan this is: the epoch grows with each new planner, the number within it.
+/// Revision of a plan: the epoch increases with each new planner, the number within the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct PlanRevision {
-    /// Epoch of the planner (the Lease's transitions in a cluster).
+    /// Epoch of the planner (in a cluster, the Lease's transitions).
     pub epoch: u64,
     /// Number within the epoch.
     pub n: u64,
 }
 
 impl AssignmentId {
-    /// How ids begin of probes that are asked for to settle a question, beyond the base plan. They are made at once
-    /// when they arrive, not at a place of their own in the interval, and end when they are answered.
+    /// Prefix of the ids of probes that the diagnosis requests in addition to the base plan. The prober makes
+    /// them immediately instead of at a scheduled offset in the interval, and they end once they are
+    /// answered.
     pub const ASKED: &'static str = "ask|";
 
-    /// Whether the probe was asked for.
+    /// Whether the diagnosis requested the probe.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.as_str().starts_with(Self::ASKED)
     }
 
-    /// How ids begin of the probes of a run: `run|RUN|…`. What they see belongs to the run alone.
+    /// Prefix of the ids of the probes of a run: `run|RUN|…`. Their observations belong to the run only.
     pub const RUN: &'static str = "run|";
 
-    /// The run that the probe belongs to, if it does to one.
+    /// The run that the probe belongs to, if any.
     #[must_use]
     pub fn run(&self) -> Option<&str> {
         let rest = self.as_str().strip_prefix(Self::RUN)?;
@@ -40,40 +41,40 @@ impl AssignmentId {
     }
 }
 
-/// Where the connection goes.
+/// The address that a probe connects to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DialAddress {
-    /// To what the probe's name resolves to on this machine.
+    /// The address that the probe's name resolves to on this machine.
     Resolve,
-    /// To this address, with Host and SNI kept.
+    /// This address; Host and SNI stay those of the target.
     Address(SocketAddr),
 }
 
 /// An endpoint known by construction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EntryRef {
-    /// The pod.
+    /// The Pod.
     pub pod: PodName,
-    /// Its node, where it is a pod of this cluster.
+    /// Its node, if it is a Pod of this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
 }
 
-/// One probe of one node's plan, repeated each interval.
+/// One probe of one node's plan, repeated every interval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Stable name: the same probe keeps it across revisions, so that its schedule does not jump.
+    /// Stable identifier: a probe keeps it across revisions so that its schedule does not jump.
     pub id: AssignmentId,
-    /// What it is for.
+    /// The target that is probed.
     pub target: TargetId,
-    /// How the target is approached.
+    /// The channel.
     pub channel: Channel,
-    /// What to do.
+    /// What the probe does.
     pub probe: ProbeSpec,
-    /// Where to connect to.
+    /// The address to connect to.
     pub dial: DialAddress,
-    /// The endpoint dialled (`direct`).
+    /// The endpoint that is dialled (`direct`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntryRef>,
     /// The peer's node (`mesh`).
@@ -87,74 +88,75 @@ pub struct Assignment {
     pub timeout: Micros,
 }
 
-/// What holds for the whole plan.
+/// Settings of the whole plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanSettings {
-    /// The nonce this prober's own echo answers to.
+    /// The nonce that this prober's own echo responds to.
     pub echo_nonce: String,
-    /// Longest time between two lines of the stream; a reader that waits three times as long starts over.
+    /// Maximum time between two lines of the stream. A reader that receives nothing for three times as long
+    /// reconnects.
     #[serde(rename = "heartbeat_us")]
     pub heartbeat: Micros,
 }
 
-/// Probes that are made at once, a few times, and then never again.
+/// Probes that start immediately and are repeated a fixed number of times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOrder {
-    /// Which run. A prober that hears of the same one again does nothing.
+    /// The run. A prober ignores an order whose id it already knows.
     pub id: RunId,
-    /// How often each is made, `interval` after the last start.
+    /// Number of repetitions of each probe; each starts `interval` after the previous start.
     pub rounds: u32,
-    /// The probes, by ids that begin with [`AssignmentId::RUN`] and the run's own.
+    /// The probes; their ids begin with [`AssignmentId::RUN`] and the id of the run.
     pub assignments: Vec<Assignment>,
 }
 
-/// One line of the plan stream. Lines of unknown type are skipped by a reader.
+/// One line of the plan stream. Readers skip lines of an unknown type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
-    reason = "lines are written and read one at a time, never kept"
+    reason = "lines are written and read one at a time, never stored"
 )]
 pub enum PlanLine {
-    /// The whole plan; replaces whatever was known.
+    /// The whole plan; replaces any earlier state.
     Snapshot {
         /// The revision.
         revision: PlanRevision,
-        /// What holds for all assignments.
+        /// Settings of the whole plan.
         settings: PlanSettings,
         /// All assignments.
         assignments: Vec<Assignment>,
     },
     /// A new or changed assignment.
     Upsert {
-        /// The revision after it.
+        /// The revision after the change.
         revision: PlanRevision,
         /// The assignment.
         assignment: Assignment,
     },
-    /// An assignment is over.
+    /// Removes an assignment.
     Remove {
-        /// The revision after it.
+        /// The revision after the change.
         revision: PlanRevision,
-        /// Which.
+        /// The assignment to remove.
         id: AssignmentId,
     },
-    /// The stream lives.
+    /// Keeps the stream alive.
     Heartbeat {
         /// The current revision.
         revision: PlanRevision,
     },
-    /// What is to be asked of the prober's own node; replaces what was. Older probers pass over it.
+    /// Facts to read from the prober's own node; replaces the previous request. Older probers ignore it.
     Facts {
-        /// The questions.
+        /// The requested facts.
         questions: FactQuestions,
     },
-    /// Probes to be made at once. Older probers pass over it.
+    /// Probes to start immediately. Older probers ignore it.
     Run {
-        /// What to do.
+        /// The order.
         order: RunOrder,
     },
-    /// A line of a newer aggregator.
+    /// A line from a newer aggregator.
     #[serde(other)]
     Unknown,
 }

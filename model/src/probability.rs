@@ -1,26 +1,26 @@
-//! A number that can only be a probability.
+//! A number that is guaranteed to be a probability.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A probability, kept in units of 1/10 000: what is printed is what is compared and stored, so that two machines
-/// cannot disagree in a digit nobody sees.
+/// A probability in units of 1/10 000. The printed value is the one that is compared and stored, so two
+/// machines cannot disagree in digits that are not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Probability(u16);
 
 /// The number is not between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("a probability lies between 0 and 1, {0} does not")]
+#[error("expected a probability between 0 and 1, got {0}")]
 pub struct InvalidProbability(f64);
 
 impl Probability {
     const SCALE: u16 = 10_000;
 
-    /// Rounds to four digits.
+    /// Rounds to four decimal places.
     pub fn new(value: f64) -> Result<Self, InvalidProbability> {
-        // A sum of posteriors may exceed 1 by rounding, never by more.
+        // A sum of posteriors can exceed 1 by a rounding error, never by more.
         if !(0.0..=1.0 + 1e-9).contains(&value) {
             return Err(InvalidProbability(value));
         }

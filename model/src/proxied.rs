@@ -1,12 +1,13 @@
-//! The proxy a Go client would use for a request: `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of *its* environment
-//! (`golang.org/x/net/http/httpproxy`). It is noted, not imitated: a verdict says that the real client goes another way.
+//! The proxy that a Go client would use for a request, given `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of
+//! *its* environment (`golang.org/x/net/http/httpproxy`). Probes do not use it; a verdict notes that the real
+//! client takes another path.
 
 use std::net::IpAddr;
 
 use crate::Scheme;
 
-/// The proxy for a request of this scheme to this host and port, from the environment of the client in question; absent
-/// where it goes straight. Behind a redirect to https it is another variable's.
+/// Returns the proxy for a request with this scheme, host and port in the environment of the given client, or
+/// `None` if the client connects directly. A redirect to https can select a different variable.
 #[must_use]
 pub fn proxied_by(
     environment: impl Fn(&str) -> Option<String>,
@@ -27,15 +28,16 @@ pub fn proxied_by(
         .trim_matches(['[', ']'])
         .trim_end_matches('.')
         .to_ascii_lowercase();
-    // Go never sends requests for this machine through a proxy.
+    // Go never uses a proxy for localhost or loopback addresses.
     let loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let excepted = read(["NO_PROXY", "no_proxy"])
         .is_some_and(|list| list.split(',').any(|entry| covers(entry, &host, port)));
     (!loopback && !excepted).then_some(proxy)
 }
 
-/// `*`, an address, a network, a name and everything below it, or a name behind a dot for what is below it only; names
-/// and addresses may have a port, which must then be that of the request.
+/// Whether a `NO_PROXY` entry matches: `*`, an address, a network, a name with its subdomains, or a name with
+/// a leading dot for its subdomains only. Names and addresses may have a port, which must equal that of the
+/// request.
 fn covers(entry: &str, host: &str, port: u16) -> bool {
     let entry = entry.trim().to_ascii_lowercase();
     if entry.is_empty() {
@@ -64,7 +66,7 @@ fn covers(entry: &str, host: &str, port: u16) -> bool {
     }
 }
 
-/// An entry with its port, where it has one. An IPv6 address has many colons and, with a port, brackets.
+/// Splits an entry into host and optional port. An IPv6 address with a port has brackets.
 fn with_port(entry: &str) -> (&str, Option<u16>) {
     let split = entry
         .rsplit_once(':')

@@ -1,7 +1,9 @@
-//! Which addresses a probe may connect to that somebody asked for who is not the mesh's own operator.
+//! Limits on the addresses that a probe may connect to when someone other than the mesh's operator requested
+//! it.
 //!
-//! Whoever may start a run or write a `Target` must not thereby reach what only the prober's machine reaches. The rule
-//! travels inside the probe and is applied where the connection is made, so it holds behind names and redirects too.
+//! A user who may start a run or write a `Target` must not gain access to addresses that only the prober's
+//! machine can reach. The scope is part of the probe and is enforced where the connection is made, so it also
+//! covers names and redirects.
 
 use std::{
     fmt,
@@ -11,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Addresses in CIDR notation (`10.0.0.0/8`, `fd00::/8`); a bare address is itself alone.
+/// Addresses in CIDR notation (`10.0.0.0/8`, `fd00::/8`); a bare address is a range of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AddressRange {
@@ -19,13 +21,13 @@ pub struct AddressRange {
     bits: u8,
 }
 
-/// Not a range of addresses.
+/// The string is not a range of addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected an address or a range like 10.0.0.0/8 or fd00::/8, got {0:?}")]
 pub struct InvalidRange(String);
 
 impl AddressRange {
-    /// One address.
+    /// Creates the range of a single address.
     #[must_use]
     pub fn only(address: IpAddr) -> Self {
         let address = address.to_canonical();
@@ -35,7 +37,7 @@ impl AddressRange {
         }
     }
 
-    /// Whether the address lies in it. An IPv4 address written as IPv6 is the IPv4 address.
+    /// Whether the range contains the address. An IPv4-mapped IPv6 address is treated as the IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -98,19 +100,20 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// Where a probe may connect to. What is local to a machine ([`ReservedRange`]) is always refused but for what is allowed.
+/// Addresses that a probe may connect to. Addresses local to a machine ([`ReservedRange`]) are always refused
+/// unless `allow` lists them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
-    /// Refused besides: the API server's addresses.
+    /// Additional refused addresses, such as those of the API server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refuse: Vec<AddressRange>,
-    /// Allowed whatever else says no.
+    /// Allowed addresses; takes precedence over every refusal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<AddressRange>,
 }
 
-/// Why an address must not be connected to.
+/// Why a probe must not connect to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReservedRange {
     /// 127.0.0.0/8, `::1`: the prober's own machine or pod.
@@ -119,16 +122,16 @@ pub enum ReservedRange {
     LinkLocal,
     /// `fd00:ec2::/32`, `fd20:ce::254`, 100.100.100.200, 168.63.129.16: metadata services outside the link-local range.
     Metadata,
-    /// 0.0.0.0/8, `::`: taken for the own machine by the kernel.
+    /// 0.0.0.0/8, `::`: the kernel treats them as the local machine.
     Unspecified,
-    /// Not one machine's address.
+    /// Multicast and reserved addresses, which are not addresses of one machine.
     Multicast,
-    /// An address of the API server, or what else the configuration refuses.
+    /// An address of the API server, or another one that the configuration refuses.
     Listed,
 }
 
 impl ReservedRange {
-    /// In words.
+    /// A description for error messages.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -143,7 +146,7 @@ impl ReservedRange {
 }
 
 impl Scope {
-    /// Why the address is out of it, if it is.
+    /// Returns why the address is out of scope, or `None` if it is allowed.
     #[must_use]
     pub fn refuses(&self, address: IpAddr) -> Option<ReservedRange> {
         let address = address.to_canonical();
@@ -169,8 +172,8 @@ impl Scope {
     }
 }
 
-/// The IPv4 address that a translator or tunnel reaches under this one: NAT64 (RFC 6052's well-known prefix and RFC
-/// 8215's local one) and 6to4.
+/// The IPv4 address that a translator or tunnel reaches through this IPv6 address: NAT64 (RFC 6052's
+/// well-known prefix and RFC 8215's local one) and 6to4.
 fn embedded(v6: Ipv6Addr) -> Option<IpAddr> {
     let s = v6.segments();
     let of = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
@@ -178,7 +181,7 @@ fn embedded(v6: Ipv6Addr) -> Option<IpAddr> {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low]
         | [0x64, 0xff9b, 1, _, _, _, high, low]
         | [0x2002, high, low, ..] => Some(of(high, low)),
-        // Deprecated "IPv4-compatible" addresses; `::` and `::1` are judged as themselves.
+        // Deprecated "IPv4-compatible" addresses; `::` and `::1` are classified as themselves.
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(of(high, low)),
         _ => None,
     }

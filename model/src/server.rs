@@ -1,18 +1,19 @@
-//! Which software an HTTP answer says that it comes from.
+//! The product that an HTTP response names as its server.
 
 use serde::{Deserialize, Serialize};
 
-/// Longest product name kept, in bytes.
+/// Maximum length of a product name in bytes.
 const LONGEST: usize = 32;
 
-/// The product of a `Server` field (RFC 9110 §10.2.4), in lower case and without its version: `nginx/1.27.1` and
-/// `nginx` are one product. Versions change with every upgrade, products with whoever answers.
+/// The product of a `Server` field (RFC 9110 §10.2.4), in lower case and without its version: `nginx/1.27.1`
+/// and `nginx` are the same product. The version changes with every upgrade; the product changes only if
+/// another server responds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct ServerProduct(String);
 
 impl ServerProduct {
-    /// The product that a field names; none where it names nothing that can be printed.
+    /// Returns the product that a field names, or `None` if it contains no printable name.
     #[must_use]
     pub fn of_field(field: &str) -> Option<Self> {
         let product: String = field
@@ -34,7 +35,7 @@ impl ServerProduct {
 }
 
 impl From<String> for ServerProduct {
-    /// What a sender of another version says is tamed, never refused.
+    /// Sanitizes a value from a sender of another version instead of rejecting it.
     fn from(value: String) -> Self {
         Self::of_field(&value).unwrap_or_else(|| Self("unknown".to_owned()))
     }

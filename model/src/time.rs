@@ -1,28 +1,28 @@
-//! Points and spans of time as integers: they are compared, recorded and replayed, so they must be exact.
+//! Points in time and durations as integers. They are compared, recorded and replayed, so they must be exact.
 
 use std::{fmt, ops::Sub, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-/// A span in microseconds.
+/// A duration in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Micros(pub u64);
 
 impl Micros {
-    /// From whole milliseconds.
+    /// Creates a duration from whole milliseconds.
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1_000))
     }
 
-    /// From whole seconds.
+    /// Creates a duration from whole seconds.
     #[must_use]
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(1_000_000))
     }
 
-    /// As seconds, for people and metrics; never compared.
+    /// The duration in seconds, for people and metrics; never used in comparisons.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -34,7 +34,7 @@ impl Micros {
 }
 
 impl Micros {
-    /// The span in its two largest units, in whole seconds: `4 min 12 s`.
+    /// The duration in its two largest units, in whole seconds: `4 min 12 s`.
     #[must_use]
     pub fn rounded(self) -> String {
         let seconds = self.0 / 1_000_000;
@@ -76,35 +76,36 @@ impl fmt::Display for Micros {
     }
 }
 
-/// When a probe started: microseconds since the Unix epoch in a running mesh, since the start of the recording in a
-/// replay. On the wire it is the prober's monotonic clock; ingest adds the offset of that incarnation.
+/// The start of a probe: microseconds since the Unix epoch in a running mesh, since the start of the
+/// recording in a replay. On the wire it is the prober's monotonic clock; ingest adds the offset of that
+/// incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventTime(pub i64);
 
 impl EventTime {
-    /// This time moved by a number of microseconds, saturating at the ends.
+    /// This time shifted by a number of microseconds, saturating.
     #[must_use]
     pub const fn shifted(self, micros: i64) -> Self {
         Self(self.0.saturating_add(micros))
     }
 
-    /// This time plus a span, saturating at the end.
+    /// This time plus a duration, saturating.
     #[must_use]
     pub fn plus(self, span: Micros) -> Self {
         Self(self.0.saturating_add_unsigned(span.0))
     }
 
-    /// This time minus a span, saturating at the start.
+    /// This time minus a duration, saturating.
     #[must_use]
     pub fn minus(self, span: Micros) -> Self {
         Self(self.0.saturating_sub_unsigned(span.0))
     }
 
-    /// The round this time falls into: ⌊time / interval⌋.
+    /// The round that contains this time: ⌊time / interval⌋.
     ///
     /// # Panics
-    /// If the interval is zero; configuration refuses that.
+    /// Panics if the interval is zero, which the configuration rejects.
     #[must_use]
     pub fn round(self, interval: Micros) -> Round {
         let interval = i64::try_from(interval.0).unwrap_or(i64::MAX);
@@ -115,7 +116,7 @@ impl EventTime {
 impl Sub for EventTime {
     type Output = Micros;
 
-    /// The span between two times; zero where the right one is later.
+    /// The duration between two times; zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Micros {
         Micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -127,7 +128,7 @@ impl Sub for EventTime {
 pub struct Round(pub i64);
 
 impl Round {
-    /// Where the round begins.
+    /// The start of the round.
     #[must_use]
     pub fn start(self, interval: Micros) -> EventTime {
         EventTime(
@@ -136,14 +137,14 @@ impl Round {
         )
     }
 
-    /// Where the round ends (and the next begins).
+    /// The end of the round, which is the start of the next one.
     #[must_use]
     pub fn end(self, interval: Micros) -> EventTime {
         Self(self.0.saturating_add(1)).start(interval)
     }
 }
 
-/// Number of an observation within one [`crate::Incarnation`]; makes a resent report count once.
+/// Sequence number of an observation within one [`crate::Incarnation`]; makes resent reports idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ReportSeq(pub u64);

@@ -1,12 +1,13 @@
-//! Numbers with a unit, as people write them: `90d`, `256MiB`.
+//! Numbers with a unit suffix: `90d`, `256MiB`.
 
-/// Seconds, minutes, hours and days, in seconds.
+/// Suffixes of seconds, minutes, hours and days, with their length in seconds.
 pub const SECONDS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
 
-/// Milliseconds, seconds and minutes, in milliseconds; a number without a unit counts seconds.
+/// Suffixes of milliseconds, seconds and minutes, with their length in milliseconds. A number without a
+/// suffix is in seconds.
 pub const MILLISECONDS: [(&str, u64); 4] = [("ms", 1), ("", 1_000), ("s", 1_000), ("m", 60_000)];
 
-/// Binary multiples of bytes, in bytes.
+/// Binary multiples of bytes.
 pub const BYTES: [(&str, u64); 4] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -14,8 +15,8 @@ pub const BYTES: [(&str, u64); 4] = [
     ("TiB", 1 << 40),
 ];
 
-/// A whole number and one of the units, multiplied. The unit `""` stands for a number without a unit. `None` if it is not
-/// a number, has another unit or does not fit.
+/// Parses a whole number with one of the suffixes and multiplies them. The suffix `""` stands for a number
+/// without one. Returns `None` if the text is not a number, has another suffix, or overflows.
 #[must_use]
 pub fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::{InvalidName, NodeName, VantageName, channel::label_enum};
 
 label_enum! {
-    /// The network namespace a prober inside the cluster lives in.
+    /// The network namespace of a prober inside the cluster.
     Network {
-        /// The pod network, as ordinary workloads.
+        /// The Pod network, like ordinary workloads.
         Pod = "pod",
         /// The node's own network (`hostNetwork: true`).
         Host = "host",
@@ -17,7 +17,7 @@ label_enum! {
 }
 
 label_enum! {
-    /// How far outside the cluster a vantage sits.
+    /// Location of a vantage outside the cluster.
     Reach {
         /// A machine in the same network.
         Vpc = "vpc",
@@ -37,9 +37,10 @@ pub enum Vantage {
         /// Its network.
         network: Network,
     },
-    /// A prober outside the cluster. It belongs to no in-cluster region, and in-cluster vantages to no outside one.
+    /// A prober outside the cluster. It belongs to no in-cluster region, and in-cluster vantages belong to no
+    /// outside region.
     Outside {
-        /// How far out.
+        /// Its location.
         reach: Reach,
         /// Its enrolled name.
         name: VantageName,
@@ -47,7 +48,7 @@ pub enum Vantage {
 }
 
 impl Vantage {
-    /// A prober in the pod network of a node.
+    /// Creates the vantage of a prober in the Pod network of a node.
     #[must_use]
     pub const fn pod(node: NodeName) -> Self {
         Self::Cluster {
@@ -56,7 +57,7 @@ impl Vantage {
         }
     }
 
-    /// The node, where there is one.
+    /// The node; `None` outside the cluster.
     #[must_use]
     pub const fn node(&self) -> Option<&NodeName> {
         match self {
@@ -66,13 +67,13 @@ impl Vantage {
     }
 }
 
-/// Why a string names no vantage.
+/// Why a string is not a vantage.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVantage {
-    /// Neither of the four forms.
+    /// The string has none of the four forms.
     #[error("expected NODE/pod, NODE/host, vpc:NAME or internet:NAME, got {0:?}")]
     Form(String),
-    /// The name part is not a name.
+    /// The name part is not a valid name.
     #[error(transparent)]
     Name(#[from] InvalidName),
 }

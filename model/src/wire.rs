@@ -4,77 +4,81 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EventTime, HostFacts, Incarnation, Observation, Vantage};
 
-/// Version of the wire format. N and N−1 understand each other both ways.
+/// Version of the wire format. Versions N and N−1 understand each other in both directions.
 pub const WIRE_VERSION: u32 = 1;
 
-/// First line of a `POST /v1/observations`; observations follow, one a line.
+/// First line of a `POST /v1/observations`; the observations follow, one per line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportHeader {
     /// [`WIRE_VERSION`] of the sender.
     pub v: u32,
-    /// Life of the sending process.
+    /// Incarnation of the sending process.
     pub incarnation: Incarnation,
-    /// Where it probes from.
+    /// The vantage that the sender probes from.
     pub vantage: Vantage,
-    /// The sender's monotonic clock when it sent; ingest estimates the offset to its own clock from it.
+    /// The sender's monotonic clock at the time of sending; ingest uses it to estimate the offset to its own
+    /// clock.
     #[serde(rename = "sent_us")]
     pub sent: EventTime,
-    /// Every probe that started before this (sender's monotonic clock) is in this report or in an earlier one, or was
-    /// given up. A round closes as soon as every speaking vantage is past its end, so a report is sent at least once a
-    /// second, empty if need be. Absent from older senders: their rounds close by time alone.
+    /// Every probe that started before this time (sender's monotonic clock) is in this report or an earlier
+    /// one, or was dropped. A round closes as soon as every reporting vantage is past its end, so a prober
+    /// sends a report, possibly empty, at least once a second. Absent from older senders: their rounds close
+    /// by time alone.
     #[serde(default, rename = "complete_us", skip_serializing_if = "Option::is_none")]
     pub complete: Option<EventTime>,
-    /// Observations given up since the incarnation began, because the spool was full.
+    /// Observations dropped since the incarnation began because the spool was full.
     #[serde(default)]
     pub dropped: u64,
-    /// The number of assignments in the plan it works from; lets the aggregator see a prober without a plan.
+    /// Number of assignments in the sender's plan; shows the aggregator a prober without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignments: Option<u64>,
-    /// The start (sender's monotonic clock) of the oldest observation that the sender keeps and could send again. Absent
-    /// from older senders, which keep none.
+    /// Start (sender's monotonic clock) of the oldest observation that the sender still holds and can resend.
+    /// Absent from older senders, which hold none.
     #[serde(default, rename = "kept_us", skip_serializing_if = "Option::is_none")]
     pub kept: Option<EventTime>,
-    /// The receiver's life for which the sender has queued what it keeps, as a [`Resend`] asked.
+    /// The receiver's incarnation for which the sender has queued its held observations, as a [`Resend`]
+    /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resent: Option<Incarnation>,
-    /// The observations of this report were delivered to a former life of the receiver, or to another one in its place.
+    /// The observations of this report were already delivered to a former incarnation of the receiver or to
+    /// another receiver.
     #[serde(default, skip_serializing_if = "is_false")]
     pub again: bool,
-    /// What the sender sees of its node, when that changed and now and then. Older senders know nothing of it.
+    /// The sender's view of its node, sent after a change and periodically. Absent from older senders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Box<HostFacts>>,
 }
 
-/// In the answer to a report: the receiver has just started, and asks for what was reported before. Older receivers do not
-/// ask, and older senders do not read it.
+/// Part of the response to a report: a receiver that has just started requests what was reported before.
+/// Older receivers do not send it, and older senders ignore it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resend {
-    /// The receiver's own life; whoever has sent it again for that life need not do so twice.
+    /// The receiver's own incarnation. A sender resends only once per incarnation.
     pub life: Incarnation,
-    /// Nothing that was started before this (sender's monotonic clock) is wanted.
+    /// Observations that started before this time (sender's monotonic clock) are not needed.
     #[serde(rename = "since_us")]
     pub since: EventTime,
 }
 
-/// What a sender reads of the answer to its report; the rest is for people.
+/// The fields of a report's response that a sender reads; the others are for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportAnswer {
-    /// The receiver wants what was reported before.
+    /// Set if the receiver requests what was reported before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resend: Option<Resend>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde calls")]
 const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// An observation as recorded: in event time, with the vantage that authentication gave it.
+/// An observation as recorded: in event time, with the authenticated vantage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recorded {
     /// Where the probe started.
     pub vantage: Vantage,
-    /// Life of the prober.
+    /// Incarnation of the prober.
     pub incarnation: Incarnation,
     /// The observation.
     #[serde(flatten)]

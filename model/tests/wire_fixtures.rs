@@ -1,5 +1,5 @@
-//! The wire format is a contract with probers that are already out there: what was once written must read for ever,
-//! and what we write today must stay as it is. The fixtures are only ever appended to.
+//! The wire format is a contract with deployed probers: every version must read what earlier versions wrote,
+//! and the format written today must not change. The fixtures are append-only.
 
 #![expect(clippy::unwrap_used, reason = "a broken fixture is a failed test")]
 
@@ -97,7 +97,7 @@ fn what_is_kept_wanted_and_sent_again_is_written_as_it_was_read() {
     assert_eq!(
         answer,
         ReportAnswer::default(),
-        "an older aggregator wants nothing"
+        "an older aggregator requests nothing"
     );
 }
 

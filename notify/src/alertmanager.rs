@@ -1,6 +1,7 @@
-//! Alerts pushed to an Alertmanager: what fires is said again and again, and what does not any more ends.
+//! Alerts pushed to an Alertmanager: firing alerts are pushed again at an interval, others are resolved.
 //!
-//! The labels are those of the alert `ParallaxIncident` of the rules, so that routes and inhibition need not know who says it.
+//! The labels are those of the alert rule `ParallaxIncident`, so that routes and inhibition rules apply to both
+//! sources.
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -18,12 +19,12 @@ use super::{
     webhook::time,
 };
 
-/// So many pushes may be lost before Alertmanager takes what fires for over.
+/// Number of consecutive pushes that may be lost before Alertmanager resolves a firing alert.
 const LOST: u32 = 4;
 
 type AlertLabels = BTreeMap<String, String>;
 
-/// Pushes to one of them.
+/// Pushes alerts to one Alertmanager.
 #[derive(Debug)]
 pub(super) struct AlertmanagerClient {
     options: AlertmanagerOptions,
@@ -55,7 +56,7 @@ impl AlertmanagerClient {
             .filter(|heard| !heard.over)
             .and_then(|heard| serde_json::from_value(heard.mark.clone()).ok());
         let mut alerts = Vec::new();
-        // Other labels are another alert, and the one of before would fire until it times out.
+        // Changed labels are another alert; the previous one would fire until it times out.
         if let Some(before) = before.filter(|before| !fires || *before != labels) {
             alerts.push(self.alert(errand, &before, false));
         }
@@ -70,7 +71,7 @@ impl AlertmanagerClient {
         }
     }
 
-    /// An alert that says of itself that it is a test, and ends by itself.
+    /// Pushes an alert that is marked as a test and resolves by itself.
     pub(super) async fn test(&self) -> DeliveryOutcome {
         let mut labels = self.options.labels.clone();
         labels.extend([
@@ -80,7 +81,7 @@ impl AlertmanagerClient {
         ]);
         let now = Timestamp::now();
         let end = now.checked_add(1.minute()).unwrap_or(now);
-        let annotations = json!({"summary": "a test of `parallax notify test`", "description": "Nothing is wrong. It ends by itself within a minute."});
+        let annotations = json!({"summary": "test alert from `parallax notify test`", "description": "Nothing is wrong. The alert resolves by itself within a minute."});
         let alert = json!([{"labels": labels, "annotations": annotations, "startsAt": now.to_string(), "endsAt": end.to_string()}]);
         self.push(&alert).await
     }
@@ -114,7 +115,8 @@ impl AlertmanagerClient {
         let content = &letter.content;
         let now = Timestamp::now();
         let end = if fires {
-            // Said aloud, so that no setting of the Alertmanager ends what fires between two pushes.
+            // An explicit end, so that `resolve_timeout` of the Alertmanager cannot resolve the alert between two
+            // pushes.
             let ahead = self.options.resend * LOST;
             now.checked_add(ahead).unwrap_or(now).to_string()
         } else {
@@ -148,12 +150,12 @@ impl AlertmanagerClient {
     }
 }
 
-/// The first targets, and how many more there are.
+/// Formats the listed targets and the number of the others.
 pub(super) fn targets(named: &[String], total: usize) -> String {
     let mut text = named.join(", ");
     let more = total.saturating_sub(named.len());
     if more > 0 {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, " and {more} more");
     }
     text

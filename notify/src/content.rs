@@ -1,4 +1,4 @@
-//! What is said of an incident, bounded: the same words for every receiver.
+//! The content of a notification, bounded in size and the same for every receiver.
 
 use parallax_api::links::ExternalLinks;
 use parallax_diagnosis::{
@@ -11,40 +11,40 @@ use serde::{Deserialize, Serialize};
 
 use super::objects::{self, NamedObject};
 
-/// Targets by name; the others are counted.
+/// Maximum number of targets by name; the others are counted.
 pub(super) const TARGETS: usize = 10;
-/// Bytes of a name, of a command and of a sentence.
+/// Maximum length in bytes of a name, a command and a sentence.
 const NAME: usize = 200;
 const COMMAND: usize = 400;
 const SENTENCE: usize = 700;
 
-/// What is said.
+/// The content of a notification.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct NotificationContent {
-    /// The incident's id, as page and API know it now.
+    /// The incident's current id in page and API.
     pub(super) incident: String,
-    /// How often it came back.
+    /// How many times it has occurred.
     pub(super) occurrence: u32,
-    /// The likeliest cause, as the metric's label has it.
+    /// The likeliest cause, as in the metric label.
     pub(super) cause: String,
-    /// In a few words.
+    /// The cause in a few words.
     pub(super) title: String,
     pub(super) subject: String,
-    /// Region and members, as one word each.
+    /// Region and members.
     pub(super) region: String,
     pub(super) sentence: String,
     /// As printed.
     pub(super) probability: String,
     pub(super) since: EventTime,
     pub(super) opened: EventTime,
-    /// How bad it is now.
-    pub(super) grade: super::notification::AlertSeverity,
+    /// The current severity.
+    pub(super) grade: parallax_api::severity::IncidentSeverity,
     pub(super) targets: Vec<String>,
     pub(super) targets_total: usize,
-    /// The first way out.
+    /// The first remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) remedy: Option<NotificationRemedy>,
-    /// Objects of the cluster that it concerns.
+    /// Kubernetes objects that it affects.
     #[serde(default)]
     pub(super) objects: Vec<NamedObject>,
     #[serde(default)]
@@ -55,7 +55,7 @@ pub(super) struct NotificationContent {
     pub(super) dashboard: Option<String>,
 }
 
-/// What to do.
+/// A remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NotificationRemedy {
     pub(super) action: String,
@@ -67,7 +67,7 @@ pub(super) struct NotificationRemedy {
 impl NotificationContent {
     pub(super) fn of(
         incident: &Incident,
-        grade: super::notification::AlertSeverity,
+        grade: parallax_api::severity::IncidentSeverity,
         (topology, publishers): (&Topology, &TargetPublishers),
         links: &ExternalLinks,
     ) -> Self {
@@ -105,17 +105,17 @@ impl NotificationContent {
     }
 }
 
-/// What it is about, in words.
+/// The verdict's subject as text.
 pub(super) fn subject(verdict: &Verdict) -> String {
     clip(&verdict.subject.to_string(), NAME)
 }
 
-/// Region and members, as one word each.
+/// The verdict's region and members as text.
 pub(super) fn region(verdict: &Verdict) -> String {
     clip(&verdict.region.to_string(), NAME)
 }
 
-/// As the metrics name it: the likeliest of the catalogue, or the region where the catalogue names none.
+/// The id of the likeliest cause, or the region if the catalogue has no cause for it, as in the metrics.
 fn cause(verdict: &Verdict) -> String {
     verdict
         .causes
@@ -130,7 +130,7 @@ fn title(verdict: &Verdict) -> String {
         .map_or_else(|| verdict.region.to_string(), |cause| cause.title.clone())
 }
 
-/// The beginning of a text that fits into so many bytes, without control characters.
+/// The longest prefix within `bytes`, with control characters replaced.
 pub(super) fn clip(text: &str, bytes: usize) -> String {
     let clean: String = text
         .chars()

@@ -1,16 +1,16 @@
-//! When what could not be delivered is tried again: later each time, never all at once, and not before the receiver asked.
+//! Retry delays: exponential backoff with jitter, and no retry before the `Retry-After` of the receiver.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use parallax_model::backoff;
 use tokio::time::Instant;
 
-/// First and longest wait.
+/// Shortest and longest delay.
 pub(super) const WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
-/// No receiver is left alone for longer, whatever it asks.
+/// Upper limit of a requested delay.
 const LONGEST_ASKED: Duration = Duration::from_hours(1);
 
-/// How often something failed in a row, and until when it rests.
+/// Consecutive failures, and the time of the next attempt.
 #[derive(Debug, Default, Clone, Copy)]
 struct RetryDelay {
     failures: u32,
@@ -28,7 +28,8 @@ impl RetryDelay {
     }
 }
 
-/// Of one receiver: as a whole, as it may be gone, and by letter, as one that it cannot bear must not hold up the others.
+/// Backoff of one receiver as a whole, since it may be down, and per notification, since one may fail while others
+/// succeed.
 #[derive(Debug, Default)]
 pub(super) struct DeliveryPace {
     whole: RetryDelay,
@@ -36,28 +37,28 @@ pub(super) struct DeliveryPace {
 }
 
 impl DeliveryPace {
-    /// Until when nothing is sent.
+    /// Until when nothing is sent to the receiver.
     pub(super) fn rests(&self, now: Instant) -> Option<Instant> {
         self.whole.rests(now)
     }
 
-    /// Until when this letter is not sent.
+    /// Until when this notification is not sent.
     pub(super) fn letter_rests(&self, thread: &str, now: Instant) -> Option<Instant> {
         self.letters.get(thread)?.rests(now)
     }
 
-    /// How often this letter has failed in a row.
+    /// Number of consecutive failures of this notification.
     pub(super) fn failures(&self, thread: &str) -> u32 {
         self.letters.get(thread).map_or(0, |rest| rest.failures)
     }
 
-    /// It was delivered, or will never be.
+    /// Records a delivery or a permanent rejection.
     pub(super) fn done(&mut self, thread: &str) {
         self.whole = RetryDelay::default();
         self.letters.remove(thread);
     }
 
-    /// It is to be tried again; not before the receiver asked. `spread` is 0 to 1.
+    /// Records a failure. `asked` is the delay that the receiver requested; `spread` (0 to 1) is the jitter.
     pub(super) fn failed(&mut self, thread: &str, now: Instant, asked: Option<Duration>, spread: f64) {
         self.whole.failed(now, spread);
         self.letters
@@ -70,7 +71,7 @@ impl DeliveryPace {
         }
     }
 
-    /// Forgets letters that are gone.
+    /// Forgets notifications that no longer exist.
     pub(super) fn retain(&mut self, known: impl Fn(&str) -> bool) {
         self.letters.retain(|thread, _| known(thread));
     }
@@ -96,7 +97,7 @@ mod tests {
         assert_eq!(
             pace.rests(now),
             Some(now + LONGEST_ASKED),
-            "nobody is left alone for days"
+            "a requested delay of days is capped"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! One courier a receiver: takes what is owed, one errand at a time, and learns patience. A slow receiver delays nobody else.
+//! One delivery worker per receiver: sends one due message at a time, with backoff. A slow receiver does not delay
+//! others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,18 +17,18 @@ use super::{
     webhook::WebhookClient,
 };
 
-/// Time between two looks at whether we lead: a term may end without anybody saying so.
+/// Time between two checks whether this replica leads: a lease can expire without a notification.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long an errand that is under way may go on once everything ends.
+/// How long a delivery under way may take after cancellation.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// A way to a receiver.
+/// A transport to a receiver.
 pub(super) trait NotificationTransport {
-    /// What it is called in log and API.
+    /// Its name in log and API.
     fn way(&self) -> &'static str;
-    /// How the receiver wants to hear.
+    /// When messages to the receiver are due.
     fn manner(&self) -> ReceiverMode;
-    /// Says it.
+    /// Sends a message.
     fn carry(&self, errand: &Delivery) -> impl Future<Output = DeliveryOutcome> + Send;
 }
 
@@ -73,7 +74,7 @@ impl NotificationTransport for EventWriter {
     }
 }
 
-/// Works for one receiver until cancelled; what is under way then may end, for a bounded time.
+/// Delivers to one receiver until cancelled; a delivery under way then may end within a bounded time.
 pub(super) async fn work(
     desk: Arc<NotificationState>,
     name: String,
@@ -84,7 +85,7 @@ pub(super) async fn work(
     let mut bell = desk.bell();
     while !cancelled.is_cancelled() {
         bell.borrow_and_update();
-        // Asked before each errand: of two aggregators one sends.
+        // Checked before each delivery, so that only the leader sends.
         let next = if desk.replica.leads() {
             desk.next(&name, &mut pace)
         } else {
@@ -93,7 +94,7 @@ pub(super) async fn work(
         let until = match next {
             NextDelivery::Go(errand) => {
                 let Some(outcome) = within(carrier.carry(&errand), &cancelled).await else {
-                    // Nobody knows whether it was heard: it is said again by whoever comes next.
+                    // Whether it was delivered is unknown; the next process sends it again.
                     return;
                 };
                 take(&desk, &name, &mut pace, &errand, outcome);
@@ -104,7 +105,7 @@ pub(super) async fn work(
         };
         tokio::select! {
             () = cancelled.cancelled() => {}
-            // The desk lives as long as we do.
+            // Cannot fail: the sender lives as long as this task.
             _ = bell.changed() => {}
             () = sleep_until(until) => {}
         }
@@ -135,7 +136,7 @@ fn take(
     }
 }
 
-/// The answer; nothing where everything ends and it does not come soon.
+/// Returns the result of `call`, or `None` if it does not end soon after cancellation.
 async fn within<T>(call: impl Future<Output = T>, cancelled: &CancellationToken) -> Option<T> {
     tokio::pin!(call);
     tokio::select! {
@@ -144,13 +145,13 @@ async fn within<T>(call: impl Future<Output = T>, cancelled: &CancellationToken)
     }
 }
 
-/// 0 to 1, as chance has it.
+/// A random number from 0 to 1.
 #[expect(clippy::cast_precision_loss, reason = "32 bits fit")]
 fn chance() -> f64 {
     (parallax_runtime::random() >> 32) as f64 / f64::from(u32::MAX)
 }
 
-/// Waits for a moment, or until cancelled.
+/// Waits for a time span, or until cancelled.
 pub(super) async fn moment(span: Duration, cancelled: &CancellationToken) {
     tokio::select! {
         () = cancelled.cancelled() => {}

@@ -1,7 +1,7 @@
-//! Kubernetes Events about the objects that an incident concerns, so that `kubectl describe` says it where people look.
+//! Kubernetes Events on the objects that an incident affects, shown by `kubectl describe`.
 //!
-//! An Event is named after what it says, so saying it twice makes one. While the incident stands it is a series: its count
-//! and time are renewed before the API server forgets it.
+//! An Event is named after its content, so writing it twice creates one Event. While the incident is open the Event is
+//! a series, whose count and time are renewed before the API server deletes it.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -26,28 +26,28 @@ use super::{
     outbox::Delivery,
 };
 
-/// Time between two renewals of what stands: an API server forgets an Event after an hour by default.
+/// Time between two renewals of an Event: the API server deletes Events after an hour by default.
 pub(super) const AGAIN: Duration = Duration::from_mins(25);
-/// A call that takes longer failed.
+/// Timeout of one API call.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a note.
+/// Maximum length of a note, in bytes.
 const NOTE: usize = 1_000;
-/// Where Events about objects without a namespace are.
+/// The namespace of Events on cluster-scoped objects.
 const CLUSTER_SPACE: &str = "default";
-/// Who says it.
+/// `reportingController` of the Events.
 const CONTROLLER: &str = "parallax.dev/aggregator";
 
-/// Writes them.
+/// Writes Events.
 #[derive(Debug)]
 pub(super) struct EventWriter {
     client: ApiClient,
-    /// Which aggregator says it.
+    /// `reportingInstance`: the name of this replica.
     instance: String,
 }
 
-/// Why one Event was not written.
+/// Why an Event was not written.
 enum EventError {
-    /// The object or its namespace is gone: there is nothing to say it about.
+    /// The object or its namespace no longer exists.
     Gone,
     Later(String),
     Refused(String),
@@ -85,12 +85,11 @@ impl EventWriter {
         }
     }
 
-    /// An Event about the `ConfigMap` of notifications, which every installation with Events has.
+    /// Writes an Event on the `ConfigMap` of notifications, which every installation with Events has.
     pub(super) async fn test(&self, place: Option<&ObjectKey>) -> DeliveryOutcome {
         let Some(place) = place else {
             return DeliveryOutcome::Refused {
-                why: "notify.configMap is not set, so there is no object that a test could be about"
-                    .to_owned(),
+                why: "a test Event needs an object: set notify.configMap".to_owned(),
             };
         };
         let object = NamedObject {
@@ -104,12 +103,12 @@ impl EventWriter {
             at: now,
             reason: "NotificationTest",
             sort: "Normal",
-            note: "This is a test of `parallax notify test`; nothing is wrong.".to_owned(),
+            note: "This is a test message from `parallax notify test`; nothing is wrong.".to_owned(),
         };
         match self.create(&object, None, told).await {
             Ok(()) => DeliveryOutcome::Delivered(Value::Null),
             Err(EventError::Gone) => DeliveryOutcome::Refused {
-                why: format!("the namespace {} is not there", object.namespace),
+                why: format!("the namespace {} does not exist", object.namespace),
             },
             Err(EventError::Later(why)) => DeliveryOutcome::later(why),
             Err(EventError::Refused(why)) => DeliveryOutcome::Refused { why },
@@ -145,13 +144,13 @@ impl EventWriter {
             serde_json::from_value(event).map_err(|error| EventError::Refused(chain(&error)))?;
         let api = Api::<Event>::namespaced(self.client.0.clone(), space);
         match within("create", api.create(&PostParams::default(), &event)).await {
-            // Said already, by us or by the one that led before.
+            // This replica or the previous leader has written it already.
             Err(EventError::Refused(why)) if why.starts_with(CONFLICT) => Ok(()),
             done => done.map(drop),
         }
     }
 
-    /// Says that it still stands; anew where the API server has forgotten it.
+    /// Renews the series, or writes the Event again if the API server has deleted it.
     async fn renew(&self, errand: &Delivery, object: &NamedObject) -> Result<(), EventError> {
         let told = EventContent::of(errand, object);
         let series = json!({"series": {
@@ -166,8 +165,8 @@ impl EventWriter {
         }
     }
 
-    /// What makes this object another one than its namesake of yesterday; `kubectl describe` asks for it. Only objects that the
-    /// aggregator may list have one here.
+    /// The UID that distinguishes the object from an earlier one of the same name; `kubectl describe` selects Events
+    /// by it. Only for kinds that the aggregator may list.
     async fn uid(&self, object: &NamedObject) -> Result<Option<String>, EventError> {
         if matches!(object.kind, EventObjectKind::Pod | EventObjectKind::ConfigMap) {
             return Ok(None);
@@ -185,12 +184,12 @@ impl EventWriter {
             .items
             .into_iter()
             .find(|item| item.metadata.name.as_deref() == Some(object.name.as_str()));
-        // One that is gone has nobody to describe it.
+        // `kubectl describe` cannot show an object that no longer exists.
         own.map_or(Err(EventError::Gone), |item| Ok(item.metadata.uid))
     }
 }
 
-/// How an answer begins that says that the object is there.
+/// Prefix of the error that means that the Event exists.
 const CONFLICT: &str = "conflict";
 
 async fn within<T>(
@@ -198,27 +197,30 @@ async fn within<T>(
     call: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, EventError> {
     match timeout(PATIENCE, call).await {
-        Err(_) => Err(EventError::Later("the API server does not answer".to_owned())),
+        Err(_) => Err(EventError::Later("the API server does not respond".to_owned())),
         Ok(Ok(value)) => Ok(value),
         Ok(Err(kube::Error::Api(status))) => {
             let said = clip(&status.message, 200);
             Err(match status.code {
                 409 => EventError::Refused(format!("{CONFLICT}: {said}")),
                 404 => EventError::Gone,
-                // A namespace that goes away takes no new Events.
+                // A namespace that is being deleted accepts no new Events.
                 403 if said.contains("being terminated") => EventError::Gone,
                 401 | 403 => EventError::Later(format!(
-                    "the aggregator may not {verb}: {said}; apply the manifests with `events: true`"
+                    "permission denied: the aggregator cannot {verb}: {said}; apply the manifests with `events: true`"
                 )),
-                400 | 422 => EventError::Refused(format!("the API server does not take the Event: {said}")),
-                _ => EventError::Later(format!("the API server answered {}: {said}", status.code)),
+                400 | 422 => EventError::Refused(format!("the API server rejects the Event: {said}")),
+                _ => EventError::Later(format!(
+                    "the API server responded with status {}: {said}",
+                    status.code
+                )),
             })
         }
         Ok(Err(error)) => Err(EventError::Later(chain(&error))),
     }
 }
 
-/// What one Event says.
+/// The content of one Event.
 struct EventContent {
     name: String,
     at: Timestamp,
@@ -252,8 +254,8 @@ fn note(letter: &Notification, over: bool) -> String {
         NotificationPhase::Over {
             how: NotificationEnding::Unseen,
             ..
-        } => "Over; the end was not seen: ",
-        _ if over => "Over: ",
+        } => "Recovered; the end was not observed: ",
+        _ if over => "Recovered: ",
         _ => "",
     };
     let mut note = format!("{how}{}", clip(&content.sentence, 400));
@@ -264,13 +266,13 @@ fn note(letter: &Notification, over: bool) -> String {
     }
     let more = content.objects_total.saturating_sub(content.objects.len());
     if more > 0 {
-        let _ = write!(note, " {more} more objects are concerned.");
+        let _ = write!(note, " {more} more objects are affected.");
     }
     let _ = write!(note, " parallax explain {}", content.incident);
     clip(&note, NOTE)
 }
 
-/// The same for the same object and words.
+/// A name that is the same for the same object and content.
 fn name(object: &NamedObject, words: &str) -> String {
     let all = format!(
         "{} {} {} {words}",
@@ -302,7 +304,7 @@ fn version(kind: EventObjectKind) -> String {
     }
 }
 
-/// The API server's times of microseconds.
+/// Formats a `MicroTime` of the API server.
 fn micros(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

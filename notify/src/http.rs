@@ -1,4 +1,4 @@
-//! Saying something over HTTP, and what the answer means.
+//! POST requests to receivers, and whether a response means delivery, retry or rejection.
 
 use std::{fmt::Write as _, io, path::Path, time::Duration};
 
@@ -11,20 +11,20 @@ use rustls::{
 
 use super::content::clip;
 
-/// A receiver that takes longer is tried again later.
+/// Timeout of a request, after which it is retried.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 const CONNECT: Duration = Duration::from_secs(5);
-/// Bytes of a refusal that are shown.
+/// Maximum number of bytes shown of an error response.
 const SAID: usize = 200;
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DeliveryOutcome {
-    /// It was heard; what the carrier must remember of it.
+    /// Delivered; the value is stored for the transport's next message.
     Delivered(serde_json::Value),
-    /// It may be heard another time, not before so long where the receiver said so.
+    /// Retried, not before `after` if the receiver requested a delay.
     Later { why: String, after: Option<Duration> },
-    /// It will never be heard like this.
+    /// Permanently rejected.
     Refused { why: String },
 }
 
@@ -37,21 +37,22 @@ impl DeliveryOutcome {
     }
 }
 
-/// A client for a receiver: the system's roots and those of a file, no redirects, no proxy.
+/// Builds the client of a receiver: it trusts the system roots and those of a file, and uses no redirects and no proxy.
 pub(super) fn client(ca_file: Option<&Path>) -> Result<Client, String> {
     let mut roots = RootCertStore::empty();
     for certificate in rustls_native_certs::load_native_certs().certs {
-        // One odd root of the system is no reason to trust none.
+        // One unusable system root does not invalidate the others.
         let _ = roots.add(certificate);
     }
     if let Some(path) = ca_file {
-        let unusable = |error: &dyn std::fmt::Display| format!("cannot use {}: {error}", path.display());
+        let unusable =
+            |error: &dyn std::fmt::Display| format!("cannot use the CA file {}: {error}", path.display());
         let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
         let own: Vec<_> = CertificateDer::pem_slice_iter(&pem)
             .filter_map(Result::ok)
             .collect();
         if own.is_empty() {
-            return Err(unusable(&"expected certificates as PEM, found none"));
+            return Err(unusable(&"expected PEM certificates, found none"));
         }
         for certificate in own {
             roots.add(certificate).map_err(|error| unusable(&error))?;
@@ -75,14 +76,14 @@ pub(super) fn client(ca_file: Option<&Path>) -> Result<Client, String> {
         .map_err(|error| chain(&error))
 }
 
-/// Sends, and reads what the answer means.
+/// Sends the request and classifies the response.
 pub(super) async fn send(request: RequestBuilder) -> DeliveryOutcome {
     match request.send().await {
         Ok(response) => judged(response).await,
         Err(error) if error.is_builder() => DeliveryOutcome::Refused {
             why: chain(&error.without_url()),
         },
-        // Without the address: it may be a secret of its own.
+        // Without the URL, which may contain a secret.
         Err(error) => DeliveryOutcome::later(chain(&error.without_url())),
     }
 }
@@ -100,11 +101,11 @@ async fn judged(mut response: Response) -> DeliveryOutcome {
         said.extend_from_slice(&chunk[..chunk.len().min(SAID - said.len())]);
     }
     let said = clip(String::from_utf8_lossy(&said).trim(), SAID);
-    let mut why = format!("it answered {}", status.as_u16());
+    let mut why = format!("the receiver responded with status {}", status.as_u16());
     if status.is_redirection() {
-        why.push_str("; redirects are not followed: set the address that it leads to as `url`");
+        why.push_str("; redirects are not followed: set `url` to the address of the redirect");
     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        why.push_str("; look at the secret or token that it expects");
+        why.push_str("; check the secret or token that the receiver expects");
     }
     if !said.is_empty() {
         // Writing into a string cannot fail.
@@ -122,7 +123,7 @@ async fn judged(mut response: Response) -> DeliveryOutcome {
     }
 }
 
-/// What the receiver asks for, where that means anything: with 429 and 503.
+/// The requested delay; only for 429 and 503.
 fn retry_after(response: &Response) -> Option<Duration> {
     if !matches!(
         response.status(),
@@ -136,7 +137,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
     )
 }
 
-/// Seconds, or a date of HTTP.
+/// Parses `Retry-After`: seconds or an HTTP date (RFC 9110, section 10.2.3).
 fn waited(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(seconds) = text.trim().parse() {
         return Some(Duration::from_secs(seconds));
@@ -145,7 +146,7 @@ fn waited(text: &str, now: Timestamp) -> Option<Duration> {
     Duration::try_from(at.duration_since(now)).ok()
 }
 
-/// An error with its causes in one line.
+/// Formats an error and its causes in one line.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -159,7 +160,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     clip(&text, 400)
 }
 
-/// What a small file holds, without what surrounds it.
+/// Reads a small file and trims whitespace.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let told = |error: io::Error| format!("cannot read {}: {error}", path.display());
     std::fs::read_to_string(path)

@@ -1,16 +1,16 @@
-//! Calling people, for clusters without Prometheus and Alertmanager's rules: Kubernetes Events, signed webhooks, alerts
-//! pushed to an Alertmanager. One notification an incident, whatever the number of its targets.
+//! Notifies people of incidents in clusters without Prometheus and Alertmanager rules: Kubernetes Events, signed
+//! webhooks and alerts pushed to an Alertmanager. One notification per incident, whatever the number of its targets.
 //!
 //! ```text
-//! views ─▶ clerk ─▶ outbox (a letter an incident) ─▶ vault (ConfigMap or store: outlives a kill -9)
-//!                      │ ▲ what each receiver has heard
-//!                      ▼ │
-//!          a courier a receiver ─▶ carrier: webhook · alertmanager · events
+//! views ─▶ outbox writer ─▶ outbox (a notification per incident) ─▶ outbox store (ConfigMap or store: survives kill -9)
+//!                              │ ▲ delivery state per receiver
+//!                              ▼ │
+//!                           a delivery worker per receiver ─▶ transport: webhook · alertmanager · events
 //! ```
-//! A letter says what an incident has come to, and by name what each receiver has heard of it. What a receiver is owed
-//! follows from the two, so nothing is queued twice and the newest supersedes what was not delivered. Only the leader writes
-//! and sends. A letter is in the vault before it is sent, and what was heard afterwards: killed in between, a receiver hears
-//! the same again, under the same id.
+//! A notification holds the state of an incident and, per receiver, what was delivered. The due message follows from
+//! the two, so nothing is queued twice and a newer state supersedes an undelivered one. Only the leader writes and
+//! sends. A notification is persisted before it is sent, and its deliveries afterwards: if the process is killed in
+//! between, the receiver gets the same message again, under the same id.
 #![forbid(unsafe_code)]
 
 mod alertmanager;
@@ -46,12 +46,12 @@ pub use state::{NotificationContext, NotificationState};
 pub use test_delivery::try_receivers;
 pub use test_delivery::{TestDelivery, TestDeliveryError};
 
-/// `notify`: who is told, and where what is owed outlives this aggregator.
+/// `notify`: the receivers, and where pending notifications are persisted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NotifyOptions {
-    /// The `ConfigMap` that remembers; the store without one.
+    /// The `ConfigMap` that persists the outbox; without it the store does.
     pub config_map: Option<ObjectKey>,
-    /// Whether Events are written about the objects that an incident concerns.
+    /// Whether Events are written on the objects that an incident affects.
     pub events: bool,
     /// Signed webhooks.
     pub webhooks: Vec<WebhookOptions>,
@@ -59,16 +59,16 @@ pub struct NotifyOptions {
     pub alertmanagers: Vec<AlertmanagerOptions>,
 }
 
-/// A place that takes signed messages.
+/// A receiver of signed messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookOptions {
     /// The name of the receiver.
     pub name: String,
     /// The address that receives POST requests.
     pub url: Url,
-    /// Holds the secret; read anew for each message, so that it can be changed.
+    /// Contains the secret; read again for each message, so that it can be rotated.
     pub secret_file: PathBuf,
-    /// Whom to trust besides the system's roots.
+    /// A CA bundle, trusted in addition to the system roots.
     pub ca_file: Option<PathBuf>,
 }
 
@@ -79,34 +79,34 @@ pub struct AlertmanagerOptions {
     pub name: String,
     /// The base URL of the Alertmanager API.
     pub url: Url,
-    /// The label `job`: that of the scrape, so that rules and pushed alerts inhibit each other.
+    /// The label `job`, as a scrape sets it, so that inhibition rules apply to scraped and pushed alerts alike.
     pub job: String,
-    /// More labels, on every alert.
+    /// Additional labels on every alert.
     pub labels: BTreeMap<String, String>,
-    /// Shown as a bearer token; read anew for each push.
+    /// Contains the bearer token; read again for each push.
     pub token_file: Option<PathBuf>,
     /// A CA bundle, trusted in addition to the system roots.
     pub ca_file: Option<PathBuf>,
-    /// Time between two pushes of an alert that fires.
+    /// Time between two pushes of a firing alert.
     pub resend: Duration,
 }
 
-/// Whether a file of `secretFile` holds a secret.
+/// Checks the content of a `secretFile`.
 pub fn check_secret(text: &str) -> Result<(), String> {
     webhook::keys(text).map(drop)
 }
 
-/// The name that Events have among the receivers.
+/// The receiver name of Kubernetes Events.
 pub const EVENTS: &str = "events";
 
 impl NotifyOptions {
-    /// Whether anybody is told anything.
+    /// Whether no receiver is configured.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.events && self.webhooks.is_empty() && self.alertmanagers.is_empty()
     }
 
-    /// Whether the API server is needed.
+    /// Whether an API server is required.
     #[must_use]
     pub fn needs_cluster(&self) -> bool {
         self.events || self.config_map.is_some()

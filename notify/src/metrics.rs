@@ -1,20 +1,20 @@
-//! Attempts to tell receivers, counted.
+//! Delivery attempts, counted.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
 };
 
-/// What became of an attempt, as the metric has it.
+/// The result of an attempt, as a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeliveryResult {
-    /// Heard.
+    /// Delivered.
     Delivered,
-    /// To be tried again.
+    /// Failed; it is retried.
     Failed,
-    /// Will never be heard.
+    /// Permanently rejected.
     Refused,
-    /// Given up as there was no room for more.
+    /// Dropped because the outbox was full.
     Dropped,
 }
 
@@ -37,7 +37,7 @@ pub struct ReceiverResult {
     result: &'static str,
 }
 
-/// What was sent so far. Clones share the counts.
+/// Counters of deliveries. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct NotifyMetrics {
     /// Deliveries by receiver and result.
@@ -60,7 +60,7 @@ impl NotifyMetrics {
         })
     }
 
-    /// Zero from the start: a rate needs something to rise from.
+    /// Creates the counters of a receiver with value zero, so that `rate()` sees the first increment.
     pub(crate) fn known(&self, receiver: &str) {
         for result in DeliveryResult::ALL {
             drop(self.series(receiver, result));

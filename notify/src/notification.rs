@@ -1,31 +1,15 @@
-//! A letter: what is to be told of one incident, and what each receiver has heard of it.
+//! A notification: the state of one incident, and what each receiver got of it.
 
 use std::{collections::BTreeMap, time::Duration};
 
+use parallax_api::severity::IncidentSeverity;
 use parallax_model::EventTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::content::NotificationContent;
 
-/// How bad it is, as alerts say it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum AlertSeverity {
-    Warning,
-    Critical,
-}
-
-impl AlertSeverity {
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-/// Where the incident stands.
+/// Whether the incident is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub(super) enum NotificationPhase {
@@ -33,70 +17,70 @@ pub(super) enum NotificationPhase {
     Over { at: EventTime, how: NotificationEnding },
 }
 
-/// How it ended.
+/// How the incident ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum NotificationEnding {
-    /// By its evidence.
+    /// The engine closed it on evidence.
     Judged,
-    /// An aggregator stopped while it was open, and what it was about is well since: the end was missed.
+    /// An aggregator stopped while it was open and its targets work since: the end was not observed.
     Unseen,
 }
 
-/// What a receiver has heard last of a letter.
+/// The latest delivery to a receiver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct DeliveredState {
-    /// The letter's number at that time.
+    /// The notification's number at that time.
     pub(super) number: u32,
-    /// That it is over.
+    /// Whether the message was a recovery.
     pub(super) over: bool,
-    /// When it was last said.
+    /// Time of the latest delivery.
     pub(super) at: EventTime,
-    /// What the carrier must know of it to take it back: the labels of an alert.
+    /// What the transport needs to resolve it later: the labels of an alert.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(super) mark: Value,
 }
 
-/// What is to be told of one incident.
+/// The notification of one incident.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Notification {
-    /// The id under which it was first told; stays when a restart gives the incident another one.
+    /// The incident's id in the first message; stays when a restart gives the incident another id.
     pub(super) thread: String,
-    /// Grows with each thing worth telling.
+    /// Incremented by each change that is worth a message.
     pub(super) number: u32,
-    /// When that last happened.
+    /// Time of that change.
     pub(super) changed: EventTime,
     pub(super) state: NotificationPhase,
-    /// The worst that was told of it.
-    pub(super) worst: AlertSeverity,
-    /// Somebody has dealt with it, so that nobody is to be called.
+    /// The highest severity of a message so far.
+    pub(super) worst: IncidentSeverity,
+    /// The incident is acknowledged, silenced or in a maintenance window: neither an opening nor a change is due.
     pub(super) quiet: bool,
-    /// How often receivers have been reminded that it still stands.
+    /// Number of reminders delivered while the incident is open.
     #[serde(default)]
     pub(super) reminders: u32,
     pub(super) content: NotificationContent,
-    /// By receiver.
+    /// The latest delivery, by receiver.
     #[serde(default)]
     pub(super) heard: BTreeMap<String, DeliveredState>,
-    /// Numbers that a receiver refused for good.
+    /// The number that a receiver permanently rejected, by receiver.
     #[serde(default)]
     pub(super) refused: BTreeMap<String, u32>,
-    /// Found in a view of this life. Without it is what a former life, or another leader, left.
+    /// Found in a view of this process. Otherwise the previous process, or another leader, left it.
     #[serde(skip)]
     pub(super) confirmed: bool,
-    /// Not in the vault yet, and not to be sent before.
+    /// Not persisted yet; it is not sent before.
     #[serde(skip)]
     pub(super) held: bool,
 }
 
-/// How a receiver wants to hear.
+/// When messages to a receiver are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiverMode {
-    /// Each thing once.
+    /// Each change once.
     Messages,
-    /// Each thing once, and now and then that it still stands.
+    /// Each change once, and a reminder at this interval while the incident is open.
     Reminded(Duration),
-    /// What fires and what does not, said again and again; what somebody has dealt with does not.
+    /// Firing alerts, pushed again at this interval; a handled incident does not fire.
     Firing(Duration),
 }
 
@@ -109,14 +93,14 @@ impl ReceiverMode {
     }
 }
 
-/// What a receiver is to be told next.
+/// The kind of message that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DueMessage {
-    /// That it is open; first where the receiver does not know of it.
+    /// The incident is open; `first` if the receiver does not know of it.
     Open { first: bool },
-    /// That it is still so.
+    /// The incident is still open.
     Again,
-    /// That it is over, or calls nobody any more.
+    /// The incident is over, or its alert no longer fires.
     Over,
 }
 
@@ -125,7 +109,7 @@ impl Notification {
         matches!(self.state, NotificationPhase::Open)
     }
 
-    /// What a receiver is owed, but for reminders.
+    /// Returns the due message of a receiver, except reminders.
     pub(super) fn owed(&self, receiver: &str, manner: ReceiverMode) -> Option<DueMessage> {
         let heard = self.heard.get(receiver);
         let knows = heard.filter(|heard| !heard.over);
@@ -137,7 +121,7 @@ impl Notification {
                 Some(heard) if fires && heard.number < self.number && !refused => {
                     Some(DueMessage::Open { first: false })
                 }
-                // Taken back also where it was refused once: what fires there must not fire for ever.
+                // Due even if an earlier number was rejected: the alert must not fire forever.
                 Some(_) if !fires && !refused => Some(DueMessage::Over),
                 _ => None,
             };
@@ -150,14 +134,14 @@ impl Notification {
             (true, knows) => Some(DueMessage::Open {
                 first: knows.is_none(),
             }),
-            // Who was called hears the end, whoever has dealt with it meanwhile: it calls nobody.
+            // A receiver that got the opening gets the end, even of a handled incident: a recovery does not page anyone.
             (false, Some(_)) => Some(DueMessage::Over),
-            // Nobody was to be called, so nobody hears the end either; otherwise both are told as one.
+            // No opening was due, so no end is; otherwise one message reports both.
             (false, None) => (!self.quiet).then_some(DueMessage::Over),
         }
     }
 
-    /// When a receiver is to be reminded, if ever.
+    /// Returns when the next reminder to a receiver is due, if any.
     pub(super) fn again(&self, receiver: &str, manner: ReceiverMode) -> Option<EventTime> {
         let heard = self.heard.get(receiver)?;
         let stands = self.is_open() && !self.quiet && !heard.over && heard.number == self.number;
@@ -165,12 +149,12 @@ impl Notification {
         Some(heard.at.plus(every.into()))
     }
 
-    /// Since when something is owed.
+    /// Since when a message is due.
     pub(super) const fn since(&self) -> EventTime {
         self.changed
     }
 
-    /// The name of what is said now: the same for the same, whoever says it and however often.
+    /// The id of the current message: the same on every retry and from every replica.
     pub(super) fn message(&self) -> String {
         format!("msg_{}_{}_{}", self.thread, self.content.occurrence, self.number)
     }

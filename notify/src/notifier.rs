@@ -1,4 +1,4 @@
-//! The clerk: turns what is seen into letters, keeps the vault, and lets couriers go only with what is in it.
+//! The outbox writer: updates the outbox from views, persists it, and releases notifications once they are persisted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,18 +18,18 @@ use super::{
     webhook::WebhookClient,
 };
 
-/// The vault is written at once, but waited for so long only: calling people late is worse than calling them twice.
+/// How long messages wait for the outbox to be persisted: a late notification is worse than a repeated one.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Time until a vault that cannot be used is tried again.
+/// Time until a failed outbox store is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long the past is waited for when we begin to lead. Then a receiver may hear twice what it knew.
+/// How long a new leader tries to read the persisted outbox. After that, receivers may get messages twice.
 const PAST: Duration = Duration::from_secs(30);
-/// Longest time between two looks.
+/// Longest time between two updates.
 const LOOK: Duration = Duration::from_secs(1);
 
 type NotifierJob = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Everything that tells somebody something, ready to run.
+/// The outbox writer and the delivery workers of all receivers, ready to run.
 pub struct Notifier {
     desk: Arc<NotificationState>,
     jobs: Vec<Box<dyn FnOnce(CancellationToken) -> NotifierJob + Send>>,
@@ -37,13 +37,13 @@ pub struct Notifier {
 
 impl std::fmt::Debug for Notifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Staff")
-            .field("couriers", &self.jobs.len())
+        f.debug_struct("Notifier")
+            .field("workers", &self.jobs.len())
             .finish_non_exhaustive()
     }
 }
 
-/// A receiver that cannot be told anything as it is configured.
+/// A receiver whose configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("notify: {receiver}: {why}")]
 pub struct NotifierError {
@@ -52,7 +52,7 @@ pub struct NotifierError {
 }
 
 impl Notifier {
-    /// Couriers for all receivers.
+    /// Creates a delivery worker for each receiver.
     pub fn new(
         desk: Arc<NotificationState>,
         options: &NotifyOptions,
@@ -97,14 +97,14 @@ impl Notifier {
         }
     }
 
-    /// Works until cancelled; what is under way then ends within a bounded time, and what was heard is kept.
+    /// Runs until cancelled. Deliveries under way then end within a bounded time, and their results are persisted.
     pub async fn run(self, cancelled: CancellationToken) {
         if self.jobs.is_empty() {
             return;
         }
         if !self.desk.vault.keeps() {
             tracing::warn!(
-                "notifications are remembered by this process only; set notify.configMap, or store, so that a restart neither tells twice nor forgets an end"
+                "notifications are in the memory of this process only; set notify.configMap or store, or a restart may repeat a notification or omit a recovery"
             );
         }
         let ended = CancellationToken::new();
@@ -117,7 +117,7 @@ impl Notifier {
     }
 }
 
-/// Until all couriers have ended.
+/// Writes the outbox until all delivery workers have ended.
 async fn clerk(desk: &NotificationState, cancelled: &CancellationToken, ended: &CancellationToken) {
     let mut views = desk.views.clone();
     let mut done = desk.done();
@@ -129,7 +129,7 @@ async fn clerk(desk: &NotificationState, cancelled: &CancellationToken, ended: &
     loop {
         let epoch = desk.replica.part().planning().map(|(epoch, _)| epoch);
         if epoch.is_some() && epoch != led {
-            // Who led before has told things; what they were is in the vault.
+            // The previous leader has sent notifications; the outbox store has them.
             known = past(desk, cancelled).await;
             led = epoch;
         }
@@ -137,7 +137,8 @@ async fn clerk(desk: &NotificationState, cancelled: &CancellationToken, ended: &
         if epoch.is_some() && !cancelled.is_cancelled() {
             look(desk);
         }
-        // Whoever led has one more thing to say at the end: what was heard meanwhile. It joins what the next one knows.
+        // A former leader persists its last deliveries when it stops; the write merges them with what the next leader
+        // wrote.
         if led.is_some() && (epoch.is_some() || cancelled.is_cancelled()) {
             keep(desk, &mut known, &mut retry, &mut said).await;
         }
@@ -149,12 +150,12 @@ async fn clerk(desk: &NotificationState, cancelled: &CancellationToken, ended: &
         }
         tokio::select! {
             () = ended.cancelled() => {
-                // The last word, also where it failed a moment ago.
+                // The last write, even if one failed a moment ago.
                 retry = Instant::now();
             }
             seen = views.changed(), if !cancelled.is_cancelled() => {
                 if seen.is_err() {
-                    // The diagnosis has ended, and everything with it soon.
+                    // The engine task has ended; shutdown follows.
                     moment(LOOK, ended).await;
                 }
             }
@@ -165,7 +166,7 @@ async fn clerk(desk: &NotificationState, cancelled: &CancellationToken, ended: &
     }
 }
 
-/// Reads what was told before we began to lead; whether that is known then.
+/// Reads the outbox of the previous leader. Returns whether that succeeded.
 async fn past(desk: &NotificationState, cancelled: &CancellationToken) -> bool {
     let give_up = Instant::now() + PAST;
     loop {
@@ -177,7 +178,7 @@ async fn past(desk: &NotificationState, cancelled: &CancellationToken) -> bool {
             Err(why) => {
                 desk.unwritable(why.clone());
                 if Instant::now() >= give_up || cancelled.is_cancelled() {
-                    tracing::warn!(reason = %why, "what was told before is not known; receivers may hear again what they know");
+                    tracing::warn!(reason = %why, "cannot read the notifications that were sent before; receivers may get some of them again");
                     return false;
                 }
             }
@@ -206,7 +207,7 @@ fn look(desk: &NotificationState) {
     desk.change(|outbox| outbox.look(&seen));
 }
 
-/// Writes what the vault lacks, and lets go what waited for it.
+/// Persists the outbox if it has changed, then releases the notifications that waited for it.
 async fn keep(desk: &NotificationState, known: &mut bool, retry: &mut Instant, said: &mut Option<String>) {
     if let Some((version, outbox)) = desk.unwritten()
         && Instant::now() >= *retry
@@ -214,7 +215,7 @@ async fn keep(desk: &NotificationState, known: &mut bool, retry: &mut Instant, s
         let writing = async {
             let mut outbox = outbox;
             let mut joined = None;
-            // What was there before must not be written over.
+            // The previous content must not be overwritten unread.
             if !*known {
                 outbox.join(desk.vault.read().await?);
                 *known = true;
@@ -223,17 +224,17 @@ async fn keep(desk: &NotificationState, known: &mut bool, retry: &mut Instant, s
             Ok(desk.vault.write(&outbox, desk.clock.now()).await?.or(joined))
         };
         let wrote = timeout(PATIENCE, writing).await;
-        match wrote.unwrap_or_else(|_| Err("it does not answer in time".to_owned())) {
+        match wrote.unwrap_or_else(|_| Err("the outbox store does not respond in time".to_owned())) {
             Ok(joined) => {
                 desk.written(version, joined);
                 if said.take().is_some() {
-                    tracing::info!("what was told is remembered again");
+                    tracing::info!("notifications are persisted again");
                 }
             }
             Err(why) => {
                 *retry = Instant::now() + AGAIN;
                 if said.as_ref() != Some(&why) {
-                    tracing::warn!(reason = %why, "what was told cannot be remembered; notifications are sent all the same, and may be sent again after a restart");
+                    tracing::warn!(reason = %why, "cannot persist notifications; they are sent anyway, and may be repeated after a restart");
                     *said = Some(why.clone());
                 }
                 desk.unwritable(why);

@@ -1,4 +1,4 @@
-//! Which objects of the cluster an incident is about: those that `kubectl describe` is asked for.
+//! The Kubernetes objects that an incident affects, on which Events are written.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use parallax_kubernetes::topology_state::{PublisherKind, TargetPublisher, Target
 use parallax_model::TargetId;
 use serde::{Deserialize, Serialize};
 
-/// Objects that are written about; the others are counted. An incident of five hundred hosts must not be five hundred Events.
+/// Maximum number of objects per incident: an incident of five hundred hosts must not become five hundred Events.
 pub(super) const MOST: usize = 5;
 
-/// An object by its name.
+/// A reference to an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct NamedObject {
     pub(super) kind: EventObjectKind,
-    /// Empty for what is in no namespace.
+    /// Empty for cluster-scoped objects.
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
-/// Kinds of objects that are written about, in the order in which they are named.
+/// Kinds of objects with Events, in the order in which they are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum EventObjectKind {
     Node,
@@ -95,7 +95,7 @@ impl NamedObject {
     }
 }
 
-/// The objects, what the verdict is about first, and how many there are in all.
+/// Returns the affected objects, at most [`MOST`] and the verdict's own first, and their total number.
 pub(super) fn concerned(
     verdict: &Verdict,
     topology: &Topology,
@@ -112,7 +112,7 @@ pub(super) fn concerned(
         Subject::Target(target) => entry(target, topology),
         Subject::Name(_) | Subject::Network => None,
     };
-    // A region names nodes or backend pods; what is of neither name is something else's.
+    // A region's members are nodes or backend Pods; other names refer to no object.
     for member in &verdict.region.members {
         if topology.nodes().keys().any(|node| node.as_str() == member) {
             first.push(NamedObject::node(member));
@@ -153,7 +153,7 @@ fn entry<'a>(target: &TargetId, topology: &'a Topology) -> Option<&'a Service> {
     topology.service(service)
 }
 
-/// The namespace of an endpoint's pod: that of its Service.
+/// The namespace of an endpoint's Pod: that of its Service.
 fn namespace_of_pod(pod: &str, likeliest: Option<&Service>, topology: &Topology) -> Option<String> {
     let has = |service: &&Service| {
         service

@@ -1,8 +1,9 @@
-//! All letters: what is worth telling of what is seen, what was heard of it, and what is owed. A value without clock or tasks.
+//! All notifications, as a value without clock or tasks: which changes are worth a message, what was delivered, what
+//! is due.
 
 use std::collections::BTreeMap;
 
-use parallax_api::severity::Severity;
+use parallax_api::severity::IncidentSeverity;
 use parallax_diagnosis::{
     verdict::{Incident, IncidentState},
     view::{CellState, VantageState, View},
@@ -14,54 +15,54 @@ use serde_json::Value;
 use super::{
     content::NotificationContent,
     notification::{
-        AlertSeverity, DeliveredState, DueMessage, Notification, NotificationEnding, NotificationPhase,
-        ReceiverMode,
+        DeliveredState, DueMessage, Notification, NotificationEnding, NotificationPhase, ReceiverMode,
     },
 };
 
-/// Letters at one time. An incident is one cause, so there are rarely more than a handful.
+/// Maximum number of notifications. An incident is one cause, so there are rarely more than a handful.
 pub(super) const MOST: usize = 150;
-/// Bytes of all of it as written: an object of the API server holds a mebibyte.
+/// Maximum size as JSON, in bytes: the API server limits a `ConfigMap` to 1 MiB.
 pub(super) const BYTES: usize = 768 << 10;
-/// How long one that everybody has heard the end of is remembered: longer than an aggregator that starts again is told of.
+/// How long a notification stays after every receiver got its end: longer than the past that a restarted aggregator
+/// replays.
 const KEPT: Micros = Micros::from_secs(30 * 60);
-/// For so long after something was worth telling, another cause or a higher severity is no news: a fault that unfolds calls once.
+/// After a message, changes of cause or severity wait this long, so that a developing fault notifies once.
 const SETTLES: Micros = Micros::from_secs(30);
-/// How long after the start what a former life left open may still be found again.
+/// How long after the start an incident can still continue a notification of the previous process.
 const ADOPTION: Micros = Micros::from_secs(600);
 
-/// Those that are told, by name.
+/// Receivers by name.
 pub(super) type ReceiverMap = BTreeMap<String, ReceiverMode>;
 
-/// All letters, by thread.
+/// All notifications, by thread.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Outbox {
     pub(super) letters: BTreeMap<String, Notification>,
 }
 
-/// What is seen, for the outbox to compare with.
+/// The engine's current view, and what is needed to compare the outbox with it.
 pub(super) struct EngineIncidents<'a> {
     pub(super) view: &'a View,
     pub(super) now: EventTime,
     /// When this aggregator started.
     pub(super) start: EventTime,
-    /// Whether somebody has dealt with an incident.
+    /// Whether an incident is acknowledged, silenced or in a maintenance window.
     pub(super) quiet: &'a dyn Fn(&str, &[parallax_model::TargetId]) -> bool,
-    /// The words for it.
-    pub(super) content: &'a dyn Fn(&Incident, AlertSeverity) -> NotificationContent,
+    /// Renders the content of a notification.
+    pub(super) content: &'a dyn Fn(&Incident, IncidentSeverity) -> NotificationContent,
 }
 
-/// What is to be done for a receiver.
+/// A message to deliver to one receiver.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Delivery {
     pub(super) letter: Notification,
     pub(super) what: DueMessage,
-    /// What the receiver has heard before.
+    /// What was delivered to the receiver before.
     pub(super) heard: Option<DeliveredState>,
 }
 
 impl Outbox {
-    /// Takes over what is seen now; whether anything is worth keeping.
+    /// Updates the outbox from the current view. Returns whether the result must be persisted.
     pub(super) fn look(&mut self, seen: &EngineIncidents<'_>) -> bool {
         let mut changed = false;
         for incident in &seen.view.incidents {
@@ -80,7 +81,7 @@ impl Outbox {
     }
 
     fn open(&mut self, incident: &Incident, seen: &EngineIncidents<'_>) -> bool {
-        let grade = grade(incident, seen.view);
+        let grade = IncidentSeverity::of(incident, seen.view);
         let quiet = (seen.quiet)(&incident.id, &incident.verdict.targets);
         if self.by_incident(&incident.id).is_none() && !self.continued(incident, seen.view) {
             let letter = Notification {
@@ -106,7 +107,8 @@ impl Outbox {
         letter.confirmed = true;
         let again = match letter.state {
             NotificationPhase::Open => false,
-            // An aggregator that starts again sees the past pass by; what failed before the end is not a new beginning.
+            // A restarted aggregator replays past observations: a failure from before the end does not reopen the
+            // notification.
             NotificationPhase::Over { at, .. } if incident.since > at => true,
             NotificationPhase::Over { .. } => return false,
         };
@@ -136,9 +138,10 @@ impl Outbox {
         changed
     }
 
-    /// Whether an incident is what a former life, or another leader, told of under another id; then it goes on as that. What was
-    /// named with the same region first, otherwise what was about the same: evidence names a region anew more often than two
-    /// troubles of one subject follow each other while nobody looks.
+    /// Whether an incident continues a notification that the previous process, or another leader, sent under another
+    /// id; if so, the notification takes the new id. A notification of the same region is preferred, otherwise one of
+    /// the same subject is taken: evidence often renames the region, while two faults of one subject rarely follow
+    /// each other unobserved.
     fn continued(&mut self, incident: &Incident, view: &View) -> bool {
         let subject = super::content::subject(&incident.verdict);
         let region = super::content::region(&incident.verdict);
@@ -169,12 +172,12 @@ impl Outbox {
                 letter.end(at, NotificationEnding::Judged, seen.now);
                 true
             }
-            // Its beginning was never worth telling, or its end was told.
+            // It was never worth a message, or its end is recorded already.
             _ => false,
         }
     }
 
-    /// Letters that are open and that no incident stands for.
+    /// Ends open notifications whose incident is gone.
     fn missing(&mut self, seen: &EngineIncidents<'_>) -> bool {
         let mut changed = false;
         let view = seen.view;
@@ -186,8 +189,8 @@ impl Outbox {
             {
                 continue;
             }
-            // What was ours is not forgotten while it is open. What a former life left may be found again for a while; and
-            // nobody says that it is over while nobody sees what it was about.
+            // An incident of this process is not forgotten while it is open. One of the previous process may be found
+            // again within `ADOPTION`. Neither ends while its targets are not observed.
             let may_end = letter.confirmed || seen.now - seen.start >= ADOPTION;
             if may_end && is_well(&letter.content.targets, view) {
                 letter.end(seen.now, NotificationEnding::Unseen, seen.now);
@@ -197,8 +200,8 @@ impl Outbox {
         changed
     }
 
-    /// Forgets what everybody has heard the end of, and what is beyond the bounds: what is over first, the oldest first.
-    /// What somebody was still owed of that, by receiver.
+    /// Forgets notifications whose end every receiver got, then the oldest beyond the limits, closed ones first.
+    /// Returns, by receiver, the messages lost with them.
     pub(super) fn tidy(&mut self, receivers: &ReceiverMap, now: EventTime) -> Vec<String> {
         let owed = |letter: &Notification| {
             let all = receivers.iter();
@@ -228,13 +231,13 @@ impl Outbox {
         lost
     }
 
-    /// As the vault keeps it.
+    /// The JSON that is persisted.
     pub(super) fn written(&self) -> String {
-        // Strings, numbers and string keys only, which JSON can always write.
+        // Strings, numbers and string keys only: serialization cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Takes over what another writer of the vault knows: what receivers have heard, and letters of which nothing is known here.
+    /// Merges the outbox of another writer: what receivers got, and notifications that are unknown here.
     pub(super) fn join(&mut self, other: Self) {
         for (thread, theirs) in other.letters {
             match self.letters.get_mut(&thread) {
@@ -244,8 +247,8 @@ impl Outbox {
         }
     }
 
-    /// What a receiver is to be told now: what failed less often first, then what is owed for longest. `turn` says how often a
-    /// letter has failed, and nothing of one that rests.
+    /// Returns the message to send to a receiver now: the one that failed least often, then the one due for longest.
+    /// `turn` returns how often a notification has failed, or `None` while it is backing off.
     pub(super) fn errand(
         &self,
         receiver: &str,
@@ -278,7 +281,7 @@ impl Outbox {
         })
     }
 
-    /// When a receiver is to be reminded next.
+    /// Returns when the next reminder to a receiver is due.
     pub(super) fn reminder(&self, receiver: &str, manner: ReceiverMode) -> Option<EventTime> {
         self.letters
             .values()
@@ -286,7 +289,7 @@ impl Outbox {
             .min()
     }
 
-    /// A receiver has heard an errand. Whether that is worth keeping.
+    /// Records a delivery. Returns whether the result must be persisted.
     pub(super) fn heard(&mut self, receiver: &str, errand: &Delivery, mark: Value, now: EventTime) -> bool {
         let Some(letter) = self.letters.get_mut(&errand.letter.thread) else {
             return false;
@@ -309,14 +312,14 @@ impl Outbox {
         !before.as_ref().is_some_and(same)
     }
 
-    /// A receiver will never hear it.
+    /// Records a permanent rejection.
     pub(super) fn refused(&mut self, receiver: &str, errand: &Delivery) {
         if let Some(letter) = self.letters.get_mut(&errand.letter.thread) {
             letter.refused.insert(receiver.to_owned(), errand.letter.number);
         }
     }
 
-    /// How many letters a receiver is owed, and since when the longest.
+    /// The number of pending notifications of a receiver, and when the oldest became due.
     pub(super) fn pending(&self, receiver: &str, manner: ReceiverMode) -> (usize, Option<EventTime>) {
         let owed = self
             .letters
@@ -355,14 +358,7 @@ impl Notification {
     }
 }
 
-fn grade(incident: &Incident, view: &View) -> AlertSeverity {
-    match Severity::of(incident, view) {
-        Severity::Critical => AlertSeverity::Critical,
-        Severity::Warning => AlertSeverity::Warning,
-    }
-}
-
-/// Whether what an incident was about is seen and does not fail. What is not probed any more is well.
+/// Whether the targets of an incident are observed and none fails. Targets that are no longer probed do not count.
 fn is_well(targets: &[String], view: &View) -> bool {
     let reporting = view
         .vantages

@@ -1,5 +1,5 @@
-//! Where the outbox outlives this aggregator: a `ConfigMap` that whoever leads next reads, or the store. Without either it
-//! ends with the process, which is said aloud.
+//! Persistence of the outbox: a `ConfigMap` that the next leader reads, or the store. Without either, the outbox ends
+//! with the process, and log and page show a warning.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,31 +15,31 @@ use parking_lot::Mutex;
 
 use super::outbox::Outbox;
 
-/// A call that takes longer failed.
+/// Timeout of one API call.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The key in the `ConfigMap`, and the document in the store.
+/// The key in the `ConfigMap`, and the id of the document in the store.
 const KEY: &str = "outbox.json";
 const DOCUMENT: &str = "outbox";
-/// Writes in a row while somebody else writes in between.
+/// Attempts in a row after write conflicts.
 const TRIES: u32 = 5;
 
-/// One of the places.
+/// Where the outbox is persisted.
 #[derive(Debug)]
 pub enum OutboxStore {
-    /// A `ConfigMap` that the manifests made.
+    /// A `ConfigMap`, which the manifests create.
     Map {
         /// Client of the API server.
         client: ApiClient,
         /// The ConfigMap.
         place: ObjectKey,
-        /// What we last read or wrote there: anything else is somebody else's word.
+        /// The content last read or written; anything else was written by another replica.
         known: Mutex<String>,
     },
-    /// The store, which must not close before the last word is in it.
+    /// The store, which must stay open until the last write.
     Store {
         /// The store.
         store: StoreHandle,
-        /// Held, not asked.
+        /// Keeps the store open.
         _hold: Arc<StoreHold>,
     },
     /// Memory only.
@@ -54,12 +54,12 @@ impl OutboxStore {
         Self::Map { client, place, known }
     }
 
-    /// Whether anything outlives the process.
+    /// Whether the outbox survives the process.
     pub(super) const fn keeps(&self) -> bool {
         !matches!(self, Self::Nowhere)
     }
 
-    /// What was kept.
+    /// Reads the persisted outbox.
     pub(super) async fn read(&self) -> Result<Outbox, String> {
         match self {
             Self::Nowhere => Ok(Outbox::default()),
@@ -89,7 +89,7 @@ impl OutboxStore {
         }
     }
 
-    /// Keeps it. Where somebody else wrote meanwhile, what they know is joined first; then that is the outbox.
+    /// Persists the outbox. If another replica wrote meanwhile, merges its content first and returns the merged outbox.
     pub(super) async fn write(&self, outbox: &Outbox, now: EventTime) -> Result<Option<Outbox>, String> {
         match self {
             Self::Nowhere => Ok(None),
@@ -115,12 +115,12 @@ fn text(map: &ConfigMap) -> &str {
     kept.map_or("", String::as_str)
 }
 
-/// Nothing where there is nothing, or what another version wrote.
+/// Parses the outbox; empty if the text is empty or unreadable, for example written by another version.
 fn of_text(text: &str) -> Outbox {
     serde_json::from_str(text).map_or_else(|_| Outbox::default(), |value| parsed(&value))
 }
 
-/// Letters of another version that this one cannot read are left out, the others stay.
+/// Parses the notifications one by one and skips those that this version cannot read.
 fn parsed(value: &serde_json::Value) -> Outbox {
     let letters = value["letters"].as_object().cloned().unwrap_or_default();
     let letters = letters
@@ -131,7 +131,7 @@ fn parsed(value: &serde_json::Value) -> Outbox {
     }
 }
 
-/// Writes it, joined with what another replica wrote meanwhile; that is the outbox from then on.
+/// Writes the outbox, merged with what another replica wrote meanwhile. Returns the merged outbox if there was a merge.
 async fn put(
     (client, place): (&ApiClient, &ObjectKey),
     known: &Mutex<String>,

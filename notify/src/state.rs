@@ -1,4 +1,4 @@
-//! What clerk and couriers share, and what is said of it to others.
+//! State that the outbox writer and the delivery workers share, and its status for API, page and metrics.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -23,15 +23,15 @@ use super::{
 };
 use crate::incident_actions;
 
-/// How one receiver fares.
+/// Delivery status of one receiver.
 #[derive(Debug, Clone)]
 pub(super) struct ReceiverProgress {
     pub(super) way: &'static str,
     pub(super) manner: ReceiverMode,
     pub(super) delivered: Option<EventTime>,
-    /// Since when it fails, and why.
+    /// Time of the first failure, and the latest error.
     pub(super) failing: Option<(EventTime, String)>,
-    /// What it refused last, and when.
+    /// Time of the latest rejection, and its reason.
     pub(super) refused: Option<(EventTime, String)>,
 }
 
@@ -39,15 +39,15 @@ pub(super) struct ReceiverProgress {
 struct NotificationQueues {
     outbox: Outbox,
     receivers: BTreeMap<String, ReceiverProgress>,
-    /// Grows with what is worth keeping.
+    /// Incremented by each change that must be persisted.
     version: u64,
-    /// The version in the vault.
+    /// The persisted version.
     kept: u64,
-    /// Why the vault cannot be used.
+    /// Why the outbox store cannot be used.
     unkept: Option<String>,
 }
 
-/// Clerk and couriers meet here.
+/// State that the outbox writer and the delivery workers share.
 #[derive(Debug)]
 pub struct NotificationState {
     pub(super) clock: Clock,
@@ -59,21 +59,21 @@ pub struct NotificationState {
     pub(super) vault: OutboxStore,
     metrics: NotifyMetrics,
     inner: Mutex<NotificationQueues>,
-    /// Rung when couriers should look.
+    /// Wakes the delivery workers.
     bell: watch::Sender<u64>,
-    /// Rung when the clerk should write.
+    /// Wakes the outbox writer.
     done: watch::Sender<u64>,
 }
 
-/// What a courier is to do next.
+/// The next step of a delivery worker.
 pub(super) enum NextDelivery {
     Go(Box<Delivery>),
-    /// Nothing before.
+    /// Nothing is due before this time.
     At(Instant),
     Nothing,
 }
 
-/// Where everything is that the desk asks.
+/// Sources of the notification state.
 pub struct NotificationContext {
     /// Event time.
     pub clock: Clock,
@@ -116,7 +116,7 @@ impl NotificationState {
         }
     }
 
-    /// One more that is told.
+    /// Registers a receiver.
     pub(super) fn tell(&self, name: &str, way: &'static str, manner: ReceiverMode) {
         self.metrics.known(name);
         let fares = ReceiverProgress {
@@ -134,7 +134,7 @@ impl NotificationState {
         all.map(|(name, fares)| (name.clone(), fares.manner)).collect()
     }
 
-    /// Changes the outbox; whether anything is worth keeping says the change itself.
+    /// Changes the outbox. `change` returns whether the result must be persisted.
     pub(super) fn change(&self, change: impl FnOnce(&mut Outbox) -> bool) {
         let now = self.clock.now();
         let changed = {
@@ -148,7 +148,7 @@ impl NotificationState {
                 self.metrics.count(&receiver, DeliveryResult::Dropped);
                 tracing::warn!(
                     receiver,
-                    "too many incidents are to be told; the oldest was given up"
+                    "the outbox is full; dropped a notification that this receiver has not received yet"
                 );
             }
             inner.version += u64::from(changed);
@@ -159,20 +159,20 @@ impl NotificationState {
         }
     }
 
-    /// Takes another outbox for ours: that of the vault, when we begin to lead.
+    /// Replaces the outbox with the persisted one when this replica starts to lead.
     pub(super) fn replace(&self, outbox: Outbox) {
         let mut inner = self.inner.lock();
         inner.outbox = outbox;
         inner.kept = inner.version;
     }
 
-    /// What the vault lacks: the version and all of it.
+    /// Returns the version and content to persist, if the outbox store lacks them.
     pub(super) fn unwritten(&self) -> Option<(u64, Outbox)> {
         let inner = self.inner.lock();
         (inner.version > inner.kept).then(|| (inner.version, inner.outbox.clone()))
     }
 
-    /// A version is in the vault, with what somebody else knew.
+    /// Records that a version is persisted, and merges the deliveries of another writer.
     pub(super) fn written(&self, version: u64, joined: Option<Outbox>) {
         let mut inner = self.inner.lock();
         inner.kept = inner.kept.max(version);
@@ -182,12 +182,12 @@ impl NotificationState {
         }
     }
 
-    /// The vault cannot be used.
+    /// Records that the outbox store cannot be used.
     pub(super) fn unwritable(&self, why: String) {
         self.inner.lock().unkept = Some(why);
     }
 
-    /// What waited for the vault waits no longer.
+    /// Releases the notifications that waited to be persisted.
     pub(super) fn release(&self) {
         let released = {
             let mut inner = self.inner.lock();
@@ -211,7 +211,7 @@ impl NotificationState {
         self.done.subscribe()
     }
 
-    /// What a receiver is to hear next.
+    /// Returns what a receiver's worker does next.
     pub(super) fn next(&self, receiver: &str, pace: &mut DeliveryPace) -> NextDelivery {
         let (now, at) = (Instant::now(), self.clock.now());
         let inner = self.inner.lock();
@@ -237,7 +237,7 @@ impl NotificationState {
             } else {
                 parallax_model::Micros(0)
             };
-            // Clocks count in microseconds: a moment later it is due without doubt.
+            // Event time has microseconds; one millisecond later the reminder is due for certain.
             now + Duration::from(left) + Duration::from_millis(1)
         });
         match resting.into_iter().chain(reminder).min() {
@@ -246,7 +246,7 @@ impl NotificationState {
         }
     }
 
-    /// A receiver has heard it.
+    /// Records a delivery.
     pub(super) fn delivered(&self, receiver: &str, errand: &Delivery, mark: Value) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Delivered);
@@ -265,7 +265,7 @@ impl NotificationState {
         self.done.send_modify(|done| *done = done.wrapping_add(1));
     }
 
-    /// It is to be tried again.
+    /// Records a failed attempt, which is retried.
     pub(super) fn failed(&self, receiver: &str, errand: &Delivery, why: String) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Failed);
@@ -275,15 +275,15 @@ impl NotificationState {
         };
         let said = fares.failing.as_ref().is_some_and(|(_, before)| *before == why);
         if !said {
-            // Once a reason: a receiver that is away for a day fills no log.
+            // Logged once per reason: a receiver that is down for a day must not flood the log.
             tracing::warn!(receiver, way = fares.way, incident = %errand.letter.content.incident, reason = %why,
-                "a notification cannot be delivered; it is tried again, later each time. Look at the receiver, or at `notify` in the configuration");
+                "cannot deliver a notification; retrying with increasing delays. Check the receiver, and its entry under `notify` in the configuration");
         }
         let since = fares.failing.as_ref().map_or(now, |(since, _)| *since);
         fares.failing = Some((since, why));
     }
 
-    /// It will never be heard.
+    /// Records a permanent rejection.
     pub(super) fn refused(&self, receiver: &str, errand: &Delivery, why: String) {
         let now = self.clock.now();
         self.metrics.count(receiver, DeliveryResult::Refused);
@@ -292,16 +292,16 @@ impl NotificationState {
         inner.version += 1;
         if let Some(fares) = inner.receivers.get_mut(receiver) {
             tracing::error!(receiver, way = fares.way, incident = %errand.letter.content.incident, reason = %why,
-                "a receiver refused a notification, which is given up; mend what it says under `notify` in the configuration");
+                "the receiver rejected a notification, which is dropped; fix its entry under `notify` in the configuration");
             fares.refused = Some((now, why));
-            // It answers.
+            // The receiver responds.
             fares.failing = None;
         }
         drop(inner);
         self.done.send_modify(|done| *done = done.wrapping_add(1));
     }
 
-    /// What a scrape says of each receiver: what it is owed, and for how many seconds.
+    /// For each receiver: the number of pending notifications, and the age of the oldest in seconds.
     pub fn pending(&self) -> Vec<(String, usize, f64)> {
         let now = self.clock.now();
         let leads = self.replica.leads();
@@ -318,12 +318,12 @@ impl NotificationState {
         all.collect()
     }
 
-    /// Whether what is owed would end with this process.
+    /// Whether pending notifications would be lost with this process.
     pub fn is_unkept(&self) -> bool {
         !self.vault.keeps() || self.inner.lock().unkept.is_some()
     }
 
-    /// What API and page say.
+    /// Status for API and page.
     pub fn shown(&self) -> ReceiverStatusList {
         let leads = self.replica.leads();
         let inner = self.inner.lock();
@@ -355,7 +355,7 @@ impl NotificationState {
             kept: self.vault.keeps() && inner.unkept.is_none(),
             unkept_because: inner.unkept.clone().or_else(|| {
                 (!self.vault.keeps())
-                    .then(|| "neither notify.configMap nor store is set, so a restart may tell twice, or not tell an end".to_owned())
+                    .then(|| "neither notify.configMap nor store is set, so a restart may repeat a notification or omit a recovery".to_owned())
             }),
         }
     }

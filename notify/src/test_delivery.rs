@@ -1,4 +1,4 @@
-//! One marked message to each receiver, for whoever sets them up.
+//! `parallax notify test`: sends one test message to each receiver.
 
 use std::time::{Duration, Instant};
 
@@ -10,29 +10,29 @@ use super::{
     webhook::WebhookClient,
 };
 
-/// What one receiver said.
+/// The result of one receiver.
 #[derive(Debug)]
 pub struct TestDelivery {
-    /// Its name.
+    /// The receiver's name.
     pub name: String,
     /// `webhook`, `alertmanager` or `events`.
     pub way: &'static str,
-    /// How long it took, or why it came to nothing.
+    /// The duration of the delivery, or why it failed.
     pub outcome: Result<Duration, String>,
 }
 
-/// Nobody can be told anything.
+/// Why no receiver can be tested.
 #[derive(Debug, thiserror::Error)]
 pub enum TestDeliveryError {
     /// The configuration names no receiver.
-    #[error("nobody is told anything: set events, webhooks or alertmanagers under `notify`")]
+    #[error("no receivers are configured: set events, webhooks or alertmanagers under `notify`")]
     Nobody,
-    /// Events need an API server.
-    #[error("cannot find the API server that notify.events needs: {0}; run in a cluster, or set KUBECONFIG")]
+    /// Events need an API server, and none is configured.
+    #[error("cannot find the API server, which notify.events needs: {0}; run in a cluster or set KUBECONFIG")]
     Cluster(#[source] Box<kube::Error>),
 }
 
-/// Says something that is no incident to each receiver, one after the other.
+/// Sends a test message to each receiver, one after the other.
 pub async fn try_receivers(
     options: &NotifyOptions,
     client: Option<&ApiClient>,

@@ -1,4 +1,4 @@
-//! The room as a whole: what is told, in which order, how often, and what outlives a restart.
+//! The crate as a whole: which messages are sent, in which order, how often, and what survives a restart.
 
 mod carriers;
 mod couriers;
@@ -25,7 +25,6 @@ use super::{
     NotificationContext, NotificationState, Notifier, NotifyMetrics, OutboxStore,
     content::NotificationContent,
     delivery_worker::NotificationTransport,
-    notification::AlertSeverity,
     outbox::{EngineIncidents, Outbox},
 };
 use crate::incident_actions;
@@ -39,7 +38,7 @@ fn open() -> View {
     view
 }
 
-/// The same, when it is over and everything answers.
+/// The same view with the incident closed and every cell ok.
 fn over() -> View {
     let mut view = open();
     view.incidents[0].state = IncidentState::Closed { closed: NOW };
@@ -57,7 +56,7 @@ fn well(view: &mut View) {
     }
 }
 
-fn words(incident: &Incident, grade: AlertSeverity) -> NotificationContent {
+fn words(incident: &Incident, grade: parallax_api::severity::IncidentSeverity) -> NotificationContent {
     NotificationContent::of(
         incident,
         grade,
@@ -69,7 +68,7 @@ fn words(incident: &Incident, grade: AlertSeverity) -> NotificationContent {
     )
 }
 
-/// An outbox that looks at views; the aggregator started so many seconds ago.
+/// Updates an outbox from a view, in an aggregator that started so many seconds ago.
 fn look_at(outbox: &mut Outbox, view: &View, now: EventTime, quiet: bool, started: u64) {
     outbox.look(&EngineIncidents {
         view,
@@ -80,7 +79,7 @@ fn look_at(outbox: &mut Outbox, view: &View, now: EventTime, quiet: bool, starte
     });
 }
 
-/// A running desk, before views that a test decides.
+/// A running notifier on views that a test sets.
 struct Office {
     desk: Arc<NotificationState>,
     views: watch::Sender<Arc<View>>,
@@ -119,7 +118,7 @@ impl Office {
         Self::of(OutboxStore::Nowhere, ReplicaState::alone(1, "n"))
     }
 
-    /// Starts the couriers.
+    /// Starts the delivery workers.
     fn begin(&mut self, engage: impl FnOnce(&mut Notifier)) {
         let mut staff = Notifier::of(self.desk.clone());
         engage(&mut staff);

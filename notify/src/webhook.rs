@@ -1,5 +1,5 @@
-//! Signed messages, as the specification of Standard Webhooks has them: whoever knows the secret can tell that it was us, when,
-//! and that it is not the one of yesterday sent again.
+//! Signed messages per the Standard Webhooks specification: the signature proves the sender, and the signed timestamp
+//! prevents replays.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -15,12 +15,12 @@ use super::{
     outbox::Delivery,
 };
 
-/// What a secret begins with whose rest is base64.
+/// Prefix of a secret that is base64-encoded.
 const PREFIX: &str = "whsec_";
-/// Fewer bytes can be guessed.
+/// Minimum length of a secret in bytes.
 const SHORTEST: usize = 16;
 
-/// Sends to one address.
+/// Sends messages to one URL.
 #[derive(Debug)]
 pub(super) struct WebhookClient {
     options: WebhookOptions,
@@ -39,11 +39,11 @@ impl WebhookClient {
         self.send(&letter.message(), body).await
     }
 
-    /// Says something that is no incident, for whoever tries the way out.
+    /// Sends a message that is marked as a test.
     pub(super) async fn test(&self) -> DeliveryOutcome {
         let now = Timestamp::now();
         let body = json!({"type": "test", "timestamp": now.to_string(),
-            "data": {"test": true, "sentence": "This is a test of `parallax notify test`; nothing is wrong."}});
+            "data": {"test": true, "sentence": "This is a test message from `parallax notify test`; nothing is wrong."}});
         self.send(&format!("msg_test_{}", now.as_microsecond()), body.to_string())
             .await
     }
@@ -69,7 +69,7 @@ impl WebhookClient {
     }
 }
 
-/// One signature a key, so that a receiver that knows the old one or the new one is content.
+/// One signature per key, so that a receiver with either key can verify the message during a rotation.
 fn signatures(keys: &[hmac::Key], id: &str, at: &str, body: &str) -> String {
     let signed = format!("{id}.{at}.{body}");
     let all: Vec<String> = keys
@@ -79,14 +79,14 @@ fn signatures(keys: &[hmac::Key], id: &str, at: &str, body: &str) -> String {
     all.join(" ")
 }
 
-/// The keys in a file, one a line: `whsec_` and base64, or any text.
+/// Parses the keys of a secret file, one per line: `whsec_` and base64, or plain text.
 pub(crate) fn keys(text: &str) -> Result<Vec<hmac::Key>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let keys: Vec<hmac::Key> = lines.map(key).collect::<Result<_, _>>()?;
     match keys.len() {
         1..=2 => Ok(keys),
         found => Err(format!(
-            "expected a secret, or while it is replaced two, one a line; found {found}"
+            "expected one secret, or two during a rotation, one per line; found {found}"
         )),
     }
 }
@@ -107,7 +107,7 @@ fn key(line: &str) -> Result<hmac::Key, String> {
     Ok(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
 }
 
-/// The message.
+/// The body of a message.
 fn body(letter: &Notification, what: DueMessage) -> Value {
     let content = &letter.content;
     let (sort, first) = match what {
@@ -167,7 +167,7 @@ fn body(letter: &Notification, what: DueMessage) -> Value {
     json!({"type": sort, "timestamp": time(letter.changed), "data": data})
 }
 
-/// As people and their tools read it.
+/// Formats a time per RFC 3339.
 pub(super) fn time(at: EventTime) -> String {
     Timestamp::from_microsecond(at.0).map_or_else(|_| at.0.to_string(), |at| at.to_string())
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_that_of_the_specification() {
-        // The example of the specification's reference implementations.
+        // The test vector of the specification's reference implementations.
         let keys = keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let signed = signatures(
             &keys,
@@ -203,7 +203,10 @@ mod tests {
         ] {
             let error = keys(wrong).map(|keys| keys.len()).unwrap_err();
             assert!(error.starts_with("expected "), "{error}");
-            assert!(!error.contains("c2hvcnQ"), "no secret is said: {error}");
+            assert!(
+                !error.contains("c2hvcnQ"),
+                "the error contains the secret: {error}"
+            );
         }
     }
 }

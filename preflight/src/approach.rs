@@ -1,4 +1,5 @@
-//! What cert-manager would make for a picked solver: an Ingress, an `HTTPRoute`, or a change of an Ingress that is there.
+//! The route that cert-manager would create for a selected solver: an Ingress, an `HTTPRoute`, or a path in an
+//! existing Ingress.
 
 use std::collections::BTreeMap;
 
@@ -6,54 +7,54 @@ use serde_json::{Value, json};
 
 use super::types::{GatewaySolver, IngressSolver, Solver};
 
-/// How the challenge would be routed to its solver.
+/// How requests for the challenge would be routed to the solver.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SolverRoute {
-    /// An Ingress of its own.
+    /// A new Ingress.
     Ingress(IngressSolver),
-    /// An Ingress that is there gets one more path; everything about it can go wrong for those it serves.
+    /// A path in an existing Ingress, where a mistake affects the traffic that the Ingress serves.
     EditInPlace {
-        /// The Ingress.
+        /// The name of the Ingress.
         name: String,
-        /// The rest of the solver.
+        /// The other settings of the solver.
         solver: IngressSolver,
     },
-    /// An `HTTPRoute` of its own.
+    /// A new `HTTPRoute`.
     Route(GatewaySolver),
 }
 
-/// Annotations that override a solver's own settings.
+/// Annotations that override the solver's own settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SolverOverrides {
-    /// An Ingress to edit in place.
+    /// The Ingress to edit in place.
     pub name: Option<String>,
-    /// A class by annotation.
+    /// The class, as annotation.
     pub class: Option<String>,
-    /// A class by field.
+    /// The class, as `ingressClassName`.
     pub class_name: Option<String>,
-    /// A Gateway: name, kind, namespace.
+    /// The Gateway: name, kind, namespace.
     pub parent: Option<(String, String, Option<String>)>,
 }
 
-/// Why a picked solver answers no challenge over HTTP.
+/// Why a selected solver cannot answer an HTTP-01 challenge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnsolvableReason {
     /// It is a DNS-01 solver.
     #[error(
-        "cert-manager would answer by DNS-01, which a preflight over HTTP says nothing about; nothing needs to be reachable"
+        "cert-manager would use DNS-01, which a preflight over HTTP cannot test; DNS-01 requires no reachable address"
     )]
     ByDns,
     /// Neither Ingress nor `HTTPRoute` is configured.
     #[error(
-        "the solver has neither http01.ingress nor http01.gatewayHTTPRoute, so cert-manager refuses it; configure one"
+        "the solver has neither http01.ingress nor http01.gatewayHTTPRoute, so cert-manager rejects it; configure one of them"
     )]
     Empty,
     /// Several of class, ingressClassName and name are set.
-    #[error("{0}: cert-manager takes one of class, ingressClassName and name, and refuses more; keep one")]
+    #[error("{0}: cert-manager accepts only one of class, ingressClassName and name; keep one")]
     Several(&'static str),
     /// An `HTTPRoute` without a Gateway.
     #[error(
-        "the solver's gatewayHTTPRoute names no parentRefs, and no annotation does; name the Gateway by parentRefs or --gateway"
+        "neither the solver's gatewayHTTPRoute nor an annotation names a Gateway; set parentRefs, or use --gateway"
     )]
     NoParent,
 }
@@ -61,7 +62,7 @@ pub enum UnsolvableReason {
 const PREFIX: &str = "acme.cert-manager.io/";
 
 impl SolverOverrides {
-    /// Those of a Certificate's own annotations.
+    /// Reads the overrides from a Certificate's annotations.
     #[must_use]
     pub fn of_certificate(annotations: &BTreeMap<String, String>) -> Self {
         let of = |name: &str| annotations.get(&format!("{PREFIX}{name}")).cloned();
@@ -76,7 +77,7 @@ impl SolverOverrides {
         }
     }
 
-    /// Those that the Certificate made from an Ingress would have.
+    /// Reads the overrides that the Certificate created from an Ingress would have.
     #[must_use]
     pub fn of_ingress(name: &str, annotations: &BTreeMap<String, String>) -> Self {
         let of = |name: &str| annotations.get(&format!("{PREFIX}{name}")).cloned();
@@ -89,7 +90,7 @@ impl SolverOverrides {
         }
     }
 
-    /// A class by field, whatever the issuer says.
+    /// Overrides the issuer's class with an `ingressClassName`.
     #[must_use]
     pub fn class_name(class: &str) -> Self {
         Self {
@@ -104,10 +105,10 @@ fn set(text: &str) -> bool {
 }
 
 impl SolverRoute {
-    /// What cert-manager would do with a solver, after what annotations override.
+    /// Returns the route that cert-manager would create, with the overrides applied.
     ///
     /// # Errors
-    /// See [`UnsolvableReason`]; cert-manager would refuse the solver as well.
+    /// See [`UnsolvableReason`]; cert-manager would reject the solver as well.
     pub fn of(solver: &Solver, overrides: &SolverOverrides) -> Result<Self, UnsolvableReason> {
         let Some(http) = &solver.http01 else {
             return Err(UnsolvableReason::ByDns);
@@ -131,7 +132,7 @@ impl SolverRoute {
         Ok(Self::Route(route))
     }
 
-    /// One override at most, and it clears what the issuer says.
+    /// At most one override may be set, and it clears the issuer's settings.
     fn ingress(mut solver: IngressSolver, overrides: &SolverOverrides) -> Result<Self, UnsolvableReason> {
         let over = [&overrides.name, &overrides.class, &overrides.class_name];
         if over.iter().filter(|over| over.is_some()).count() > 1 {
@@ -158,7 +159,7 @@ impl SolverRoute {
         Ok(Self::Ingress(solver))
     }
 
-    /// In words.
+    /// Returns a description for people.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
@@ -172,7 +173,7 @@ impl SolverRoute {
                 )
             }
             Self::Ingress(_) => "an Ingress of the default class".to_owned(),
-            Self::EditInPlace { name, .. } => format!("one more path in the Ingress {name}"),
+            Self::EditInPlace { name, .. } => format!("an additional path in Ingress {name}"),
             Self::Route(route) => {
                 let parents: Vec<&str> = route
                     .parent_refs

@@ -1,4 +1,4 @@
-//! Both fetches of a host, by cert-manager's rules and by the CA's: what is asked for, what comes back, and both verdicts.
+//! Both fetches of a host, by cert-manager's rules and by the CA's: the requests, the results, and both verdicts.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -16,72 +16,73 @@ use super::{
     placement::CertManagerPlacement,
 };
 
-/// One fetch a node proves that it fails; what makes the network fail it takes a few more to be named.
+/// Rounds of the second pass: a single fetch per node proves that the node fails, but the diagnosis needs more to
+/// name the cause.
 pub const DEEPER: u32 = 3;
 
-/// Fetches from each vantage outside: a CA asks from about so many networks at once, and where one way in of several
-/// leads nowhere a single fetch proves nothing.
+/// Fetches per outside vantage. A CA fetches from about as many networks, and with one dead path among several a
+/// single fetch proves nothing.
 const PERSPECTIVES: u32 = 5;
 
-/// What is fetched, and how.
+/// The fetch to make.
 #[derive(Clone)]
 pub struct FetchRequest {
-    /// The name.
+    /// The host name.
     pub host: HostName,
-    /// 80, but in laboratories.
+    /// 80, except in test environments.
     pub port: u16,
     /// The token.
     pub token: String,
-    /// The key authorization, where somebody serves it.
+    /// The key authorization, if a solver serves it.
     pub key: Option<String>,
-    /// Fetches in a row by cert-manager's rules; one where absent.
+    /// Consecutive fetches by cert-manager's rules; one if absent.
     pub passes: Option<u32>,
-    /// By whose rules the CA's verdict is made.
+    /// The client whose rules decide the CA's verdict.
     pub authority: ChallengeClient,
-    /// cert-manager's own resolvers, in place of each node's.
+    /// cert-manager's own resolvers, used instead of each node's.
     pub nameservers: Vec<SocketAddr>,
-    /// Who would issue.
+    /// The CA and account for CAA evaluation.
     pub issues: NameQuery,
 }
 
-/// What came of one of the two.
+/// The result of one of the two fetches.
 #[derive(Debug, Default)]
 pub struct FetchPart {
-    /// What each vantage saw.
+    /// The results by vantage.
     pub answers: Vec<VantageAnswer>,
-    /// Who was asked and did not answer.
+    /// Vantages that were asked to probe and did not respond.
     pub silent: Vec<Vantage>,
-    /// What the diagnosis makes of it.
+    /// The incident that the diagnosis named.
     pub diagnosed: Option<Box<Incident>>,
-    /// Public resolvers were asked for the name.
+    /// Whether public resolvers resolved the name.
     pub public_names: bool,
-    /// What was said of the name, where that was the question.
+    /// The DNS facts of the name, if the run queried them.
     pub names: Option<Box<NameFactsResult>>,
 }
 
-/// What came of both.
+/// The results of both fetches.
 #[derive(Debug)]
 pub struct FetchResult {
-    /// By cert-manager's rules.
+    /// The result by cert-manager's rules.
     pub self_check: FetchPart,
-    /// By the CA's.
+    /// The result by the CA's rules.
     pub ca: FetchPart,
-    /// cert-manager's own nameservers were asked, as it does.
+    /// Whether cert-manager's own nameservers were queried, as cert-manager does.
     pub as_it_resolves: bool,
-    /// The runs, by their ids.
+    /// The ids of the runs.
     pub runs: Vec<String>,
-    /// What is said of the name.
+    /// The DNS facts of the name.
     pub names: NameAnswer,
 }
 
-/// Collects what a run's stream tells.
+/// Collects the results from the event stream of a run.
 #[derive(Debug, Default)]
 pub struct FetchCollector(BTreeMap<Vantage, VantageAnswer>);
 
-// === impl Wanted ===
+// === impl FetchRequest ===
 
 impl FetchRequest {
-    /// What is fetched.
+    /// Returns the URL to fetch.
     #[must_use]
     pub fn url(&self) -> String {
         let port = if self.port == 80 {
@@ -92,7 +93,7 @@ impl FetchRequest {
         format!("http://{}{port}{CHALLENGE_PATH}{}", self.host, self.token)
     }
 
-    /// The run that fetches it by one client's rules.
+    /// Returns the run that fetches the URL by one client's rules.
     #[must_use]
     pub fn request(&self, client: ChallengeClient) -> RunRequest {
         let own = client == ChallengeClient::CertManager;
@@ -111,8 +112,8 @@ impl FetchRequest {
         }
     }
 
-    /// The run that lets the diagnosis name the cause of a self check that fails on its way; nothing where it is named, or
-    /// nothing fails so.
+    /// Returns the run that lets the diagnosis name the cause of a self check that fails on the network path, or
+    /// `None` if the cause is known or no vantage fails that way.
     #[must_use]
     pub fn deeper(&self, fetched: &FetchResult) -> Option<RunRequest> {
         let part = &fetched.self_check;
@@ -139,7 +140,7 @@ impl FetchRequest {
         Some(request)
     }
 
-    /// Both verdicts.
+    /// Returns both verdicts.
     #[must_use]
     pub fn judged(&self, fetched: &FetchResult, seat: &CertManagerPlacement) -> HostVerdict {
         let host = self.host.as_str();
@@ -163,7 +164,8 @@ impl FetchRequest {
         }
     }
 
-    /// cert-manager's own check sees the cluster's answer alone, and made it itself: only the CA's knows of `names`.
+    /// Only the CA's verdict uses `names`: cert-manager's self check sees the cluster's own DNS response and has
+    /// resolved the name itself.
     fn verdict(
         &self,
         check: CheckKind,
@@ -187,7 +189,7 @@ impl FetchRequest {
         })
     }
 
-    /// What nobody looked at, so that no verdict reads as more than it is.
+    /// Lists what was not tested, so that a verdict does not claim more than it proves.
     fn not_checked(&self, fetched: &FetchResult) -> Vec<String> {
         let mut all = Vec::new();
         if !fetched
@@ -197,7 +199,7 @@ impl FetchRequest {
             .any(|answer| of_the_internet(&answer.vantage))
         {
             all.push(
-                "whether the internet reaches port 80: no vantage stands there (parallax vantage enroll, or parallax check --profile ca from a machine outside)"
+                "access to port 80 from the internet: no vantage on the internet (parallax vantage enroll, or parallax check --profile ca on a machine outside)"
                     .to_owned(),
             );
         }
@@ -205,17 +207,17 @@ impl FetchRequest {
         all.push("DNSSEC".to_owned());
         all.extend(fetched.names.not_checked());
         if self.authority == ChallengeClient::Pebble {
-            all.push("CAA records, which Pebble does not look at".to_owned());
+            all.push("CAA records, which Pebble ignores".to_owned());
         }
         if !fetched.ca.public_names && self.authority == ChallengeClient::Boulder {
             all.push(
-                "the name as public DNS has it: the cluster's own resolvers were asked (resolvers.public in the aggregator's configuration)"
+                "the name in public DNS: only the cluster's own resolvers were queried (set resolvers.public in the aggregator's configuration)"
                     .to_owned(),
             );
         }
         if self.key.is_none() {
             all.push(
-                "the solver's pod, its Service, its class or Gateway and the route to its token: nothing was created (--no-create)"
+                "the solver's Pod, its Service, its class or Gateway and the route to its token: nothing was created (--no-create)"
                     .to_owned(),
             );
         }
@@ -223,7 +225,7 @@ impl FetchRequest {
     }
 }
 
-/// A vantage that stands where users do.
+/// Reports whether a vantage is on the internet.
 pub(super) const fn of_the_internet(vantage: &Vantage) -> bool {
     matches!(
         vantage,
@@ -234,10 +236,10 @@ pub(super) const fn of_the_internet(vantage: &Vantage) -> bool {
     )
 }
 
-/// The key authorization is nothing for a log.
+/// Omits the key authorization, which must not be logged.
 impl std::fmt::Debug for FetchRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wanted")
+        f.debug_struct("FetchRequest")
             .field("host", &self.host)
             .field("port", &self.port)
             .field("passes", &self.passes)
@@ -247,10 +249,10 @@ impl std::fmt::Debug for FetchRequest {
     }
 }
 
-// === impl Gathering ===
+// === impl FetchCollector ===
 
 impl FetchCollector {
-    /// Takes one line: whether it was a probe's result, and the whole with the last one.
+    /// Processes one event. Returns whether it was a probe result, and the whole result after the last event.
     pub fn take(&mut self, event: &RunEvent) -> (bool, Option<FetchPart>) {
         match event {
             RunEvent::Done { run } => (false, Some(self.part(run))),

@@ -1,18 +1,18 @@
-//! One more path in an Ingress that serves others, and that path gone again. Pure: rules in, rules out; whoever writes them
-//! guards the write by the version that they were read at.
+//! Inserts one path into an existing Ingress that serves other traffic, and removes it. Pure: rules in, rules out;
+//! the caller guards each write by the resourceVersion that it read.
 //!
-//! As cert-manager edits in place: the path comes first in the rule of the host, or in a rule of its own. The path's Service is
-//! named after the preflight, and by that it is found again; nothing else of the Ingress is touched.
+//! As in cert-manager's edit in place, the path comes first in the rule of the host, or in a new rule. The path is
+//! identified by the name of its Service, which is the preflight's; everything else in the Ingress stays unchanged.
 
 use serde_json::{Value, json};
 
-/// How what preflights make is named.
+/// Prefix of the names of all objects that preflights create.
 pub const PREFIX: &str = "parallax-preflight-";
 
-/// The rules with the path in them; nothing where it is there already.
+/// Returns the rules with the path inserted, or `None` if they already contain it.
 ///
 /// # Errors
-/// The rule of the host has no paths: all of it goes to the default backend, and a path would change that for everybody.
+/// The host's rule has no paths: all of its traffic goes to the default backend, which a path would change.
 pub fn with_path(ingress: &Value, host: &str, path: &Value) -> Result<Option<Value>, String> {
     let mut rules = rules(ingress);
     let backend = backend(path);
@@ -25,7 +25,7 @@ pub fn with_path(ingress: &Value, host: &str, path: &Value) -> Result<Option<Val
             let paths = paths.filter(|paths| !paths.is_empty());
             let Some(paths) = paths else {
                 return Err(format!(
-                    "its rule of {host} has no paths, so everything of that host goes to the default backend; a path in it would change that for everybody"
+                    "its rule for {host} has no paths, so all requests for that host go to the default backend; a path would change that for all clients"
                 ));
             };
             paths.insert(0, path.clone());
@@ -35,8 +35,8 @@ pub fn with_path(ingress: &Value, host: &str, path: &Value) -> Result<Option<Val
     Ok(Some(Value::Array(rules)))
 }
 
-/// The rules without the path of one preflight; nothing where it is not there. A rule that holds nothing else was made for it,
-/// and goes with it.
+/// Returns the rules without the path of one preflight, or `None` if they do not contain it. A rule that contains
+/// no other path was created for the preflight and is removed as well.
 #[must_use]
 pub fn without_path(ingress: &Value, preflight: &str) -> Option<Value> {
     let mut rules = rules(ingress);
@@ -55,7 +55,7 @@ pub fn without_path(ingress: &Value, preflight: &str) -> Option<Value> {
     Some(Value::Array(rules))
 }
 
-/// The preflights whose paths are in it.
+/// Returns the preflights whose paths the Ingress contains.
 #[must_use]
 pub fn preflights_in(ingress: &Value) -> Vec<String> {
     let rules = rules(ingress);

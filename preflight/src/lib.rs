@@ -1,12 +1,13 @@
-//! Preflight: know before the order whether the certificate will be issued. Pure: values in, values out.
+//! Preflight: predicts whether a certificate will be issued over HTTP-01, before an order is placed. Pure: values
+//! in, values out.
 //!
 //! ```text
 //! Issuer ─▶ pick ─▶ approach ─▶ objects ─▶ (the caller creates) ─▶ runs ─▶ judge ─▶ two verdicts
-//! Certificate ┘       └ Ingress, HTTPRoute or editing in place      pod ────┘  (where cert-manager sits, and how it differs)
+//! Certificate ┘       └ Ingress, HTTPRoute or an edit in place      pod ────┘  (cert-manager's Pod: node, network path)
 //! ```
 //!
-//! cert-manager's self check and the CA's validation differ in both directions, so they are two verdicts and are never
-//! merged. Semantics of cert-manager 1.21.
+//! cert-manager's self check and the CA's validation differ in both directions, so they are two verdicts that are
+//! never merged. The rules are those of cert-manager 1.21.
 #![forbid(unsafe_code)]
 
 mod approach;

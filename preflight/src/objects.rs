@@ -1,8 +1,9 @@
-//! The synthetic solver: the objects that cert-manager would make for a challenge, around a responder and a token of
-//! our own.
+//! The synthetic solver: the objects that cert-manager would create for a challenge, with Parallax's responder and
+//! a token of its own.
 //!
-//! Labels, annotations, class, path and Service are cert-manager's, because policies, controllers and webhooks choose by
-//! them. The hash of our own token is among the labels, so cert-manager's own look-ups never find these objects.
+//! Labels, annotations, class, path and Service equal cert-manager's, because policies, controllers and webhooks
+//! select by them. cert-manager never finds these objects: it looks up objects by the hash of its own token, and
+//! the labels contain the hash of Parallax's token.
 
 use std::collections::BTreeMap;
 
@@ -13,55 +14,55 @@ use super::{
     types::{GatewaySolver, IngressSolver},
 };
 
-/// Label of everything that is made: which preflight owns it.
+/// Label of every created object: the preflight that owns it.
 pub const OWNER: &str = "parallax.dev/preflight";
-/// Annotation of everything that is made: it may be removed by anybody after this time (RFC 3339).
+/// Annotation of every created object: the time (RFC 3339) after which any preflight may remove it.
 pub const DEADLINE: &str = "parallax.dev/deadline";
-/// Where solvers listen.
+/// The port on which solvers listen.
 pub const LISTEN_PORT: u16 = 8089;
 
-/// What the objects are made of.
+/// The values that the objects are built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SolverInputs {
-    /// Name of the preflight and of every object.
+    /// The name of the preflight and of every object.
     pub name: String,
-    /// The Certificate's namespace.
+    /// The namespace of the Certificate.
     pub namespace: String,
-    /// The name to be certified.
+    /// The host name to certify.
     pub host: String,
     /// The token.
     pub token: String,
     /// The key authorization.
     pub key: String,
-    /// The image that responds.
+    /// The image of the responder.
     pub image: String,
-    /// The end of its life, RFC 3339.
+    /// The deadline, RFC 3339.
     pub deadline: String,
-    /// The same in seconds from its start.
+    /// The lifetime in seconds, from the start of the Pod.
     pub lifetime_seconds: u32,
 }
 
-/// The objects, not yet created.
+/// The objects, before creation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticSolver {
     /// The responder.
     pub pod: Value,
-    /// The Service in front of it.
+    /// The Service in front of the responder.
     pub service: Value,
-    /// The way in.
+    /// The route to the Service.
     pub way: SolverRouting,
 }
 
-/// The way in to the solver.
+/// The route to the solver's Service.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SolverRouting {
     /// An Ingress.
     Ingress(Value),
     /// An `HTTPRoute`.
     Route(Value),
-    /// A path in an Ingress that is there and serves others.
+    /// A path in an existing Ingress that serves other traffic.
     Path {
-        /// The Ingress.
+        /// The name of the Ingress.
         ingress: String,
         /// The path.
         path: Value,
@@ -69,7 +70,7 @@ pub enum SolverRouting {
 }
 
 impl SyntheticSolver {
-    /// What is made for an approach.
+    /// Builds the objects for a route.
     #[must_use]
     pub fn of(approach: &SolverRoute, material: &SolverInputs) -> Self {
         let none = BTreeMap::new();
@@ -115,7 +116,7 @@ impl SyntheticSolver {
     }
 }
 
-/// cert-manager's labels and ours.
+/// cert-manager's labels and Parallax's.
 fn labels(material: &SolverInputs) -> BTreeMap<String, String> {
     let hash = |text: &str| adler2::adler32_slice(text.as_bytes()).to_string();
     [
@@ -135,7 +136,7 @@ fn meta(
     more_labels: &BTreeMap<String, String>,
     more_annotations: &BTreeMap<String, String>,
 ) -> Value {
-    // What an issuer adds never takes ours away: by these the objects are found again.
+    // Parallax's labels take precedence over those of the issuer, because they identify the objects for cleanup.
     let mut all = more_labels.clone();
     all.extend(labels(material));
     let mut annotations = more_annotations.clone();
@@ -147,7 +148,7 @@ fn path(material: &SolverInputs) -> String {
     format!("{}{}", parallax_model::CHALLENGE_PATH, material.token)
 }
 
-/// A path of an Ingress's rule.
+/// The path entry of an Ingress rule.
 fn rule_path(material: &SolverInputs) -> Value {
     json!({
         "path": path(material), "pathType": "Exact",
@@ -192,7 +193,7 @@ fn route(solver: &GatewaySolver, material: &SolverInputs) -> Value {
     })
 }
 
-/// cert-manager's own Pod with our responder in it. It ends by itself, whoever forgets it.
+/// cert-manager's Pod with Parallax's responder. It ends by itself, even if it is never removed.
 fn pod(material: &SolverInputs) -> Value {
     let annotations = BTreeMap::from(
         [
@@ -228,7 +229,8 @@ fn pod(material: &SolverInputs) -> Value {
     })
 }
 
-/// What a solver's podTemplate may change: labels, annotations and where the Pod runs; lists are added to.
+/// Applies a solver's podTemplate as cert-manager does: labels, annotations and scheduling fields; lists are
+/// extended.
 fn merge_pod(pod: &mut Value, template: &Value) {
     for field in ["labels", "annotations"] {
         let more = template["metadata"][field]
@@ -275,7 +277,7 @@ fn merge_pod(pod: &mut Value, template: &Value) {
     }
 }
 
-/// Why a class costs money: its controller makes a balancer for each Ingress.
+/// Returns what a class provisions that costs money, if its controller creates a load balancer per Ingress.
 #[must_use]
 pub fn billable(controller: &str, class: &str) -> Option<&'static str> {
     match (controller, class) {
@@ -293,10 +295,10 @@ pub fn billable(controller: &str, class: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether the responder runs.
+/// Reports whether the responder is running.
 ///
 /// # Errors
-/// Why it never will: the image is not there, or the Pod ended.
+/// The reason that it will never run: the image is not available, or the Pod has ended.
 pub fn ready_pod(pod: &Value) -> Result<bool, String> {
     let status = &pod["status"];
     let waiting = status["containerStatuses"]
@@ -323,20 +325,20 @@ pub fn ready_pod(pod: &Value) -> Result<bool, String> {
     }
     match status["phase"].as_str() {
         Some(ended @ ("Failed" | "Succeeded")) => Err(format!(
-            "it is {ended}: {}",
+            "phase {ended}: {}",
             status["message"]
                 .as_str()
                 .or(status["reason"].as_str())
-                .unwrap_or("no reason is given")
+                .unwrap_or("no reason given")
         )),
         _ => Ok(condition(&status["conditions"], "Ready").is_some_and(|(is, _)| is)),
     }
 }
 
-/// Whether every Gateway of a route has accepted it.
+/// Reports whether every Gateway of a route has accepted it.
 ///
 /// # Errors
-/// What a Gateway says against it.
+/// The reason of a Gateway that rejects the route.
 pub fn route_accepted(route: &Value) -> Result<bool, String> {
     let wanted = route["spec"]["parentRefs"].as_array().map_or(0, Vec::len);
     let parents: Vec<&Value> = route["status"]["parents"]
@@ -348,7 +350,7 @@ pub fn route_accepted(route: &Value) -> Result<bool, String> {
         let name = parent["parentRef"]["name"].as_str().unwrap_or("?");
         for sort in ["Accepted", "ResolvedRefs"] {
             if let Some((false, message)) = condition(&parent["conditions"], sort) {
-                return Err(format!("Gateway {name} says {sort} is false: {message}"));
+                return Err(format!("Gateway {name} reports {sort}=False: {message}"));
             }
         }
     }

@@ -42,7 +42,7 @@ fn the_ingress_is_the_one_that_cert_manager_would_make() {
                "nginx.ingress.kubernetes.io/ssl-redirect": "false", DEADLINE: "2026-11-22T04:00:00Z"})
     );
     let labels = &way["metadata"]["labels"];
-    // adler32 of the name and of the token, in decimal.
+    // adler32 of the host name and of the token, in decimal.
     assert_eq!(labels["acme.cert-manager.io/http-domain"], "1019152067");
     assert_eq!(labels["acme.cert-manager.io/http01-solver"], "true");
     assert_eq!(

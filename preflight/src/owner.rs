@@ -1,23 +1,24 @@
-//! Whom the objects of a synthetic solver belong to: the Pod, or the Preflight object that asked for them.
+//! The owner of a synthetic solver's objects: its Pod, or the Preflight object that requested it.
 
 use serde_json::{Value, json};
 
 use super::objects::{SolverRouting, SyntheticSolver};
 
-/// Label of what was made for a Preflight object: its uid, which is another after the object was deleted and made anew.
+/// Label with the UID of the Preflight object that an object was created for. A recreated Preflight has another
+/// UID.
 pub const PREFLIGHT_UID: &str = "parallax.dev/preflight-uid";
 
 /// A Preflight object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreflightOwner {
-    /// Its name, in the namespace of what belongs to it.
+    /// The name; the owned objects are in its namespace.
     pub name: String,
-    /// Its uid.
+    /// The UID.
     pub uid: String,
 }
 
 impl SyntheticSolver {
-    /// Makes the Pod the owner of the rest, so that whoever removes it removes everything.
+    /// Makes the Pod the owner of the other objects, so that deleting it removes everything.
     pub fn owned_by(&mut self, pod_uid: &str) {
         let name = self.pod["metadata"]["name"].clone();
         let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod_uid}]);
@@ -26,10 +27,10 @@ impl SyntheticSolver {
         }
     }
 
-    /// Makes a Preflight object the owner of everything, and labels everything with its uid.
+    /// Makes a Preflight object the owner of all objects, and labels them with its UID.
     ///
-    /// It does not block the owner's deletion: nobody waits for these objects, and a cluster may ask for a right of its
-    /// own for that (`update` on the owner's finalizers).
+    /// The reference does not set `blockOwnerDeletion`: deletion need not wait for these objects, and a cluster may
+    /// require a separate permission for it (`update` on the owner's finalizers).
     pub fn belongs_to(&mut self, owner: &PreflightOwner) {
         let reference = json!([{"apiVersion": "parallax.dev/v1alpha1", "kind": "Preflight", "name": owner.name,
             "uid": owner.uid, "controller": true}]);
@@ -39,7 +40,7 @@ impl SyntheticSolver {
         }
     }
 
-    /// All of them, the Pod first. An Ingress that is edited is somebody else's, and gets no owner.
+    /// All objects, the Pod first. An Ingress that is edited in place belongs to someone else and gets no owner.
     fn objects(&mut self) -> impl Iterator<Item = &mut Value> {
         let way = match &mut self.way {
             SolverRouting::Ingress(way) | SolverRouting::Route(way) => Some(way),
@@ -94,7 +95,7 @@ mod tests {
             assert_eq!(labels[PREFLIGHT_UID], "uid-8");
             assert_eq!(labels[super::super::OWNER], "parallax-preflight-1");
         }
-        // A Service of ours finds our Pod by labels that both have, whatever was added since.
+        // The Service's selector must match the Pod's labels, including labels that were added later.
         let selector = &solver.service["spec"]["selector"];
         for (name, value) in selector.as_object().unwrap() {
             assert_eq!(&solver.pod["metadata"]["labels"][name], value);

@@ -1,29 +1,30 @@
-//! Which of an issuer's solvers cert-manager picks for a name. "The wrong one" is a frequent surprise, so the pick is
-//! named.
+//! Selects the solver of an issuer for a name as cert-manager does. An unexpected selection is a frequent surprise,
+//! so reports name the selected solver.
 //!
-//! Of the solvers whose selector matches: one that lists the name before one that does not, then the one with the most
-//! labels of a zone in common, then the one with the most labels of the Certificate, then the first. No selector is the
-//! same as one that says nothing.
+//! Among the solvers whose selector matches, this order decides: a selector that lists the name, then the longest
+//! matching zone (in labels), then the most labels of the Certificate, then the position in the list. A missing
+//! selector equals an empty one.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use super::types::{Selector, Solver};
 
-/// The solver, and what it stands for in the list.
+/// The selected solver, and how close the selection was.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PickedSolver<'a> {
-    /// Its place in the issuer's list, from 0.
+    /// Its index in the issuer's list, from 0.
     pub place: usize,
-    /// It.
+    /// The solver.
     pub solver: &'a Solver,
-    /// Others that match exactly as well: only the order of the list decided.
+    /// Indexes of other solvers that match equally well: only the order of the list decided.
     pub as_good: Vec<usize>,
 }
 
-/// What a match counts: the name itself, labels of the longest zone, labels of the Certificate.
+/// The rank of a match: whether the name is listed, the labels of the longest zone, the number of labels of the
+/// Certificate.
 type MatchWeight = (bool, usize, usize);
 
-/// The solver for a name. For a wildcard the CA offers DNS-01 only, so solvers by HTTP are passed over.
+/// Returns the solver for a name. CAs validate wildcards by DNS-01 only, so HTTP-01 solvers are skipped for them.
 #[must_use]
 pub fn pick<'a>(
     solvers: &'a [Solver],
@@ -52,7 +53,7 @@ pub fn pick<'a>(
     })
 }
 
-/// Nothing where the selector does not match.
+/// Returns `None` if the selector does not match.
 fn weight(selector: Option<&Selector>, name: &str, labels: &BTreeMap<String, String>) -> Option<MatchWeight> {
     let Some(selector) = selector else {
         return Some((false, 0, 0));
@@ -80,7 +81,7 @@ fn labels_of(name: &str) -> impl DoubleEndedIterator<Item = &str> {
         .filter(|label| !label.is_empty())
 }
 
-/// Whether a name is a zone or below it, whatever its case. A wildcard lies in the zone that it covers.
+/// Reports whether a name is a zone or below it, ignoring case. A wildcard is inside the zone that it covers.
 fn lies_in(name: &str, zone: &str) -> bool {
     let mut own = labels_of(name).rev();
     labels_of(zone)
@@ -115,35 +116,35 @@ mod tests {
     fn the_more_specific_solver_wins_and_the_first_of_equal_ones() {
         let shop = "shop.example.test";
         let team = [("team", "a"), ("tier", "b")];
-        // (what, selectors in order, expected place, as good)
+        // (what, selectors in order, expected place, equally good)
         let table: Vec<Row> = vec![
             ("none", vec![], None, vec![]),
             (
-                "all match, the first",
+                "all match: the first wins",
                 vec![json!(null), json!(null)],
                 Some(0),
                 vec![1],
             ),
             (
-                "no selector is as one that says nothing",
+                "no selector equals an empty one",
                 vec![json!({}), json!(null)],
                 Some(0),
                 vec![1],
             ),
             (
-                "and the other way round",
+                "an empty selector equals none",
                 vec![json!(null), json!({})],
                 Some(0),
                 vec![1],
             ),
             (
-                "a zone before none",
+                "a zone beats no zone",
                 vec![json!(null), json!({"dnsZones": ["test"]})],
                 Some(1),
                 vec![],
             ),
             (
-                "the longer zone",
+                "the longer zone wins",
                 vec![
                     json!({"dnsZones": ["test"]}),
                     json!({"dnsZones": ["example.test"]}),
@@ -173,7 +174,7 @@ mod tests {
                 vec![],
             ),
             (
-                "the name before any zone",
+                "the name beats any zone",
                 vec![
                     json!({"dnsZones": ["shop.example.test"]}),
                     json!({"dnsNames": [shop]}),
@@ -182,13 +183,13 @@ mod tests {
                 vec![],
             ),
             (
-                "labels before none",
+                "labels beat no labels",
                 vec![json!(null), json!({"matchLabels": {"team": "a"}})],
                 Some(1),
                 vec![],
             ),
             (
-                "more labels",
+                "more labels win",
                 vec![
                     json!({"matchLabels": {"team": "a"}}),
                     json!({"matchLabels": {"team": "a", "tier": "b"}}),
@@ -197,7 +198,7 @@ mod tests {
                 vec![],
             ),
             (
-                "a zone before any number of labels",
+                "a zone beats any number of labels",
                 vec![
                     json!({"matchLabels": {"team": "a", "tier": "b"}}),
                     json!({"dnsZones": ["test"]}),
@@ -206,7 +207,7 @@ mod tests {
                 vec![],
             ),
             (
-                "of equal zones the one with labels",
+                "among equal zones the one with labels wins",
                 vec![
                     json!({"dnsZones": ["test"]}),
                     json!({"dnsZones": ["test"], "matchLabels": {"team": "a"}}),
@@ -215,7 +216,7 @@ mod tests {
                 vec![],
             ),
             (
-                "of equal names the one with the longer zone",
+                "among equal names the one with the longer zone wins",
                 vec![
                     json!({"dnsNames": [shop]}),
                     json!({"dnsNames": [shop], "dnsZones": ["test"]}),
@@ -230,7 +231,7 @@ mod tests {
                 vec![1],
             ),
             (
-                "what is given must match, all of it",
+                "every criterion that is set must match",
                 vec![
                     json!({"dnsNames": [shop], "matchLabels": {"team": "other"}}),
                     json!({"dnsZones": ["other.test"]}),

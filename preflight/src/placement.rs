@@ -1,4 +1,4 @@
-//! Where cert-manager's pod sits, and what is different about it, read from a cluster by whoever may read it.
+//! Locates cert-manager's Pod and reads how its network path differs, with the permissions of the caller.
 
 use std::{
     collections::BTreeSet,
@@ -14,19 +14,19 @@ use super::{
     pod::{CertManagerController, EgressReachability, LeaderEvidence, PodDifference, controller, egress},
 };
 
-/// The labels of the controller's Deployment, as the chart and the released manifests set them.
+/// The labels of the controller's Deployment, as the Helm chart and the release manifests set them.
 pub const CONTROLLER: &str = "app.kubernetes.io/component=controller,app.kubernetes.io/name=cert-manager";
 
-/// The Lease by which its pods agree who leads.
+/// The Lease for leader election among cert-manager's Pods.
 pub const LEASE: &str = "cert-manager-controller";
 
-/// Where that Lease is unless an argument says otherwise.
+/// The default namespace of that Lease.
 const LEASES: &str = "kube-system";
 
-/// Where it is installed as a rule: looked at where the whole cluster may not be.
+/// cert-manager's usual namespace, searched if listing the whole cluster is forbidden.
 const USUAL: &str = "cert-manager";
 
-/// A kind of object that is read for it.
+/// A kind of object to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacementResource {
     /// `deployments` of `apps`.
@@ -37,10 +37,10 @@ pub enum PlacementResource {
     NetworkPolicies,
 }
 
-/// A cluster, as somebody may read it. What does not exist is nothing; what cannot be read is said in words that name the
-/// RBAC rule where one is missing.
+/// Read access to a cluster. Methods return nothing for objects that do not exist, and a message for objects that
+/// cannot be read; the message names the missing RBAC rule.
 pub trait PlacementReader: Sync {
-    /// Objects with these labels, in one namespace or, without one, in all.
+    /// Lists objects by labels, in one namespace or, without one, in all.
     fn list(
         &self,
         what: PlacementResource,
@@ -48,7 +48,7 @@ pub trait PlacementReader: Sync {
         labels: &str,
     ) -> impl Future<Output = Result<Vec<Value>, String>> + Send;
 
-    /// A Lease.
+    /// Reads a Lease.
     fn lease(
         &self,
         namespace: &str,
@@ -56,26 +56,26 @@ pub trait PlacementReader: Sync {
     ) -> impl Future<Output = Result<Option<Value>, String>> + Send;
 }
 
-/// What is known of cert-manager's pod.
+/// The location of cert-manager's Pod, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertManagerPlacement {
     found: Option<CertManagerController>,
-    /// What could not be read, or is ambiguous.
+    /// What could not be read or is ambiguous.
     pub notes: Vec<String>,
 }
 
 impl CertManagerPlacement {
-    /// It is not known, for this reason.
+    /// Returns an unknown placement with its reason.
     #[must_use]
     pub fn nowhere(why: &str) -> Self {
         Self {
             found: None,
-            notes: vec![format!("where cert-manager's pod sits is not known: {why}")],
+            notes: vec![format!("the node of cert-manager's Pod is unknown: {why}")],
         }
     }
 
-    /// Looks for it in one namespace, or wherever it is installed: by the labels of its Deployment and by the Lease that its
-    /// pods hold. Of several installations the one counts whose pod holds its Lease, where only one does.
+    /// Searches one namespace or, without one, the whole cluster: by the labels of the Deployment and by the Lease
+    /// that its Pods hold. Of several installations, the only one whose Pod holds its Lease is used.
     pub async fn find(cluster: &impl PlacementReader, namespace: Option<&str>) -> Self {
         let (deployments, mut notes) = match deployments(cluster, namespace).await {
             Ok(found) => found,
@@ -95,12 +95,12 @@ impl CertManagerPlacement {
             });
             let (Some(only), None) = (holding.next(), holding.next()) else {
                 return Self::nowhere(&format!(
-                    "{} are all cert-manager's by their labels; name one's namespace (--cert-manager-namespace)",
+                    "{} all have cert-manager's labels; select one by its namespace (--cert-manager-namespace)",
                     names.join(", ")
                 ));
             };
             notes.push(format!(
-                "{} are cert-manager's by their labels; the one counts whose pod holds the Lease",
+                "{} all have cert-manager's labels; the one whose Pod holds the Lease is used",
                 names.join(", ")
             ));
             seats = vec![only.clone()];
@@ -122,20 +122,20 @@ impl CertManagerPlacement {
                 .list(what, Some(namespace), labels)
                 .await
                 .unwrap_or_else(|said| {
-                    notes.push(format!("{words} not known: {said}"));
+                    notes.push(format!("{words} unknown: {said}"));
                     Vec::new()
                 })
         };
         let pods = read(
             PlacementResource::Pods,
             &selector(deployment),
-            "where cert-manager's pod sits is",
+            "the node of cert-manager's Pod is",
         )
         .await;
         let policies = read(
             PlacementResource::NetworkPolicies,
             "",
-            "which NetworkPolicies hold for cert-manager's pod is",
+            "the NetworkPolicies of cert-manager's Pod are",
         )
         .await;
         let mut lease = None;
@@ -145,9 +145,9 @@ impl CertManagerPlacement {
                     lease = Some(found);
                     break;
                 }
-                // With one pod it is that one; with several this is why nobody knows.
+                // With one Pod the Lease is not needed; with several, this explains why the leader is unknown.
                 Err(said) if pods.len() > 1 => {
-                    notes.push(format!("which of its pods leads is not known: {said}"));
+                    notes.push(format!("the leading Pod of cert-manager is unknown: {said}"));
                 }
                 Ok(None) | Err(_) => {}
             }
@@ -158,13 +158,13 @@ impl CertManagerPlacement {
         }
     }
 
-    /// The node of its leading pod.
+    /// The node of the leading Pod.
     #[must_use]
     pub fn node(&self) -> Option<&NodeName> {
         self.found.as_ref()?.node.as_ref()
     }
 
-    /// Whether that pod is in its node's network.
+    /// Reports whether that Pod uses its node's network.
     #[must_use]
     pub fn in_host_network(&self) -> bool {
         self.found
@@ -172,7 +172,7 @@ impl CertManagerPlacement {
             .is_some_and(|found| found.differences.contains(&PodDifference::HostNetwork))
     }
 
-    /// Its own resolvers, where every one of them can be asked.
+    /// cert-manager's own resolvers, if all of them are socket addresses that can be queried.
     #[must_use]
     pub fn nameservers(&self) -> Vec<SocketAddr> {
         let own = self.found.iter().flat_map(|found| &found.nameservers);
@@ -181,8 +181,8 @@ impl CertManagerPlacement {
             .unwrap_or_default()
     }
 
-    /// What makes the pod's own check another one than that of a prober beside it, for one host; each to stand behind
-    /// "cert-manager's own pod". `as_it_resolves`: its own nameservers were asked.
+    /// Returns how the Pod's self check of one host differs from a prober's on the same node, as predicates whose
+    /// subject is the Pod. `as_it_resolves` states that the Pod's own nameservers were queried.
     #[must_use]
     pub fn differs(
         &self,
@@ -197,14 +197,14 @@ impl CertManagerPlacement {
         let mut all: Vec<String> = found
             .differences
             .iter()
-            // A prober in the node's network stands for it.
+            // A prober in the node's network stands in for it.
             .filter(|difference| **difference != PodDifference::HostNetwork)
             .map(PodDifference::words)
             .collect();
         all.extend(proxy(found, host));
         if !found.nameservers.is_empty() && !as_it_resolves {
             all.push(format!(
-                "asks {} for names (--acme-http01-solver-nameservers), which were not asked here",
+                "resolves names with {} (--acme-http01-solver-nameservers), which this test did not query",
                 found.nameservers.join(", ")
             ));
         }
@@ -212,7 +212,7 @@ impl CertManagerPlacement {
         all
     }
 
-    /// For machines.
+    /// Returns the JSON form.
     #[must_use]
     pub fn document(&self) -> Value {
         let leader = |found: &CertManagerController| match &found.leader {
@@ -231,23 +231,23 @@ impl CertManagerPlacement {
         }
     }
 
-    /// In a line.
+    /// Returns a one-line description, or `None` if cert-manager was not found.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let found = self.found.as_ref()?;
         Some(match (&found.leader, &found.node) {
             (LeaderEvidence::Lease(pod), Some(node)) => {
-                format!("cert-manager's pod is {pod} on {node} (it holds the Lease)")
+                format!("cert-manager's Pod is {pod} on {node} (it holds the Lease)")
             }
             (LeaderEvidence::Only(pod), Some(node)) => {
-                format!("cert-manager's pod is {pod} on {node} (there is only one)")
+                format!("cert-manager's Pod is {pod} on {node} (the only one)")
             }
-            _ => format!("which pod of {} leads is not known", found.deployment),
+            _ => format!("the leading Pod of {} is unknown", found.deployment),
         })
     }
 }
 
-/// The controller's Deployments, and what there is to say about how they were found.
+/// Lists the controller's Deployments, with notes on how they were found.
 async fn deployments(
     cluster: &impl PlacementReader,
     namespace: Option<&str>,
@@ -258,14 +258,14 @@ async fn deployments(
     {
         Ok(found) => Ok((found, Vec::new())),
         Err(said) if namespace.is_none() => {
-            // Who may not look everywhere may look where it usually is.
+            // Without permission for the whole cluster, search the usual namespace.
             let usual = cluster
                 .list(PlacementResource::Deployments, Some(USUAL), CONTROLLER)
                 .await;
             match usual {
                 Ok(found) if !found.is_empty() => Ok((found, Vec::new())),
                 Ok(_) | Err(_) => Err(format!(
-                    "{said}; or name its namespace (--cert-manager-namespace), and in namespace {USUAL} none was found"
+                    "{said}; namespace {USUAL} has none; grant the rule, or name the namespace (--cert-manager-namespace)"
                 )),
             }
         }
@@ -273,19 +273,18 @@ async fn deployments(
     }
 }
 
-/// Why no Deployment was found, with who holds the Lease: that pod is where to look.
+/// Explains why no Deployment was found, with the holder of the Lease as a hint where to look.
 async fn nobody(cluster: &impl PlacementReader, namespace: Option<&str>) -> String {
     let place = namespace.map_or_else(
         || "no namespace has a".to_owned(),
         |namespace| format!("namespace {namespace} has no"),
     );
-    let mut why = format!("{place} Deployment labelled {CONTROLLER} (--cert-manager-namespace)");
+    let mut why = format!("{place} Deployment with the labels {CONTROLLER} (--cert-manager-namespace)");
     let holder = cluster.lease(LEASES, LEASE).await.ok().flatten();
     if let Some(holder) = holder.and_then(|lease| Some(lease["spec"]["holderIdentity"].as_str()?.to_owned()))
     {
-        why = format!(
-            "{why}; the Lease {LEASES}/{LEASE} is held by {holder}, whose Deployment has other labels"
-        );
+        why =
+            format!("{why}; {holder} holds the Lease {LEASES}/{LEASE}, but its Deployment has other labels");
     }
     why
 }
@@ -304,7 +303,8 @@ fn selector(deployment: &Value) -> String {
     pairs.join(",")
 }
 
-/// Where the Deployment says that its Lease is, else where it is by default.
+/// The namespaces that may contain the Lease: the one in the Deployment's arguments or the default, and
+/// cert-manager's own.
 fn lease_places(deployment: &Value, namespace: &str) -> BTreeSet<String> {
     let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array();
     let own = args
@@ -312,7 +312,7 @@ fn lease_places(deployment: &Value, namespace: &str) -> BTreeSet<String> {
         .flatten()
         .filter_map(Value::as_str)
         .find_map(|arg| arg.strip_prefix("--leader-election-namespace="))
-        // The chart sets it from the pod's own field.
+        // The Helm chart sets the namespace from the Pod's own field.
         .map(|named| {
             if named.contains("POD_NAMESPACE") {
                 namespace
@@ -330,12 +330,12 @@ fn proxy(found: &CertManagerController, host: &str) -> Option<String> {
         .find(|(name, value)| value.is_none() && name.eq_ignore_ascii_case("HTTP_PROXY"));
     if let Some((name, _)) = hidden {
         return Some(format!(
-            "may go through a proxy: its {name} comes from an object that is not read here"
+            "may use a proxy: its {name} comes from an object that is not read"
         ));
     }
     let environment = |name: &str| found.environment.get(name).cloned().flatten();
     proxied_by(environment, Scheme::Http, host, 80).map(|proxy| {
-        format!("goes through the proxy {proxy} for this name (its environment; NO_PROXY does not except it)")
+        format!("uses the proxy {proxy} for this name (from its environment; NO_PROXY does not exempt it)")
     })
 }
 
@@ -349,9 +349,9 @@ fn policies(found: &CertManagerController, answers: &[VantageAnswer], port: u16)
         let names = names.join(", ");
         match egress(&found.egress, address, port) {
             EgressReachability::Yes => None,
-            EgressReachability::No => Some(format!("may not connect to {address}:{port} by its NetworkPolicies ({names})")),
+            EgressReachability::No => Some(format!("is not allowed to connect to {address}:{port} by its NetworkPolicies ({names})")),
             EgressReachability::Depends => Some(format!(
-                "reaches {address}:{port} only where a rule of its NetworkPolicies ({names}) takes the translated address for one of its pods"
+                "can connect to {address}:{port} only if a rule of its NetworkPolicies ({names}) matches the translated destination"
             )),
         }
     })

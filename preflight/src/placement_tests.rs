@@ -4,13 +4,13 @@ use serde_json::json;
 
 use super::*;
 
-/// A cluster of objects, in which some things may not be read.
+/// A cluster of objects with restricted permissions.
 #[derive(Default)]
 struct FakeCluster {
     deployments: Vec<Value>,
     pods: Vec<Value>,
     leases: BTreeMap<&'static str, Value>,
-    /// Not in the whole cluster.
+    /// Listing is allowed in single namespaces only.
     only_by_namespace: bool,
 }
 
@@ -70,12 +70,12 @@ async fn it_is_found_in_any_namespace_and_a_named_one_wins() {
     let seat = CertManagerPlacement::find(&cluster, None).await;
     assert_eq!(
         seat.words().unwrap(),
-        "cert-manager's pod is certs-pod on n1 (there is only one)"
+        "cert-manager's Pod is certs-pod on n1 (the only one)"
     );
     assert!(seat.notes.is_empty(), "{:?}", seat.notes);
     let nowhere = CertManagerPlacement::find(&cluster, Some("cert-manager")).await;
     assert!(
-        nowhere.notes[0].contains("namespace cert-manager has no Deployment labelled"),
+        nowhere.notes[0].contains("namespace cert-manager has no Deployment with the labels"),
         "{:?}",
         nowhere.notes
     );
@@ -87,7 +87,7 @@ async fn of_several_the_holder_of_the_lease_counts_and_without_one_the_ambiguity
     let seat = CertManagerPlacement::find(&cluster, None).await;
     assert_eq!(seat.node(), None);
     assert!(
-        seat.notes[0].contains("Deployment certs/cm, Deployment other/cm are all cert-manager's")
+        seat.notes[0].contains("Deployment certs/cm, Deployment other/cm all have cert-manager's labels")
             && seat.notes[0].contains("--cert-manager-namespace"),
         "{:?}",
         seat.notes
@@ -96,7 +96,7 @@ async fn of_several_the_holder_of_the_lease_counts_and_without_one_the_ambiguity
     let seat = CertManagerPlacement::find(&cluster, None).await;
     assert_eq!(seat.node().unwrap().as_str(), "n2");
     assert!(
-        seat.notes[0].contains("whose pod holds the Lease"),
+        seat.notes[0].contains("whose Pod holds the Lease"),
         "{:?}",
         seat.notes
     );
@@ -109,7 +109,7 @@ async fn without_a_deployment_the_lease_says_where_to_look() {
     let seat = CertManagerPlacement::find(&cluster, None).await;
     assert!(
         seat.notes[0].contains("no namespace has a Deployment")
-            && seat.notes[0].contains("held by tls-controller-7d"),
+            && seat.notes[0].contains("tls-controller-7d holds the Lease"),
         "{:?}",
         seat.notes
     );

@@ -1,68 +1,69 @@
-//! The one pod that decides: where cert-manager runs, and what is different about it from a prober beside it.
+//! cert-manager's controller: the node of its leading Pod, and how that Pod's network path differs from a prober's
+//! on the same node.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
 use parallax_model::{AddressRange, NodeName};
 use serde_json::Value;
 
-/// What is known of cert-manager's controller.
+/// Facts about cert-manager's controller.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertManagerController {
     /// `namespace/name` of its Deployment.
     pub deployment: String,
-    /// Which of its pods leads.
+    /// The leading Pod.
     pub leader: LeaderEvidence,
-    /// The node of that pod.
+    /// The node of that Pod.
     pub node: Option<NodeName>,
-    /// Its environment as far as it names a proxy; without a value where that comes from elsewhere.
+    /// The proxy variables of its environment; the value is absent if it comes from another object (`valueFrom`).
     pub environment: BTreeMap<String, Option<String>>,
-    /// What makes its checks go another way than a prober's beside it.
+    /// Properties that make the Pod's self check take another path than a prober's on the same node.
     pub differences: Vec<PodDifference>,
     /// `--acme-http01-solver-nameservers`.
     pub nameservers: Vec<String>,
-    /// `NetworkPolicies` that say where it may connect to, with their specs.
+    /// The egress `NetworkPolicies` that select the Pod, with their specs.
     pub egress: Vec<(String, Value)>,
 }
 
-/// How the leading pod is known.
+/// How the leading Pod was determined.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LeaderEvidence {
-    /// The Lease names it.
+    /// The holder of the Lease.
     Lease(String),
-    /// There is only one.
+    /// The only running Pod.
     Only(String),
-    /// Several run and no Lease was read that names one of them.
+    /// Several Pods run, and no Lease was read that names one of them.
     #[default]
     Unknown,
 }
 
-/// Something about the pod that a prober does not have.
+/// A property of cert-manager's Pod that a prober does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodDifference {
-    /// Its names are resolved otherwise: `dnsPolicy`.
+    /// `dnsPolicy` makes it use other resolvers.
     DnsPolicy(String),
-    /// Its resolv.conf has servers or options of its own: `dnsConfig`.
+    /// `dnsConfig` gives it its own servers or options in resolv.conf.
     DnsConfig,
-    /// It has names of its own: `hostAliases`.
+    /// `hostAliases` gives it its own names.
     HostAliases,
     /// It uses the node's network.
     HostNetwork,
 }
 
 impl PodDifference {
-    /// In words, to stand behind "its pod".
+    /// Returns the description as a predicate whose subject is the Pod.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
-            Self::DnsPolicy(policy) => format!("resolves names by dnsPolicy {policy}"),
-            Self::DnsConfig => "has resolvers or options of its own (dnsConfig)".to_owned(),
-            Self::HostAliases => "has names of its own (hostAliases)".to_owned(),
-            Self::HostNetwork => "is in its node's network (hostNetwork)".to_owned(),
+            Self::DnsPolicy(policy) => format!("resolves names according to dnsPolicy {policy}"),
+            Self::DnsConfig => "has its own resolvers or resolver options (dnsConfig)".to_owned(),
+            Self::HostAliases => "has its own host names (hostAliases)".to_owned(),
+            Self::HostNetwork => "uses its node's network (hostNetwork)".to_owned(),
         }
     }
 }
 
-/// Reads the Deployment, its pods, its Lease and the `NetworkPolicies` of its namespace.
+/// Reads the controller's Deployment, its Pods, its Lease and the `NetworkPolicies` of its namespace.
 #[must_use]
 pub fn controller(
     deployment: &Value,
@@ -104,7 +105,7 @@ pub fn controller(
     }
 }
 
-/// A Lease is held as `POD-external-cert-manager-controller`.
+/// The holder identity of the Lease is `POD-external-cert-manager-controller`.
 fn leading(pods: &[Value], lease: Option<&Value>) -> LeaderEvidence {
     let alive: Vec<&str> = pods
         .iter()
@@ -147,7 +148,7 @@ fn differences(spec: &Value) -> Vec<PodDifference> {
     match spec["dnsPolicy"].as_str() {
         None | Some("ClusterFirst") if !host => {}
         Some("ClusterFirstWithHostNet") if host => {}
-        // In the node's network ClusterFirst falls back to the node's own resolvers.
+        // In the host network, ClusterFirst falls back to the node's own resolvers.
         policy => all.push(PodDifference::DnsPolicy(
             policy.unwrap_or("ClusterFirst").to_owned(),
         )),
@@ -199,7 +200,8 @@ fn is_egress(policy: &Value) -> bool {
         || (types.is_none() && policy["spec"]["egress"].is_array())
 }
 
-/// A label selector; an expression that is not understood is taken to match, because then it is looked at.
+/// Evaluates a label selector. An unknown operator matches, so that the policy is evaluated rather than
+/// ignored.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let label = |name: &str| labels[name].as_str();
     let exact = selector["matchLabels"]
@@ -223,18 +225,18 @@ fn selects(selector: &Value, labels: &Value) -> bool {
         })
 }
 
-/// Whether egress policies let a pod connect to an address.
+/// Whether egress policies allow a Pod to connect to an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EgressReachability {
-    /// Some rule allows it in so many words, or no policy selects the pod.
+    /// A rule allows the address explicitly, or no policy selects the Pod.
     Yes,
-    /// Nothing allows it.
+    /// No rule allows it.
     No,
-    /// Rules name pods or namespaces: it depends on where the packet ends after translation.
+    /// Rules select Pods or namespaces, so the result depends on the destination after address translation.
     Depends,
 }
 
-/// Evaluates the egress policies of a pod for a TCP connection to an address as the client names it.
+/// Evaluates a Pod's egress policies for a TCP connection to an address before translation.
 #[must_use]
 pub fn egress(policies: &[(String, Value)], address: IpAddr, port: u16) -> EgressReachability {
     if policies.is_empty() {
@@ -277,7 +279,7 @@ fn allows_port(rule: &Value, port: u16) -> bool {
             .is_none_or(|protocol| protocol == "TCP");
         let first = entry["port"].as_u64();
         let fits = match (first, entry["endPort"].as_u64(), entry["port"].is_string()) {
-            // A named port is one of the pod that is reached, which is not known here.
+            // A named port belongs to the destination Pod, which is unknown here.
             (_, _, true) | (None, _, _) => true,
             (Some(first), Some(last), _) => (first..=last).contains(&u64::from(port)),
             (Some(only), None, _) => only == u64::from(port),

@@ -1,46 +1,46 @@
-//! What `status.reason` of a Challenge says. The words around are cert-manager's, the rest is Go's.
+//! Parses `status.reason` of a Challenge. The prefixes are cert-manager's; the rest is Go's.
 
 use std::net::{IpAddr, SocketAddr};
 
 use parallax_model::{FailureKind, Phase};
 
-/// A reason, read.
+/// A parsed reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SelfCheckFailure {
-    /// Nothing is said yet.
+    /// No reason is given yet.
     Nothing,
     /// The self check fails.
     SelfCheck(ParsedReason),
-    /// The self check is skipped, and so long is waited (`waitInsteadOfSelfCheck`).
+    /// The self check is skipped; cert-manager waits this long instead (`waitInsteadOfSelfCheck`).
     Delay(String),
-    /// The CA refused the challenge: it is over.
+    /// The CA rejected the challenge, which is final.
     Refused(String),
-    /// The solver's objects could not be made.
+    /// The solver's objects could not be created.
     NotPresented(String),
-    /// Words that are not known here.
+    /// An unknown message.
     Other(String),
 }
 
-/// Why the self check failed last.
+/// The last failure of the self check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedReason {
-    /// How far it came.
+    /// The phase that failed.
     pub phase: Phase,
-    /// What became of it.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The address that was dialled.
+    /// The dialled address.
     pub address: Option<SocketAddr>,
-    /// The resolver that was asked.
+    /// The queried resolver.
     pub resolver: Option<SocketAddr>,
-    /// The status that came.
+    /// The HTTP status of the response.
     pub status: Option<u16>,
-    /// Pointers into the catalogue: what usually causes it.
+    /// Catalogue ids of the usual causes.
     pub usual: &'static [&'static str],
 }
 
 const PROPAGATION: &str = "Waiting for HTTP-01 challenge propagation: ";
 
-/// Reads a reason.
+/// Parses a reason.
 #[must_use]
 pub fn reason(text: &str) -> SelfCheckFailure {
     let text = text.trim();
@@ -65,14 +65,14 @@ pub fn reason(text: &str) -> SelfCheckFailure {
     if text.starts_with("Error presenting challenge") || text.contains("cannot be used with pathType") {
         return SelfCheckFailure::NotPresented(text.to_owned());
     }
-    // Some versions leave the words in front out.
+    // Some versions omit the prefix.
     failed(text).map_or_else(
         || SelfCheckFailure::Other(text.to_owned()),
         SelfCheckFailure::SelfCheck,
     )
 }
 
-/// Wordings in the order in which they are looked for: the more special first.
+/// A message fragment and its meaning. The list is searched in order: specific fragments come first.
 type ReasonWording = (&'static str, Phase, FailureKind, &'static [&'static str]);
 
 const WORDINGS: &[ReasonWording] = &[
@@ -236,14 +236,14 @@ fn failed(text: &str) -> Option<ParsedReason> {
     let looked_up = text.contains("lookup ");
     let found = WORDINGS.iter().find(|(words, ..)| text.contains(words));
     let (phase, kind, usual): (Phase, FailureKind, &'static [&'static str]) = match found {
-        // Go says the same of a resolver as of a server.
+        // Go uses the same message for a resolver and a server.
         Some((_, Phase::Connect, FailureKind::ConnectTimeout, _)) if looked_up => {
             (Phase::Resolve, FailureKind::ResolveTimeout, &["P10", "P9"])
         }
         Some((_, Phase::Connect, FailureKind::Refused, _)) if looked_up => {
             (Phase::Resolve, FailureKind::ResolverUnreachable, &["F15"])
         }
-        // The client's own deadline passed while it still dialled.
+        // The client's own deadline expired while it was still dialling.
         Some((_, Phase::FirstByte, FailureKind::FirstByteTimeout, _)) if text.contains("dial tcp") => (
             Phase::Connect,
             FailureKind::ConnectTimeout,
@@ -265,7 +265,7 @@ fn failed(text: &str) -> Option<ParsedReason> {
     })
 }
 
-/// The address that follows some words, with a port or without; `[::1]:80` as Go writes it.
+/// Returns the address that follows a marker, with or without a port; IPv6 as Go writes it (`[::1]:80`).
 fn after(text: &str, words: &str) -> Option<SocketAddr> {
     text.split(words).skip(1).find_map(|rest| {
         let word = rest.split([' ', ',']).next()?.trim_end_matches(':');

@@ -1,4 +1,4 @@
-//! What a preflight may be asked for, and the token it makes up.
+//! Validates the host of a preflight, and generates its token.
 
 use std::net::IpAddr;
 
@@ -6,42 +6,42 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use parallax_model::HostName;
 use url::Host;
 
-/// A name that no HTTP-01 challenge is for.
+/// A name that cannot have an HTTP-01 challenge.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidHost {
     /// `*.example.test`.
     #[error(
-        "{0}: a wildcard is never validated by HTTP-01 (Let's Encrypt offers DNS-01 only); preflight the names below it that have certificates of their own"
+        "{0}: a wildcard is never validated by HTTP-01 (Let's Encrypt validates wildcards by DNS-01 only); run the preflight for names below it that have their own certificates"
     )]
     Wildcard(String),
-    /// An address.
+    /// An IP address.
     #[error(
-        "{0}: an address as identifier (RFC 8738) is issued by special profiles only and matched by no host rule of an Ingress; preflight a name"
+        "{0}: certificates for IP addresses (RFC 8738) require a special profile, and no host rule of an Ingress matches an address; give a host name"
     )]
     Address(String),
-    /// Letters outside ASCII.
-    #[error("{name}: in DNS and in certificates this name is written {ascii}; ask for that")]
+    /// A name with letters outside ASCII.
+    #[error("{name}: DNS and certificates use the ASCII form of this name; give {ascii}")]
     Unicode {
         /// As given.
         name: String,
-        /// In ASCII.
+        /// The ASCII form.
         ascii: String,
     },
-    /// No name in public.
+    /// A name that does not exist in public DNS.
     #[error(
-        "{0}: a name without a dot, or below a name that is reserved for private use, gets no public certificate"
+        "{0}: a name without a dot or below a name reserved for private use cannot get a public certificate; give a public name"
     )]
     Private(String),
-    /// Not a name at all.
+    /// Not a host name.
     #[error("{0}: expected a host name such as shop.example.com, without scheme, port and path")]
     Malformed(String),
 }
 
-/// Top-level names that never exist in public (RFC 6761, RFC 8375 and ICANN's resolution of 2024). `.test`, `.example`
-/// and `.invalid` are left in: authorities of tests issue for them.
+/// Top-level names that never exist in public DNS (RFC 6761, RFC 8375 and ICANN's resolution of 2024). `.test`,
+/// `.example` and `.invalid` are accepted, because test CAs issue certificates for them.
 const PRIVATE: [&str; 5] = ["local", "localhost", "internal", "onion", "arpa"];
 
-/// A name that a challenge could be for.
+/// Parses a host name that can have an HTTP-01 challenge.
 ///
 /// # Errors
 /// See [`InvalidHost`].
@@ -77,14 +77,14 @@ pub fn preflight_host(text: &str) -> Result<HostName, InvalidHost> {
     HostName::new(name).map_err(|_| InvalidHost::Malformed(given()))
 }
 
-/// A token as an authority makes them: 256 bits, base64url.
+/// Returns a token in the form that CAs use: 256 bits, base64url.
 #[must_use]
 pub fn token(random: [u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(random)
 }
 
-/// The answer to a token, in the form of a real one (RFC 8555 §8.1): the token, a dot, and 43 characters. There is no
-/// account whose thumbprint it could be, so those are random.
+/// Returns a key authorization in the form of a real one (RFC 8555 §8.1): the token, a dot, and 43 characters. The
+/// 43 characters are random, because there is no account whose thumbprint they could be.
 #[must_use]
 pub fn key_authorization(token: &str, random: [u8; 32]) -> String {
     format!("{token}.{}", URL_SAFE_NO_PAD.encode(random))

@@ -1,5 +1,5 @@
-//! cert-manager's objects, as far as a preflight needs them. Every field may be missing or null; what is not named here
-//! is of no use.
+//! cert-manager's objects, reduced to the fields that a preflight needs. Every field may be missing or null;
+//! unknown fields are ignored.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,23 +7,23 @@ use parallax_kubernetes::null_fields::without_nulls;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// Reads an object of the API, nulls as absent.
+/// Deserializes an object of the API; a null field is treated as absent.
 ///
 /// # Errors
-/// What serde says, with the field's name: the object is not of the kind that is meant, or of another version.
+/// serde's message with the field's name, if the object is of another kind or version.
 pub fn read<T: DeserializeOwned>(mut object: Value) -> Result<T, String> {
     without_nulls(&mut object);
     serde_json::from_value(object).map_err(|error| error.to_string())
 }
 
-/// What a solver answers: `token.thumbprint`. No secret, as it is published over HTTP, but nothing for a log either: its
-/// `Debug` does not show it.
+/// The response of a solver: `token.thumbprint`. It is not a secret, because it is published over HTTP, but it is
+/// kept out of logs: `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct KeyAuthorization(String);
 
 impl KeyAuthorization {
-    /// To be compared with an answer.
+    /// The text, to compare with a response.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -48,23 +48,23 @@ macro_rules! tolerant {
 }
 
 tolerant!(
-    /// What is kept of `metadata`.
+    /// The fields of `metadata` that are used.
     Meta {
-        /// Its name.
+        /// The object's name.
         name: String,
-        /// Its namespace; empty for objects of the cluster.
+        /// The namespace; empty for cluster-scoped objects.
         namespace: String,
-        /// What tells it from another of its name.
+        /// The UID; a later object of the same name has another one.
         uid: String,
-        /// Counts the changes of its spec.
+        /// The generation of the spec.
         generation: i64,
-        /// When it was made, RFC 3339.
+        /// The creation time, RFC 3339.
         creation_timestamp: String,
-        /// When it was asked to end, RFC 3339.
+        /// The time at which deletion was requested, RFC 3339.
         deletion_timestamp: Option<String>,
-        /// Its labels.
+        /// The labels.
         labels: BTreeMap<String, String>,
-        /// Its annotations.
+        /// The annotations.
         annotations: BTreeMap<String, String>,
     }
 );
@@ -73,68 +73,68 @@ tolerant!(
     Issuer {
         /// Name and namespace.
         metadata: Meta,
-        /// What it issues by.
+        /// The desired state.
         spec: IssuerSpec,
-        /// Where it stands.
+        /// The observed state.
         status: IssuerStatus,
     }
 );
 tolerant!(
-    /// `spec` of an issuer; one of several sorts, of which ACME is of interest.
+    /// The `spec` of an issuer. Of the several issuer types only ACME matters here.
     IssuerSpec {
-        /// Absent where it is no ACME issuer.
+        /// The ACME settings; absent for other issuer types.
         acme: Option<Acme>,
     }
 );
 tolerant!(
-    /// `status` of an issuer.
+    /// The `status` of an issuer.
     IssuerStatus {
-        /// Of an ACME issuer.
+        /// The status of an ACME issuer.
         acme: Option<AcmeStatus>,
     }
 );
 tolerant!(
-    /// The account that was registered.
+    /// The registered ACME account.
     AcmeStatus {
-        /// Its URL, by which CAA records may be bound to it (RFC 8657).
+        /// The account URL, to which CAA records may be bound (RFC 8657).
         uri: String,
     }
 );
 tolerant!(
     /// An ACME account and its solvers.
     Acme {
-        /// The directory's URL.
+        /// The directory URL.
         server: String,
-        /// In order; see [`super::pick`].
+        /// The solvers; their order matters, see [`super::pick`].
         solvers: Vec<Solver>,
     }
 );
 tolerant!(
     /// One solver.
     Solver {
-        /// For which names; absent for all.
+        /// The names that the solver applies to; absent for all names.
         selector: Option<Selector>,
-        /// By HTTP.
+        /// The HTTP-01 settings.
         http01: Option<Http01>,
-        /// By DNS: its settings are of no interest.
+        /// The DNS-01 settings, which are not interpreted.
         dns01: Option<Map<String, Value>>,
-        /// The self check is skipped, and so long is waited instead (cert-manager 1.21).
+        /// The time to wait in place of the self check (cert-manager 1.21), as Go writes a duration.
         wait_instead_of_self_check: Option<String>,
     }
 );
 tolerant!(
-    /// For which names a solver is meant. All that are given must match.
+    /// The names that a solver applies to. All criteria that are set must match.
     Selector {
         /// Labels that the Certificate must have.
         match_labels: BTreeMap<String, String>,
-        /// Names, to the letter.
+        /// Exact names.
         dns_names: Vec<String>,
-        /// Zones that the name must lie in.
+        /// Zones that contain the name.
         dns_zones: Vec<String>,
     }
 );
 tolerant!(
-    /// How a challenge is answered over HTTP: one of the two.
+    /// How the solver answers an HTTP-01 challenge: exactly one of the two.
     Http01 {
         /// By an Ingress.
         ingress: Option<IngressSolver>,
@@ -144,133 +144,133 @@ tolerant!(
     }
 );
 tolerant!(
-    /// An Ingress of its own, or an existing one edited in place.
+    /// A new Ingress, or an existing one that is edited in place.
     IngressSolver {
         /// `ClusterIP` or `NodePort`.
         service_type: String,
         /// `spec.ingressClassName` of the Ingress.
         ingress_class_name: String,
-        /// Its annotation `kubernetes.io/ingress.class`.
+        /// The annotation `kubernetes.io/ingress.class` of the Ingress.
         class: String,
-        /// An existing Ingress that is edited in place.
+        /// The name of an existing Ingress that is edited in place.
         name: String,
-        /// What is different about the solver's Pod.
+        /// Overrides of the solver's Pod.
         pod_template: Option<Value>,
-        /// What is added to the Ingress.
+        /// Labels and annotations that are added to the Ingress.
         ingress_template: Option<Template>,
     }
 );
 tolerant!(
-    /// An `HTTPRoute` of its own.
+    /// A new `HTTPRoute`.
     GatewaySolver {
         /// `ClusterIP` or `NodePort`.
         service_type: String,
         /// Labels of the route.
         labels: BTreeMap<String, String>,
-        /// The Gateways it hangs on, as they stand.
+        /// The Gateways of the route, copied unchanged.
         parent_refs: Vec<Value>,
-        /// What is different about the solver's Pod.
+        /// Overrides of the solver's Pod.
         pod_template: Option<Value>,
     }
 );
 tolerant!(
-    /// Labels and annotations to be added.
+    /// Labels and annotations to add.
     Template {
-        /// They.
+        /// The labels and annotations.
         metadata: Meta,
     }
 );
 tolerant!(
     /// `Certificate`.
     Certificate {
-        /// Its annotations may override the solver, its labels choose it.
+        /// Name, labels (used to select a solver) and annotations (which may override it).
         metadata: Meta,
-        /// What is to be certified.
+        /// The desired certificate.
         spec: CertificateSpec,
-        /// Where it stands.
+        /// The observed state.
         status: CertificateStatus,
     }
 );
 tolerant!(
-    /// `spec` of a Certificate.
+    /// The `spec` of a Certificate.
     CertificateSpec {
-        /// The names.
+        /// The DNS names.
         dns_names: Vec<String>,
-        /// An old-fashioned name besides.
+        /// The common name (legacy), in addition to the DNS names.
         common_name: String,
-        /// Addresses, which HTTP-01 solvers of this sort are rarely meant for.
+        /// IP addresses, which HTTP-01 solvers of this kind rarely validate.
         ip_addresses: Vec<String>,
-        /// Who issues it.
+        /// The issuer.
         issuer_ref: IssuerRef,
-        /// How long it is wanted to be valid, as Go writes a duration.
+        /// The requested validity, as Go writes a duration.
         duration: Option<String>,
-        /// How long before its end it is renewed, as Go writes a duration.
+        /// How long before expiry the certificate is renewed, as Go writes a duration.
         renew_before: Option<String>,
-        /// The same in percent of its time, instead.
+        /// The same as a percentage of the validity, as an alternative.
         renew_before_percentage: Option<i64>,
     }
 );
 tolerant!(
-    /// `status` of a Certificate.
+    /// The `status` of a Certificate.
     CertificateStatus {
-        /// `Ready` and `Issuing` above all.
+        /// The conditions; `Ready` and `Issuing` matter most.
         conditions: Vec<Condition>,
-        /// When the one that is there begins to be valid, RFC 3339.
+        /// The start of validity of the current certificate, RFC 3339.
         not_before: Option<String>,
-        /// When it ends, RFC 3339.
+        /// Its expiry, RFC 3339.
         not_after: Option<String>,
-        /// When cert-manager renews it, RFC 3339.
+        /// The time at which cert-manager renews it, RFC 3339.
         renewal_time: Option<String>,
-        /// When it last failed to be issued, RFC 3339.
+        /// The time of the last failed issuance, RFC 3339.
         last_failure_time: Option<String>,
-        /// How often in a row that failed.
+        /// The number of consecutive failed issuances.
         failed_issuance_attempts: Option<i64>,
     }
 );
 tolerant!(
-    /// A condition, as any status has them.
+    /// A status condition.
     Condition {
-        /// What it is about.
+        /// The condition's type.
         #[serde(rename = "type")]
         sort: String,
         /// `True`, `False` or `Unknown`.
         status: String,
-        /// One word.
+        /// The reason, one word.
         reason: String,
-        /// In words.
+        /// The message for people.
         message: String,
-        /// Since when it is so, RFC 3339.
+        /// The time of the last change of `status`, RFC 3339.
         last_transition_time: Option<String>,
     }
 );
 tolerant!(
-    /// Who issues.
+    /// A reference to an issuer.
     IssuerRef {
         /// Its name.
         name: String,
-        /// `Issuer`, also where empty, or `ClusterIssuer`.
+        /// `Issuer` (also if empty) or `ClusterIssuer`.
         kind: String,
-        /// `cert-manager.io`, also where empty.
+        /// `cert-manager.io`, also if empty.
         group: String,
     }
 );
 tolerant!(
-    /// `Challenge`, once it exists: it holds everything that is needed.
+    /// `Challenge`; it contains everything that a replay needs.
     Challenge {
         /// Name and namespace.
         metadata: Meta,
-        /// What is asked for.
+        /// The desired validation.
         spec: ChallengeSpec,
-        /// Where it stands.
+        /// The observed state.
         status: ChallengeStatus,
     }
 );
 tolerant!(
-    /// `spec` of a Challenge.
+    /// The `spec` of a Challenge.
     ChallengeSpec {
-        /// Where the authority keeps it.
+        /// The challenge's URL at the CA.
         url: String,
-        /// The name.
+        /// The DNS name to validate.
         dns_name: String,
         /// The token.
         token: String,
@@ -279,22 +279,22 @@ tolerant!(
         /// `HTTP-01` or `DNS-01`.
         #[serde(rename = "type")]
         sort: String,
-        /// The solver that was picked.
+        /// The solver that cert-manager selected.
         solver: Solver,
-        /// Who issues.
+        /// The issuer.
         issuer_ref: IssuerRef,
     }
 );
 tolerant!(
-    /// `status` of a Challenge.
+    /// The `status` of a Challenge.
     ChallengeStatus {
-        /// Whether the scheduler has started it; until then it is queued, not failing.
+        /// Whether the scheduler has started the challenge; until then it is queued, not failing.
         processing: bool,
-        /// Whether the solver's objects are there.
+        /// Whether the solver's objects exist.
         presented: bool,
         /// Empty, `pending`, `ready`, `processing`, `valid`, `invalid`, `expired` or `errored`.
         state: String,
-        /// In words.
+        /// The reason, as free text.
         reason: String,
     }
 );

@@ -1,4 +1,4 @@
-//! What is to be said of a Challenge that waits: its reason in our words, and whether skipping the self check is right.
+//! Explains a waiting Challenge: the meaning of its reason, and whether skipping the self check is advisable.
 
 use std::fmt::Write as _;
 
@@ -6,17 +6,17 @@ use parallax_api::preflight::CheckState;
 
 use super::{fetch::of_the_internet, judge::HostVerdict, reason::SelfCheckFailure, types::Challenge};
 
-/// What its reason means, in a sentence.
+/// Returns the meaning of the reason as one sentence.
 #[must_use]
 pub fn meaning(challenge: &Challenge, waiting: &SelfCheckFailure) -> String {
     let status = &challenge.status;
     let said = match waiting {
         SelfCheckFailure::Nothing if !status.processing => {
-            "cert-manager has not started it: it is queued (at most 60 at once, and one for each name), not failing"
+            "cert-manager has not started it: it is queued (at most 60 at once and one per name), not failing"
                 .to_owned()
         }
-        SelfCheckFailure::Nothing if !status.presented => "its solver is not there yet".to_owned(),
-        SelfCheckFailure::Nothing => "cert-manager says nothing of it yet".to_owned(),
+        SelfCheckFailure::Nothing if !status.presented => "its solver does not exist yet".to_owned(),
+        SelfCheckFailure::Nothing => "cert-manager reports no reason yet".to_owned(),
         SelfCheckFailure::SelfCheck(failure) => {
             let mut said = format!("cert-manager's self check: {}", failure.kind.words());
             if let Some(status) = failure.status {
@@ -26,22 +26,27 @@ pub fn meaning(challenge: &Challenge, waiting: &SelfCheckFailure) -> String {
                 let _ = write!(said, " at {address}");
             }
             if let Some(resolver) = failure.resolver {
-                let _ = write!(said, ", as {resolver} says");
+                let _ = write!(said, ", according to {resolver}");
             }
-            format!("{said}; it repeats that for ever, often {}", failure.usual.join(", "))
+            format!(
+                "{said}; cert-manager repeats the check indefinitely; usual causes: {}",
+                failure.usual.join(", ")
+            )
         }
         SelfCheckFailure::Delay(time) => {
-            format!("the self check is skipped: it waits {time} and then asks the CA (waitInsteadOfSelfCheck)")
+            format!(
+                "the self check is skipped: cert-manager waits {time}, then requests validation from the CA (waitInsteadOfSelfCheck)"
+            )
         }
-        SelfCheckFailure::Refused(said) => format!("the CA has refused it, and the order is over: {said}"),
-        SelfCheckFailure::NotPresented(said) => format!("its solver could not be made: {said}"),
-        SelfCheckFailure::Other(said) => format!("cert-manager says: {said}"),
+        SelfCheckFailure::Refused(said) => format!("the CA has rejected it, and the order is over: {said}"),
+        SelfCheckFailure::NotPresented(said) => format!("its solver could not be created: {said}"),
+        SelfCheckFailure::Other(said) => format!("cert-manager reports: {said}"),
     };
     said.replace(char::is_control, " ")
 }
 
-/// Skipping the self check is right precisely where nodes fail and the internet does not; elsewhere it burns orders.
-/// Nothing where the self check does not fail, or is skipped already.
+/// Skipping the self check is advisable only if nodes fail and the internet gets through; in all other cases it
+/// uses up orders. Returns `None` if the self check does not fail or is already skipped.
 #[must_use]
 pub fn wait_instead(judged: &HostVerdict, challenge: &Challenge) -> Option<SkipSelfCheck> {
     let outside = judged.ca.passed.iter().any(of_the_internet);
@@ -59,25 +64,25 @@ pub fn wait_instead(judged: &HostVerdict, challenge: &Challenge) -> Option<SkipS
     })
 }
 
-/// Whether `waitInsteadOfSelfCheck` is a way out.
+/// Whether `waitInsteadOfSelfCheck` is a workaround.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SkipSelfCheck {
-    /// The internet gets through and nodes do not.
+    /// Vantages on the internet get through and nodes do not.
     Right,
-    /// Nothing shows that the CA gets through.
+    /// There is no evidence that the CA gets through.
     NotShown,
 }
 
 impl SkipSelfCheck {
-    /// In a sentence.
+    /// Returns the advice as one sentence.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Right => {
-                "Way out: the internet gets through and nodes do not, so waitInsteadOfSelfCheck: 60s in the issuer's solver (cert-manager 1.21) skips the one check that fails."
+                "Workaround: clients on the internet get through and nodes do not, so waitInsteadOfSelfCheck: 60s in the issuer's solver (cert-manager 1.21) skips the only check that fails."
             }
             Self::NotShown => {
-                "waitInsteadOfSelfCheck would skip the self check, but nothing shows that the CA gets through: a failed validation ends the order, and five an hour end all. Ask from outside first."
+                "waitInsteadOfSelfCheck would skip the self check, but there is no evidence that the CA gets through: a failed validation ends the order, and five failures within an hour block all orders for the name. Test from outside first."
             }
         }
     }

@@ -1,10 +1,10 @@
-//! What cert-manager and an authority would say of the same outcome, in their own words, so that a message that people
-//! have seen is found again. cert-manager 1.21 with Go's errors; Boulder's `va/http.go` and `detailedError`, August 2026;
-//! Pebble 2.4.
+//! Renders an outcome as the message that cert-manager or the CA would print, so that people find the message that
+//! they have seen. Sources: cert-manager 1.21 with Go's errors; Boulder's `va/http.go` and `detailedError`, August
+//! 2026; Pebble 2.4.
 
 use parallax_model::{ChallengeClient, ChallengeSight, FailureKind, Outcome, Phase};
 
-/// cert-manager's words for a failure of its self check.
+/// Returns cert-manager's message for a failed self check.
 #[must_use]
 pub fn self_check_says(outcome: &Outcome, sight: &ChallengeSight, url: &str) -> Option<String> {
     let Outcome::Failed { phase, kind, status } = outcome else {
@@ -54,7 +54,7 @@ pub fn self_check_says(outcome: &Outcome, sight: &ChallengeSight, url: &str) -> 
     ))
 }
 
-/// An authority's words for a failed validation: the problem type of RFC 8555 §6.7, and its detail.
+/// Returns the CA's message for a failed validation: the problem type of RFC 8555 §6.7, and its detail.
 #[must_use]
 pub fn authority_says(
     client: ChallengeClient,
@@ -150,7 +150,7 @@ fn boulder(
     ("connection", text.to_owned())
 }
 
-/// What our own client says of a refused redirect, in Boulder's words.
+/// Translates the reason for a refused redirect, as `RedirectRefusal` of the prober prints it, into Boulder's message.
 fn redirect(why: &str) -> String {
     let behind = |words: &str| why.split_once(words).map(|(_, rest)| rest.trim().to_owned());
     if let Some(port) = behind("to port ") {
@@ -222,7 +222,7 @@ fn pebble(
     }
 }
 
-/// What was dialled last.
+/// The address that was dialled last.
 fn at(sight: &ChallengeSight) -> String {
     sight
         .dials

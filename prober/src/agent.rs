@@ -1,4 +1,4 @@
-//! The whole prober of one node: follows its plan, probes, reports, and serves its echo.
+//! The prober of one node: follows the plan stream, probes, reports, and serves its echo.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -28,70 +28,70 @@ use crate::{
     status::Status,
 };
 
-/// Observations kept while the aggregator is away: about 15 MB, or an hour of 60 targets every 5 s.
+/// Observations kept while the aggregator is unreachable: about 15 MB, or an hour of 60 targets every 5 s.
 pub const SPOOL_CAPACITY: usize = 50_000;
 
-/// Plan lines on their way from the stream to the timetable.
+/// Capacity of the channel of plan lines from the stream to the schedule.
 const PLAN_LINES: usize = 64;
 
-/// Time for echo, plan and reports to end after they were told to.
+/// Time for echo, plan stream and reporters to end after cancellation.
 const FAREWELL: Duration = Duration::from_secs(4);
 
-/// What a prober needs to know.
+/// The configuration of a prober.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
-    /// Where it probes from.
+    /// The vantage it probes from.
     pub vantage: Vantage,
-    /// Its own pod, as the echo tells it.
+    /// Its own Pod, which its echo names.
     pub pod: PodName,
     /// Base URL of the aggregator.
     pub aggregator: Url,
-    /// How it is let in there, if it must show anything.
+    /// The credential for the aggregator, if it requires one.
     pub token: Option<ProberCredential>,
-    /// Whom to trust to be the aggregator.
+    /// The roots that the aggregator's certificate is verified with.
     pub aggregator_roots: AggregatorRoots,
-    /// What it is there for.
+    /// Its role.
     pub role: Role,
-    /// Where its echo, `/healthz` and `/metrics` listen; port 0 takes a free one.
+    /// The address on which echo, `/healthz` and `/metrics` listen; port 0 takes a free one.
     pub echo_listen: SocketAddr,
-    /// The resolvers of this machine, `/etc/resolv.conf` but for tests.
+    /// The resolv.conf of this machine: `/etc/resolv.conf`, except in tests.
     pub resolv_conf: PathBuf,
-    /// Roots the probes trust besides those installed.
+    /// Roots that probes trust in addition to those installed.
     pub extra_roots: Vec<CertificateDer<'static>>,
-    /// Observations kept while the aggregator is away; [`SPOOL_CAPACITY`] is a good value.
+    /// Observations kept while the aggregator is unreachable; [`SPOOL_CAPACITY`] is a good value.
     pub spool_capacity: usize,
-    /// Where a prober on the host network reads what its node says of itself.
+    /// The sources of node facts, for a prober on the host network.
     pub facts: FactSources,
 }
 
-/// Why a prober cannot run.
+/// An error that ends a prober or prevents its start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The port of the echo is taken or not ours to take.
+    /// The echo cannot listen on its address.
     #[error(
-        "cannot listen on {address} for the echo: {source}; stop what holds the port or choose another address"
+        "cannot listen on {address} for the echo: {source}; stop the process that uses the port or choose another address"
     )]
     Listen {
-        /// The address.
+        /// The configured address.
         address: SocketAddr,
-        /// What the machine said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The aggregator's address cannot be used.
+    /// The URL of the aggregator cannot be used.
     #[error("cannot use {url} as the aggregator: {reason}")]
     Aggregator {
-        /// As given.
+        /// The configured URL.
         url: Url,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The machine gives no randomness for the name of this incarnation.
-    #[error("cannot draw a random incarnation from the machine")]
+    /// The operating system provides no random numbers for the name of this incarnation.
+    #[error("cannot get random numbers from the operating system for the name of this incarnation")]
     Random,
-    /// A part of the agent ended though nobody asked it to; a defect of ours.
-    #[error("the prober's {part} ended unexpectedly; restart it and report what it logged")]
+    /// A task of the agent ended without cancellation, which is a defect of the prober.
+    #[error("the prober's {part} task ended unexpectedly; restart the prober and report its log")]
     Part {
-        /// Which.
+        /// The name of the task.
         part: &'static str,
     },
 }
@@ -116,7 +116,7 @@ pub async fn run_agent(config: AgentConfig, cancel: CancellationToken) -> Result
 }
 
 impl Agent {
-    /// Takes the echo's port, loads the trusted roots and checks what can be checked without the aggregator.
+    /// Binds the echo's port, loads the trusted roots and validates what can be validated without the aggregator.
     pub async fn bind(config: AgentConfig) -> Result<Self, AgentError> {
         let address = config.echo_listen;
         let listen = |source| AgentError::Listen { address, source };
@@ -145,7 +145,7 @@ impl Agent {
         })
     }
 
-    /// Reports to these aggregators as well, and takes its plan from whichever makes one.
+    /// Adds aggregators to report to. The plan comes from the one that serves plans.
     pub fn also_reporting_to(mut self, others: Vec<Url>) -> Result<Self, AgentError> {
         for url in others {
             let control = control(&self.config, &self.context, url)?;
@@ -154,26 +154,26 @@ impl Agent {
         Ok(self)
     }
 
-    /// Takes each address that the name of an aggregator leads to for one of its own, as behind a headless Service.
+    /// Sets whether each address of an aggregator's name is a separate aggregator, as with a headless Service.
     #[must_use]
     pub const fn at_every_address(mut self, every: bool) -> Self {
         self.every_address = every;
         self
     }
 
-    /// Where the echo listens.
+    /// The address on which the echo listens.
     #[must_use]
     pub const fn echo_addr(&self) -> SocketAddr {
         self.echo_addr
     }
 
-    /// The name of this life of the prober.
+    /// The incarnation of this process.
     #[must_use]
     pub const fn incarnation(&self) -> &Incarnation {
         &self.incarnation
     }
 
-    /// Probes until cancelled; then lets running probes end for a second and delivers what is left.
+    /// Probes until cancelled. Then gives running probes a second to end and delivers the remaining observations.
     pub async fn run(self, cancel: CancellationToken) -> Result<(), AgentError> {
         let status = Arc::new(Status::new(ReplicaSpools::new(self.config.spool_capacity)));
         let (bell, rung) = watch::channel(());
@@ -186,7 +186,8 @@ impl Agent {
             status: Arc::clone(&status),
         });
         let (lines_in, lines) = mpsc::channel(PLAN_LINES);
-        // Reports and echo outlive the probes: the last results must go out, and others may still be asking.
+        // Reporters and echo outlive the probes: the last results must be delivered, and other probers may still send
+        // requests.
         let farewell = CancellationToken::new();
         let plan = PlanClient {
             known: known.clone(),
@@ -229,14 +230,14 @@ impl Agent {
         farewell.cancel();
         let all_ended = async { while parts.join_next().await.is_some() {} };
         if time::timeout(FAREWELL, all_ended).await.is_err() {
-            tracing::warn!("cutting off what did not end in time");
+            tracing::warn!("aborting tasks that did not end in time");
             parts.shutdown().await;
         }
         ended
     }
 }
 
-/// The way to an aggregator.
+/// Creates the client for an aggregator.
 fn control(config: &AgentConfig, context: &ProbeContext, url: Url) -> Result<AggregatorClient, AgentError> {
     let made = AggregatorClient::new(
         url.clone(),
@@ -258,7 +259,7 @@ async fn named(part: &'static str, running: impl Future<Output = ()>) -> &'stati
     part
 }
 
-/// The loop of the agent: plan lines in, probes out.
+/// The main loop: applies plan lines and makes probes.
 async fn probing(
     mut runner: ProbeRunner,
     echo: &EchoResponder,
@@ -301,14 +302,14 @@ async fn probing(
 fn node_of(vantage: &Vantage) -> NodeName {
     match vantage {
         Vantage::Cluster { node, .. } => node.clone(),
-        // A machine outside has no node name of the cluster; its vantage is as unique and as printable.
+        // A machine outside the cluster has no node name; its vantage name is just as unique and printable.
         outside @ Vantage::Outside { name, .. } => NodeName::new(outside.to_string())
             .or_else(|_| NodeName::new(name.as_str()))
             .unwrap_or_else(|error| unreachable!("a vantage name is a name: {error}")),
     }
 }
 
-/// 64 random bits as a name.
+/// Returns 64 random bits as a name.
 fn incarnation() -> Result<Incarnation, AgentError> {
     let mut bits = [0; 8];
     rustls::crypto::ring::default_provider()

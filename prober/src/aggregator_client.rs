@@ -1,4 +1,5 @@
-//! The way to the aggregator. Ordinary HTTP with pooled connections; the only place that uses reqwest (R1).
+//! The HTTP client for the aggregator, with pooled connections. Probes never use it: reqwest gives no exact phase
+//! times.
 
 use std::{fs, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,13 +15,13 @@ use crate::tls::TlsConfigs;
 
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// What the prober shows to be let in.
+/// The credential of the prober at the aggregator.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ProberCredential {
-    /// The token itself.
+    /// A token.
     Fixed(String),
-    /// A file that holds it, read anew for each request: projected `ServiceAccount` tokens are replaced while the
-    /// process lives.
+    /// A file with the token, read for each request: projected `ServiceAccount` tokens are rotated during the process
+    /// lifetime.
     File(PathBuf),
 }
 
@@ -43,36 +44,36 @@ impl ProberCredential {
     fn read(&self) -> io::Result<String> {
         match self {
             Self::Fixed(token) => Ok(token.clone()),
-            // A file in memory, as projected volumes are.
+            // Projected volumes are in memory, so this does not block.
             Self::File(path) => Ok(fs::read_to_string(path)?.trim().to_owned()),
         }
     }
 }
 
-/// Whom the prober trusts to be the aggregator.
+/// The roots that the aggregator's certificate is verified with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AggregatorRoots {
     /// The roots that the probes trust.
     #[default]
     AsProbes,
-    /// These alone.
+    /// Only these.
     Only(Vec<CertificateDer<'static>>),
-    /// Those in PEM files, read anew for each request: an aggregator that starts again may have a new authority, and a
-    /// mounted `ConfigMap` follows. Files may come later than the prober.
+    /// The roots in PEM files, read for each request: a restarted aggregator may have a new CA, which reaches the
+    /// prober through a mounted `ConfigMap`. The files may appear after the start of the prober.
     Files(Vec<PathBuf>),
 }
 
-/// A client of the aggregator. Clones share it.
+/// A client of one aggregator. Clones share their connections.
 #[derive(Debug, Clone)]
 pub(crate) struct AggregatorClient {
     way: AggregatorEndpoint,
     base: Url,
     token: Option<ProberCredential>,
-    /// The one address that is meant, of those that the name leads to.
+    /// The address to connect to instead of resolving the name.
     pinned: Option<SocketAddr>,
 }
 
-/// How the aggregator is reached.
+/// The underlying HTTP client, with fixed or reloaded roots.
 #[derive(Debug, Clone)]
 enum AggregatorEndpoint {
     Settled {
@@ -85,14 +86,14 @@ enum AggregatorEndpoint {
     },
 }
 
-/// The client made of what the files said last.
+/// The client built from the last contents of the files.
 #[derive(Debug)]
 struct CachedClient {
     pem: Vec<u8>,
     http: Client,
 }
 
-/// Why there can be no client of the aggregator.
+/// The reason why no client can be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoControl {
     #[error("expected http://HOST:PORT or https://HOST")]
@@ -129,7 +130,7 @@ impl AggregatorClient {
         })
     }
 
-    /// The same, reached at this address. Its certificate is still to be for the name.
+    /// Returns a client that connects to this address. The certificate must still be valid for the name.
     pub(crate) fn at(&self, address: SocketAddr) -> Result<Self, NoControl> {
         let pin = self.place().and_then(|(host, _)| match host {
             Host::Domain(name) => Some((name, address)),
@@ -164,7 +165,7 @@ impl AggregatorClient {
         }
     }
 
-    /// The client to use now.
+    /// Returns the HTTP client, rebuilt if the files have changed.
     fn http(&self) -> io::Result<Client> {
         let (files, current) = match &self.way {
             AggregatorEndpoint::Settled { http, .. } => return Ok(http.clone()),
@@ -174,7 +175,7 @@ impl AggregatorClient {
         let read = read_all(files);
         match (read, &*current) {
             (Ok(pem), Some(known)) if known.pem == pem => Ok(known.http.clone()),
-            // While a file is being replaced, what it said last holds.
+            // While a file is being replaced, the last contents stay in force.
             (Err(_), Some(known)) => Ok(known.http.clone()),
             (Err(error), None) => Err(error),
             (Ok(pem), known) => {
@@ -185,12 +186,12 @@ impl AggregatorClient {
                     return known.as_ref().map(|known| known.http.clone()).ok_or_else(|| {
                         io::Error::new(
                             io::ErrorKind::InvalidData,
-                            "no certificate of the aggregator's CA yet in the files of --aggregator-roots",
+                            "the files of --aggregator-roots contain no certificate of the aggregator's CA yet",
                         )
                     });
                 }
                 if known.is_some() {
-                    tracing::info!("the aggregator has another CA now");
+                    tracing::info!("the CA of the aggregator has changed");
                 }
                 let http = client(TlsConfigs::with_roots(roots).control(), self.pin())
                     .map_err(|error| io::Error::other(chain(&error)))?;
@@ -254,7 +255,8 @@ fn client(tls: ClientConfig, pin: Option<(&str, SocketAddr)>) -> Result<Client, 
         .build()
 }
 
-/// All files, one after the other. Small ones in memory, as mounted `ConfigMaps` are.
+/// Returns the concatenated contents of all files. Mounted `ConfigMaps` are small and in memory, so this does not
+/// block.
 fn read_all(files: &[PathBuf]) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     for file in files {
@@ -270,7 +272,7 @@ fn read_all(files: &[PathBuf]) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// An error with its causes: reqwest's own text names only the outermost.
+/// Formats an error with its causes: the text of a reqwest error names only the outermost one.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -351,7 +353,13 @@ mod tests {
         let said = control.http().unwrap_err().to_string();
         assert!(said.contains("ca.crt"), "{said}");
         fs::write(&file, "").unwrap();
-        assert!(control.http().unwrap_err().to_string().contains("no certificate"));
+        assert!(
+            control
+                .http()
+                .unwrap_err()
+                .to_string()
+                .contains("contain no certificate")
+        );
         let pem = || {
             let key = rcgen::KeyPair::generate().unwrap();
             let params = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();

@@ -1,4 +1,4 @@
-//! What a server showed in its handshake, read whether or not it verified.
+//! Facts about the certificates of a TLS server, whether or not they verify.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,54 +14,54 @@ use x509_parser::{
 
 use crate::text::tamed;
 
-/// Certificates of one chain that are read; a server may send any number.
+/// Maximum number of certificates read per chain; a server may send any number.
 const MOST_CERTIFICATES: usize = 8;
 
-/// Names of one certificate that are kept.
+/// Maximum number of names kept per certificate.
 const MOST_NAMES: usize = 32;
 
-/// What a TLS server showed. Filled as far as the handshake got, also where its certificate is refused.
+/// Facts about a TLS handshake, as far as it got, also if the certificate was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsFacts {
-    /// The name that was asked for (SNI), or the literal address.
+    /// The requested server name (SNI), or the literal address.
     pub server_name: String,
-    /// The negotiated version; absent where the handshake broke off before its end.
+    /// The negotiated version; `None` if the handshake did not complete.
     pub version: Option<TlsVersion>,
-    /// The application protocol the server chose (`h2`, `http/1.1`), where one was offered and chosen.
+    /// The application protocol that the server chose (`h2`, `http/1.1`), if any was offered and chosen.
     pub alpn: Option<String>,
     /// The chain as presented, the server's own certificate first; at most eight.
     pub chain: Vec<CertificateFacts>,
-    /// The server's own certificate as bytes, in short.
+    /// Digest of the server's own certificate.
     pub leaf: Option<Digest>,
-    /// Certificates of the chain beyond those eight, or in no readable form.
+    /// Number of certificates beyond those eight, or unreadable.
     pub left_out: usize,
-    /// Why the chain does not verify here; absent where it does, or where nothing was to be verified.
+    /// The reason why the chain does not verify on this machine; `None` if it does, or if it could not be verified.
     pub refused: Option<FailureKind>,
 }
 
 /// One certificate of a chain. All text is bounded and free of control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// Distinguished name of the holder.
+    /// Distinguished name of the subject.
     pub subject: String,
-    /// Distinguished name of who signed it.
+    /// Distinguished name of the issuer.
     pub issuer: String,
-    /// DNS names and addresses it is for; at most 32.
+    /// DNS names and addresses for which it is valid; at most 32.
     pub names: Vec<String>,
-    /// Names beyond those.
+    /// Number of names beyond those.
     pub names_left_out: usize,
     /// Start of its validity, in seconds since the Unix epoch.
     pub not_before: i64,
     /// End of its validity, in seconds since the Unix epoch.
     pub not_after: i64,
-    /// Signed with its own key, by the signature and not by the name alone.
+    /// Whether it is signed with its own key, as verified by the signature, not only by the names.
     pub self_signed: bool,
-    /// Kind and size of its key in bits: `RSA 2048`, `ECDSA 256`, `Ed25519`; an object identifier where it is another.
+    /// Kind and size of its key in bits: `RSA 2048`, `ECDSA 256`, `Ed25519`; the object identifier for other kinds.
     pub key: String,
 }
 
 impl CertificateFacts {
-    /// The first of its names that covers a host: the name itself, or a wildcard in place of its first label.
+    /// Returns the first of its names that covers a host: the name itself, or a wildcard in place of its first label.
     #[must_use]
     pub fn name_for(&self, host: &str) -> Option<&str> {
         self.names
@@ -100,7 +100,7 @@ fn key(info: &SubjectPublicKeyInfo<'_>) -> String {
     }
 }
 
-/// A certificate's name against a host: a wildcard stands for one whole label (RFC 6125 §6.4.3).
+/// Whether a name of a certificate covers a host; a wildcard stands for one whole label (RFC 6125 §6.4.3).
 fn covers(pattern: &str, host: &str) -> bool {
     let host = host.trim_end_matches('.');
     if pattern.eq_ignore_ascii_case(host) {
@@ -123,7 +123,7 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// Reads a chain; the number of certificates that are left out stands beside it.
+/// Reads a chain. Also returns the number of certificates that were left out.
 pub(crate) fn chain(ders: &[CertificateDer<'_>]) -> (Vec<CertificateFacts>, usize) {
     let chain: Vec<_> = ders
         .iter()
@@ -134,13 +134,13 @@ pub(crate) fn chain(ders: &[CertificateDer<'_>]) -> (Vec<CertificateFacts>, usiz
     (chain, left_out)
 }
 
-/// Where the issuer of the server's own certificate is found, in a chain that lacks it. Nothing where the chain goes on
-/// from the server's certificate, where that is its own issuer, or where it does not say where its issuer is found.
+/// Returns the issuer of the server's own certificate, if the chain lacks it. `None` if the chain contains the issuer,
+/// if the certificate is its own issuer, or if it does not name the location of its issuer.
 ///
-/// A root need not be sent (RFC 8446 §4.4.2), so a chain that ends at an unknown CA certificate may be whole. A server's
-/// certificate alone may be, too, where a private root issued it. Authority Information Access (RFC 5280 §4.2.2.1) tells
-/// the two apart: public CAs issue from intermediates and name where those are found, while the roots of `openssl`,
-/// `mkcert` or cert-manager name nothing.
+/// A root need not be sent (RFC 8446 §4.4.2), so a chain that ends at an unknown CA certificate may be complete. A
+/// server's certificate alone may be complete too, if a private root issued it. Authority Information Access (RFC 5280
+/// §4.2.2.1) tells the two apart: public CAs issue from intermediates and name their location, while certificates
+/// issued by the roots of `openssl`, `mkcert` or cert-manager name none.
 pub(crate) fn missing_issuer(ders: &[CertificateDer<'_>]) -> Option<MissingIssuer> {
     let mut chain = ders.iter().take(MOST_CERTIFICATES);
     let (_, leaf) = X509Certificate::from_der(chain.next()?).ok()?;
@@ -164,7 +164,7 @@ pub(crate) fn missing_issuer(ders: &[CertificateDer<'_>]) -> Option<MissingIssue
 pub(crate) struct MissingIssuer {
     /// Its distinguished name.
     pub(crate) name: String,
-    /// The URL that the server's certificate gives for it. Never fetched.
+    /// Its URL according to the server's certificate. Never fetched.
     pub(crate) found_at: String,
 }
 

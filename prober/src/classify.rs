@@ -1,13 +1,13 @@
-//! The one mapping from what the machine reports to the closed list of failure kinds.
+//! Maps errors of the kernel and of libraries to the closed list of failure kinds.
 //!
-//! Our own faults come out as [`FailureOrigin::Own`] and never blame a target.
+//! Faults of the prober are [`FailureOrigin::Own`] and never count against a target.
 
 use std::{error::Error as _, io};
 
 use parallax_model::{FailureKind, Outcome, OwnFault, Phase};
 use rustls::{CertificateError, InvalidMessage};
 
-/// Whose fault ended a probe.
+/// The origin of the failure that ended a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FailureOrigin {
     /// The target's side.
@@ -28,12 +28,12 @@ impl From<OwnFault> for FailureOrigin {
     }
 }
 
-/// Where and why a probe ended early.
+/// The phase in which a probe ended early, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EarlyEnd {
     pub(crate) phase: Phase,
     pub(crate) fault: FailureOrigin,
-    /// What the library or the kernel said, for people.
+    /// The error text of a library or the kernel, for people.
     pub(crate) detail: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl EarlyEnd {
     }
 }
 
-/// The kind of a deadline that passed in a phase.
+/// The failure kind of a timeout in a phase.
 pub(crate) const fn timeout(phase: Phase) -> FailureKind {
     match phase {
         Phase::Resolve => FailureKind::ResolveTimeout,
@@ -82,7 +82,7 @@ pub(crate) const fn timeout(phase: Phase) -> FailureKind {
     }
 }
 
-/// An I/O error in a phase. A rustls error travels inside an `io::Error` and is looked for first (R8).
+/// Classifies an I/O error in a phase. A rustls error is wrapped in an `io::Error`, so it is looked for first.
 pub(crate) fn of_io(error: &io::Error, phase: Phase) -> FailureOrigin {
     if let Some(tls) = error
         .get_ref()
@@ -99,7 +99,7 @@ pub(crate) fn of_io(error: &io::Error, phase: Phase) -> FailureOrigin {
     }
 }
 
-/// The peer closed in good order, in a phase.
+/// The failure kind of an orderly close by the peer in a phase.
 const fn closed(phase: Phase) -> FailureKind {
     match phase {
         Phase::Resolve => FailureKind::ResolverUnreachable,
@@ -108,11 +108,11 @@ const fn closed(phase: Phase) -> FailureKind {
     }
 }
 
-/// An errno in a phase; meanings from `connect(2)`, `ip(7)` and `tcp(7)`.
+/// Classifies an errno in a phase, after `connect(2)`, `ip(7)` and `tcp(7)`.
 fn of_errno(errno: i32, phase: Phase) -> FailureOrigin {
     let resolving = phase == Phase::Resolve;
     match errno {
-        // EAGAIN of connect means that no local port is free.
+        // EAGAIN from `connect` means that no local port is free.
         libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN => OwnFault::NoPort.into(),
         libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => OwnFault::NoResources.into(),
         libc::EAFNOSUPPORT => OwnFault::NoFamily.into(),
@@ -128,7 +128,7 @@ fn of_errno(errno: i32, phase: Phase) -> FailureOrigin {
     }
 }
 
-/// An error of the TLS library, in the handshake or later.
+/// Classifies an error of the TLS library, in the handshake or later.
 pub(crate) fn of_tls(error: &rustls::Error) -> FailureOrigin {
     use rustls::Error;
     match error {
@@ -154,12 +154,13 @@ fn of_certificate(error: &CertificateError) -> FailureKind {
             FailureKind::CertificateWrongName
         }
         CertificateError::BadEncoding => FailureKind::TlsProtocol,
-        // Unknown issuer, bad signature, revoked, a CA used as leaf, wrong purpose: no trusted chain.
+        // Unknown issuer, bad signature, revoked, CA used as leaf, wrong purpose: no trusted chain.
         _ => FailureKind::CertificateUntrusted,
     }
 }
 
-/// An error of hyper. `phase` is where the exchange stood; `answering` says that a byte of the answer had come.
+/// Classifies an error of hyper. `phase` is the phase that the exchange had reached; `answering` is set if a byte of
+/// the response had arrived.
 pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> EarlyEnd {
     let detail = describe(error);
     let mut cause = error.source();
@@ -173,7 +174,7 @@ pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> Ea
             .and_then(h2::Error::get_io)
             .or_else(|| inner.downcast_ref::<io::Error>())
         {
-            // TLS 1.3 refuses a missing client certificate only now, after the handshake (R9).
+            // TLS 1.3 servers reject a missing client certificate only after the client's handshake has ended.
             let tls = io
                 .get_ref()
                 .is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>);
@@ -196,10 +197,10 @@ pub(crate) fn of_http(error: &hyper::Error, phase: Phase, answering: bool) -> Ea
     stop.because(detail)
 }
 
-/// What a peer did over HTTP/2 that is no error of the connection beneath.
+/// Classifies what a peer did over HTTP/2, as opposed to an error of the underlying connection.
 fn of_h2(error: &h2::Error) -> Option<FailureKind> {
     if error.is_library() {
-        // Frames out of bounds or out of order, or no frames at all: the library's own complaint about the peer.
+        // The library detected a violation of the protocol: frames out of bounds or out of order, or no frames at all.
         return Some(FailureKind::Malformed);
     }
     if error.is_go_away() {

@@ -1,4 +1,4 @@
-//! The two clocks of a probe: `std::time::Instant` measures, tokio's timer only ends waits (it steps by 1 ms).
+//! The two clocks of a probe: `std::time::Instant` measures; tokio's timer, with a resolution of 1 ms, only ends waits.
 
 use std::{
     future::Future,
@@ -7,14 +7,14 @@ use std::{
 
 use parallax_model::EventTime;
 
-/// The prober's monotonic clock as it appears on the wire: microseconds since the incarnation began.
+/// The prober's monotonic clock as it appears on the wire: microseconds since the start of the incarnation.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    /// A clock that reads zero now.
+    /// Returns a clock that reads zero now.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -22,7 +22,7 @@ impl Clock {
         }
     }
 
-    /// The reading at an instant; zero for one before the clock began.
+    /// The reading at an instant; zero for an instant before the start.
     #[must_use]
     pub fn at(self, instant: Instant) -> EventTime {
         let since = instant.saturating_duration_since(self.origin).as_micros();
@@ -36,41 +36,42 @@ impl Clock {
     }
 }
 
-/// The end of all waiting of one probe.
+/// The absolute deadline of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Deadline(tokio::time::Instant);
 
-/// The deadline passed first.
+/// The deadline passed before a future was ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the deadline passed")]
 pub(crate) struct DeadlineExceeded;
 
 impl Deadline {
-    /// So long after an instant of the measuring clock; the two then cannot drift apart.
+    /// The deadline `timeout` after an instant of the measuring clock, so that measurement and deadline share one
+    /// origin.
     #[must_use]
     pub(crate) fn after(start: Instant, timeout: Duration) -> Self {
         Self(tokio::time::Instant::from_std(start + timeout))
     }
 
-    /// So long from now.
+    /// The deadline `timeout` from now.
     #[must_use]
     pub(crate) fn within(timeout: Duration) -> Self {
         Self(tokio::time::Instant::now() + timeout)
     }
 
-    /// The earlier of this deadline and so long from now.
+    /// The earlier of this deadline and `timeout` from now.
     #[must_use]
     pub(crate) fn at_most(self, timeout: Duration) -> Self {
         self.min(Self::within(timeout))
     }
 
-    /// Time left; zero once passed.
+    /// The remaining time; zero once the deadline has passed.
     #[must_use]
     pub(crate) fn left(self) -> Duration {
         self.0.saturating_duration_since(tokio::time::Instant::now())
     }
 
-    /// Waits for a future, but not past the deadline.
+    /// Waits for a future until the deadline.
     pub(crate) async fn bound<F: Future>(self, future: F) -> Result<F::Output, DeadlineExceeded> {
         tokio::time::timeout_at(self.0, future)
             .await

@@ -1,4 +1,4 @@
-//! A TCP connect that keeps the descriptor, so that also a timeout can say how often the SYN was repeated (R7).
+//! A TCP connect that keeps the file descriptor, so that the number of SYN retransmits is known even after a timeout.
 
 use std::{
     io,
@@ -20,33 +20,33 @@ use crate::{
     sys::{self, TcpInfo},
 };
 
-/// A connection, over TLS or not.
+/// A connection, with or without TLS.
 pub(crate) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
 
-/// How an attempt to connect ended, with what was learnt either way.
+/// The result of a connect, with what the kernel measured.
 #[derive(Debug)]
 pub(crate) struct ConnectAttempt {
-    /// The connection, or where it failed.
+    /// The connection, or the failure.
     pub(crate) result: Result<TcpStream, EarlyEnd>,
-    /// When that was.
+    /// When the attempt ended.
     pub(crate) ended: Instant,
     info: Option<TcpInfo>,
 }
 
 impl ConnectAttempt {
-    /// The handshake's round trip as the kernel saw it; only a connection has one.
+    /// The round trip of the handshake as measured by the kernel; `None` without a connection.
     pub(crate) fn kernel_rtt(&self) -> Option<Micros> {
         let info = self.info.filter(|_| self.result.is_ok())?;
         Some(Micros(info.rtt_us.into()))
     }
 
-    /// SYNs sent again; known after success, failure and timeout.
+    /// Number of SYN retransmits; known after success, failure and timeout.
     pub(crate) fn syn_retransmits(&self) -> Option<u32> {
         self.info.map(|info| info.total_retransmits)
     }
 }
 
-/// Connects to one address. Never tries another one, never twice.
+/// Connects to one address, once.
 pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> ConnectAttempt {
     let (socket, called) = match start(address) {
         Ok(started) => started,
@@ -74,7 +74,7 @@ pub(crate) async fn connect(address: SocketAddr, deadline: Deadline) -> ConnectA
     }
 }
 
-/// Makes the socket and begins the handshake. The inner error is the immediate and final one of connect itself.
+/// Creates the socket and starts the handshake. The inner error is an immediate, final error of `connect`.
 fn start(address: SocketAddr) -> io::Result<(TcpStream, io::Result<()>)> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -89,7 +89,7 @@ fn start(address: SocketAddr) -> io::Result<(TcpStream, io::Result<()>)> {
     Ok((TcpStream::from_std(StdStream::from(socket))?, called))
 }
 
-/// Waits until the handshake is over.
+/// Waits for the end of the handshake.
 async fn established(stream: &TcpStream) -> Result<(), EarlyEnd> {
     let failed = |error: io::Error| EarlyEnd::io(Phase::Connect, &error);
     loop {
@@ -100,7 +100,7 @@ async fn established(stream: &TcpStream) -> Result<(), EarlyEnd> {
         match stream.peer_addr() {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotConnected => {
-                // A spurious wake-up: "would block" clears the readiness, so that the next wait is a wait.
+                // A spurious wake-up: `WouldBlock` clears the readiness, so that the next `writable` waits.
                 let _ = stream.try_io(Interest::WRITABLE, || {
                     Err::<(), _>(io::ErrorKind::WouldBlock.into())
                 });
@@ -110,7 +110,8 @@ async fn established(stream: &TcpStream) -> Result<(), EarlyEnd> {
     }
 }
 
-/// An immediate error of connect. "No route" is the machine's own affair where it lacks the whole family.
+/// Classifies an immediate error of `connect`. "Network unreachable" is a fault of this machine if it has no route of
+/// that address family at all.
 fn refusal(error: &io::Error, address: IpAddr) -> EarlyEnd {
     let stop = EarlyEnd::io(Phase::Connect, error);
     if error.raw_os_error() == Some(libc::ENETUNREACH) && !family::present(address) {

@@ -1,4 +1,4 @@
-//! What all probes of a process share: the clock, the resolver and the trusted roots.
+//! The clock, the resolver and the trusted roots that all probes of a process share.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 
 use crate::{clock::Clock, resolve::Resolver, tls::TlsConfigs};
 
-/// What all probes of a process share.
+/// The state that all probes of a process share.
 #[derive(Debug)]
 pub struct ProbeContext {
     pub(crate) clock: Clock,
@@ -15,13 +15,14 @@ pub struct ProbeContext {
 }
 
 impl ProbeContext {
-    /// Starts the clock, follows a resolv.conf and loads the roots of this machine; the extra ones are trusted too.
+    /// Starts the clock, follows changes of a resolv.conf and loads the roots of this machine. `extra_roots` are
+    /// trusted in addition.
     #[must_use]
     pub fn new(resolv_conf: PathBuf, extra_roots: &[CertificateDer<'static>]) -> Self {
         Self::with_tls(resolv_conf, TlsConfigs::with_native_roots(extra_roots))
     }
 
-    /// As [`ProbeContext::new`], with a given set of roots instead of the machine's.
+    /// Like [`ProbeContext::new`], with the given roots instead of the machine's.
     #[must_use]
     pub fn with_tls(resolv_conf: PathBuf, tls: TlsConfigs) -> Self {
         Self {

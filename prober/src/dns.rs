@@ -1,4 +1,4 @@
-//! One question to one named server, on a connected socket of its own (R18, R19).
+//! One DNS query to one server, on a separate connected socket.
 
 use std::{
     collections::BTreeSet,
@@ -22,10 +22,10 @@ use crate::{
     connect,
 };
 
-/// Longest answer over UDP that is read. We announce no EDNS, so that an honest server stays within 512 bytes.
+/// Maximum size of a UDP response that is read. Queries have no EDNS, so a conforming server stays within 512 bytes.
 const MAX_DATAGRAM: usize = 4096;
 
-/// A name and what to ask for it.
+/// The name and record type of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DnsQuestion {
     name: Name,
@@ -33,7 +33,7 @@ pub(crate) struct DnsQuestion {
 }
 
 impl DnsQuestion {
-    /// Takes the name as fully qualified.
+    /// Creates a question for a name that is taken as fully qualified.
     pub(crate) fn new(name: &str, record: RecordType) -> Result<Self, NotAName> {
         let mut parsed = Name::from_ascii(name).map_err(|_| NotAName)?;
         parsed.set_fqdn(true);
@@ -52,39 +52,39 @@ impl DnsQuestion {
     }
 }
 
-/// The text is no domain name: a label is empty or longer than 63 bytes, or all of it is longer than 255.
+/// The text is not a domain name: a label is empty or longer than 63 bytes, or the name is longer than 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a domain name")]
 pub(crate) struct NotAName;
 
-/// A datagram that is no answer to the question.
+/// A message that is not a response to the query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotAReply {
-    /// It cannot be read.
-    #[error("the resolver's answer cannot be read")]
+    /// It cannot be parsed.
+    #[error("cannot parse the resolver's response")]
     Unreadable,
-    /// It is a reply to something else.
-    #[error("the resolver's answer has another id or another question")]
+    /// It is a response to another query.
+    #[error("the resolver's response has a different id or question")]
     Other,
 }
 
-/// What a server said.
+/// The response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DnsReply {
-    /// Addresses in the order of the answer.
+    /// Addresses in the order of the response.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Smallest TTL on the way from the name to its addresses, in seconds. Of an answer without addresses how long a cache
-    /// may repeat it (RFC 2308 §5).
+    /// Smallest TTL along the aliases from the name to its addresses, in seconds. For a response without addresses, how
+    /// long a cache may keep it (RFC 2308 §5).
     pub(crate) ttl: Option<u32>,
-    /// The failure its response code stands for; an answer without addresses is [`FailureKind::NoAddress`].
+    /// The failure that the response code stands for; a response without addresses is [`FailureKind::NoAddress`].
     pub(crate) failure: Option<FailureKind>,
-    /// It came over TCP: asked for so, or because the first answer was truncated.
+    /// Whether it arrived over TCP, by request or because the first response was truncated.
     pub(crate) tcp: bool,
 }
 
-/// Reads an answer. Only records on the way from the name over its aliases count.
+/// Parses a response. Only records of the name and of its aliases are used.
 ///
-/// The flag says that the answer was truncated and needs TCP.
+/// The flag is set if the response was truncated and must be requested over TCP.
 pub(crate) fn decode(bytes: &[u8], id: u16, question: &DnsQuestion) -> Result<(DnsReply, bool), NotAReply> {
     let message = Message::from_vec(bytes).map_err(|_| NotAReply::Unreadable)?;
     let meta = &message.metadata;
@@ -92,7 +92,7 @@ pub(crate) fn decode(bytes: &[u8], id: u16, question: &DnsQuestion) -> Result<(D
     if !ours || !matches!(message.queries.as_slice(), [query] if question.matches(query)) {
         return Err(NotAReply::Other);
     }
-    // A client looks at no record behind a failure code, also one whose upper bits came with EDNS.
+    // Clients ignore the records of a response with a failure code, including codes whose upper bits are in EDNS.
     let (addresses, ttl) = match meta.response_code {
         ResponseCode::NoError => addresses(&message, question),
         _ => (Vec::new(), None),
@@ -119,7 +119,7 @@ pub(crate) fn decode(bytes: &[u8], id: u16, question: &DnsQuestion) -> Result<(D
 fn addresses(message: &Message, question: &DnsQuestion) -> (Vec<IpAddr>, Option<u32>) {
     let mut names = BTreeSet::from([question.name.clone()]);
     let mut ttl = None;
-    // Aliases may stand in any order; each pass follows at least one more or is the last.
+    // Aliases may be in any order. Each pass follows at least one more, or is the last.
     loop {
         let known = names.len();
         for record in &message.answers {
@@ -147,7 +147,7 @@ fn addresses(message: &Message, question: &DnsQuestion) -> (Vec<IpAddr>, Option<
     (addresses, ttl)
 }
 
-/// How long a cache may repeat that there is nothing: the smaller of the SOA record's TTL and its MINIMUM field.
+/// How long a cache may keep a negative response: the smaller of the SOA record's TTL and its MINIMUM field.
 fn negative_ttl(message: &Message) -> Option<u32> {
     message.authorities.iter().find_map(|record| match &record.data {
         RData::SOA(soa) => Some(record.ttl.min(soa.minimum)),
@@ -155,16 +155,16 @@ fn negative_ttl(message: &Message) -> Option<u32> {
     })
 }
 
-/// How a question travels.
+/// The transport of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DnsTransportKind {
-    /// Over UDP, and again over TCP where the answer is truncated.
+    /// UDP, and then TCP if the response is truncated.
     Udp,
-    /// Over TCP at once.
+    /// TCP.
     Tcp,
 }
 
-/// Asks one server once.
+/// Queries one server once for addresses.
 pub(crate) async fn ask(
     server: SocketAddr,
     question: &DnsQuestion,
@@ -178,8 +178,8 @@ pub(crate) async fn ask(
     Ok(DnsReply { tcp, ..reply })
 }
 
-/// Asks one server once for records of any type, with all it says beside them. Without recursion it is asked for what it
-/// knows by itself.
+/// Queries one server once for records of any type and returns the whole message. Without recursion the server answers
+/// from its own zones.
 pub(crate) async fn ask_for(
     server: SocketAddr,
     name: &Name,
@@ -211,7 +211,7 @@ fn query(name: &Name, record: WireType, recursion: bool) -> Message {
     query
 }
 
-/// Sends a question and reads its answer, over TCP where that over UDP says that there is more; and whether it was TCP.
+/// Sends a query and reads the response, over TCP if the one over UDP is truncated. The flag says whether it was TCP.
 async fn exchange<T>(
     server: SocketAddr,
     query: &Message,
@@ -219,7 +219,7 @@ async fn exchange<T>(
     deadline: Deadline,
     read: impl Fn(&[u8]) -> Result<(T, bool), NotAReply>,
 ) -> Result<(T, bool), EarlyEnd> {
-    // The encoder fails on names beyond 255 bytes only, and a `Name` holds none.
+    // The encoder fails only on names beyond 255 bytes, which a `Name` cannot contain.
     let bytes = query
         .to_vec()
         .map_err(|error| EarlyEnd::new(Phase::Resolve, OwnFault::NoResources).because(error.to_string()))?;
@@ -247,7 +247,7 @@ async fn over_udp<T>(
     let socket = UdpSocket::bind((local, 0)).await.map_err(failed)?;
     socket.connect(server).await.map_err(failed)?;
     socket.send(query).await.map_err(failed)?;
-    // On the heap, or every probe's future would carry it.
+    // On the heap: otherwise the future of every probe would contain it.
     let mut buffer = vec![0; MAX_DATAGRAM];
     let mut stranger = None;
     loop {
@@ -257,13 +257,13 @@ async fn over_udp<T>(
         };
         match read(&buffer[..len]) {
             Ok(answer) => return Ok(answer),
-            // Anybody can send a wrong datagram; the right one may still come.
+            // Any host can send a spoofed datagram; the real response may still arrive.
             Err(wrong) => stranger = Some(wrong),
         }
     }
 }
 
-/// Nothing usable came. What did come decides between "silent" and "answers nonsense".
+/// The failure of a query without a usable response: malformed if an unusable one arrived, otherwise a timeout.
 fn silence(stranger: Option<NotAReply>) -> EarlyEnd {
     match stranger {
         Some(wrong) => EarlyEnd::new(Phase::Resolve, FailureKind::DnsMalformed).because(wrong.to_string()),
@@ -299,7 +299,7 @@ async fn over_tcp<T>(
         .unwrap_or_else(|DeadlineExceeded| Err(EarlyEnd::timeout(Phase::Resolve)))
 }
 
-/// The connect to a resolver is a part of resolving: it is booked there, with the resolver's own kinds.
+/// Converts a failed connect to a resolver: it belongs to the resolve phase, with the failure kinds of resolvers.
 fn over_tcp_failed(stop: EarlyEnd) -> EarlyEnd {
     let fault = match stop.fault {
         FailureOrigin::Target(FailureKind::ConnectTimeout) => {

@@ -1,4 +1,4 @@
-//! Answers of name servers, byte by byte.
+//! Responses of name servers, byte by byte.
 
 use hickory_proto::{
     op::OpCode,

@@ -1,4 +1,5 @@
-//! The echo every prober serves to the others: who answered, and whom it saw. Also `/healthz` and `/metrics`.
+//! The echo that every prober serves to the others: the identity of the responder and the peer address that it saw.
+//! Also `/healthz` and `/metrics`.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,22 +22,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::status::Status;
 
-/// Connections served at once. A node is asked by its few mesh neighbours and one scraper; more is a flood.
+/// Maximum number of concurrent connections. The regular clients are a few mesh neighbours and one scraper.
 const CONNECTIONS: usize = 256;
 
-/// A client that has not sent its head by then is not a prober.
+/// Timeout for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
 
-/// Longest life of a connection, kept alive or not.
+/// Maximum lifetime of a connection, kept alive or not.
 const LIFE: Duration = Duration::from_mins(1);
 
-/// How long a nonce counts after the next one came. A prober asks for a plan again within seconds.
+/// How long a nonce stays valid after it was replaced. Probers get a new plan within seconds.
 const FORMER: Duration = Duration::from_mins(2);
 
-/// Rest after an accept that failed for lack of descriptors; it would fail at once again.
+/// Pause after a failed accept: for lack of file descriptors it would fail again immediately.
 const REST: Duration = Duration::from_millis(100);
 
-/// What the echo answers with.
+/// The identity with which the echo responds, and its nonces.
 #[derive(Debug)]
 pub(crate) struct EchoResponder {
     pub(crate) pod: PodName,
@@ -46,16 +47,17 @@ pub(crate) struct EchoResponder {
     pub(crate) status: Arc<Status>,
 }
 
-/// What the echo answers to: nothing before the first plan.
+/// The nonces that the echo accepts: none before the first plan.
 #[derive(Debug, Default)]
 pub(crate) struct EchoNonces {
     current: Box<str>,
-    /// The one before, and until when it counts.
+    /// The previous nonce and the end of its validity.
     former: Option<(Box<str>, Instant)>,
 }
 
 impl EchoNonces {
-    /// Takes that of a new plan. The one before it counts for a while: peers hear of the new one seconds later.
+    /// Sets the nonce of a new plan. The previous one stays valid for a while, because peers receive the new one
+    /// seconds later.
     pub(crate) fn renew(&mut self, nonce: &str, now: Instant) {
         if *self.current != *nonce {
             let former = std::mem::replace(&mut self.current, nonce.into());
@@ -70,12 +72,12 @@ impl EchoNonces {
     }
 }
 
-/// Serves until cancelled, then closes idle connections and lets busy ones answer.
+/// Serves until cancelled. Then closes idle connections and lets others finish their response.
 pub(crate) async fn serve(listener: TcpListener, echo: Arc<EchoResponder>, cancel: CancellationToken) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
-        // A free place first: beyond the bound, connections wait in the kernel's queue.
+        // The permit comes first, so that connections beyond the maximum wait in the kernel's queue.
         let permit = tokio::select! {
             () = cancel.cancelled() => break,
             permit = Arc::clone(&permits).acquire_owned() => permit,
@@ -142,14 +144,14 @@ async fn connection(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, %peer, "a client of the echo went wrong");
+        tracing::debug!(%error, %peer, "a connection to the echo failed");
     }
 }
 
 impl EchoResponder {
     fn answer(&self, request: &Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         if request.method() != Method::GET {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n");
         }
         match request.uri().path() {
             ECHO_PATH if self.knows(request.headers().get(ECHO_NONCE_HEADER)) => {
@@ -164,24 +166,27 @@ impl EchoResponder {
         }
     }
 
-    /// Strangers learn nothing, not even that this is an echo.
+    /// Whether a request carries a valid nonce. Without one the echo responds 404, as if it did not exist.
     fn knows(&self, given: Option<&HeaderValue>) -> bool {
         given.is_some_and(|given| self.nonces.read().know(given.as_bytes(), Instant::now()))
     }
 
-    /// Who answers; with a size, in exactly so many bytes: padded with blanks, or nothing but blanks where it takes
-    /// more to say.
+    /// Responds with the identity. With a size, the body has exactly that many bytes: padded with spaces, or only
+    /// spaces if the identity does not fit.
     fn identity(&self, peer: SocketAddr, size: Option<usize>) -> Response<Full<Bytes>> {
         let identity = EchoIdentity {
             pod: self.pod.clone(),
             node: self.node.clone(),
             instance: self.instance.to_string(),
-            // An IPv4 client of a dual-stack socket is an IPv4 client.
+            // A dual-stack socket reports IPv4 clients as IPv4-mapped IPv6 addresses.
             peer: SocketAddr::new(peer.ip().to_canonical(), peer.port()),
         };
         match serde_json::to_vec(&identity) {
             Ok(json) => with_type(StatusCode::OK, "application/json", sized(json, size)),
-            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "cannot serialise\n"),
+            Err(_) => plain(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "cannot serialize the identity\n",
+            ),
         }
     }
 
@@ -194,7 +199,7 @@ impl EchoResponder {
     }
 }
 
-/// The size asked for by `?size=N`.
+/// Parses the size requested with `?size=N`.
 fn size(query: Option<&str>) -> Result<Option<usize>, &'static str> {
     let Some(value) = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("size=")))
     else {

@@ -1,7 +1,7 @@
-//! When a front's address is asked who answers for it. Pure.
+//! Decides when TTL evidence is collected for the address of a front. Pure.
 //!
-//! After a failed connect, at most once per front and interval; and on the first success and every twelfth one, so that
-//! the failure has something to be compared with.
+//! It is collected after a failed connect, at most once per front and interval, and after the first and every twelfth
+//! success, so that a failure can be compared with a success.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -10,22 +10,22 @@ use tokio::time::Instant;
 
 use crate::result::ProbeResult;
 
-/// Successes from one comparison to the next.
+/// Successes between two collections.
 const EVERY: u64 = 12;
 
-/// Fronts remembered; a plan with more forgets all and begins anew, which costs a few questions and no memory.
+/// Fronts remembered. Beyond that all are forgotten, which costs a few pings and bounds the memory.
 const MOST_FRONTS: usize = 4096;
 
-/// Longest time a result waits for its TTL evidence.
+/// Maximum time a result waits for its TTL evidence.
 const LONGEST: Duration = Duration::from_millis(500);
-/// Less is not worth a question: a ping over a zone's border with its answer.
+/// Below this a ping is not worth sending: the round trip of a ping between zones.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// Part of an interval that stays free before the next start.
+/// Fraction of an interval that stays free before the next start.
 const MARGIN: u32 = 20;
 
-/// How long a result may wait for TTL evidence, `gone` after the probe's place on the grid. An assignment whose probe still
-/// runs is passed over, so the question must have ended by the next start: a front that times out late in the interval
-/// would otherwise be asked every second round only.
+/// Returns how long a result may wait for TTL evidence, `gone` after its scheduled start; `None` if there is too little
+/// time. An assignment whose probe is still running is skipped, so the wait must end before the next start: otherwise a
+/// front that times out late in the interval would be probed only every second round.
 pub(crate) fn patience(interval: Duration, gone: Duration) -> Option<Duration> {
     let left = interval.saturating_sub(gone + interval / MARGIN);
     Some(left.min(LONGEST)).filter(|time| *time >= SHORTEST)
@@ -43,7 +43,7 @@ struct KnownEvidence {
 }
 
 impl Evidence {
-    /// The address to ask after this result, if any.
+    /// Returns the address for which to collect evidence after this result, if any.
     pub(crate) fn wanted(
         &mut self,
         result: &ProbeResult,

@@ -1,11 +1,11 @@
-//! Whether this machine speaks an address family at all.
+//! Checks whether this machine has any route of an address family.
 //!
-//! "Network unreachable" for an IPv6 address says something of the target only on a machine that has IPv6.
+//! "Network unreachable" for an IPv6 address is evidence about the target only on a machine with IPv6.
 
 use std::{fs, net::IpAddr};
 
-/// Whether any route of the address's family leads off this machine. Unknown counts as yes: then the target is
-/// judged as the kernel said.
+/// Whether any route of the address's family leads off this machine. True if the routes cannot be read: then the error
+/// of the kernel counts.
 pub(crate) fn present(address: IpAddr) -> bool {
     let (file, any): (_, fn(&str) -> bool) = match address {
         IpAddr::V4(_) => ("/proc/net/route", any_v4),
@@ -14,7 +14,7 @@ pub(crate) fn present(address: IpAddr) -> bool {
     fs::read_to_string(file).map_or(true, |table| any(&table))
 }
 
-/// `/proc/net/route`: a heading, then a line a route with the interface first.
+/// `/proc/net/route`: a heading, then a line per route with the interface first.
 fn any_v4(table: &str) -> bool {
     table
         .lines()
@@ -23,7 +23,7 @@ fn any_v4(table: &str) -> bool {
         .any(|interface| interface != "lo")
 }
 
-/// `/proc/net/ipv6_route`: no heading; destination first, interface last. Link-local and multicast lead nowhere.
+/// `/proc/net/ipv6_route`: no heading; destination first, interface last. Link-local and multicast routes do not count.
 fn any_v6(table: &str) -> bool {
     table.lines().any(|line| {
         let destination = line.split_whitespace().next().unwrap_or_default();

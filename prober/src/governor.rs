@@ -1,30 +1,31 @@
-//! How often one target may be asked from this node, whatever the plan says. A value without clock: time is handed in.
+//! Limits the probe rate per target, whatever the plan says. Pure; the caller passes the time.
 //!
-//! One pair of addresses has some 28 000 ports a minute (R10), connection tracking remembers each for two minutes (R11),
-//! and a target is no load generator's. What is over the budget is reported as our own fault, never as the target's.
+//! One pair of addresses has some 28 000 ports a minute, and connection tracking remembers each for two minutes. Probes
+//! over the budget are reported as a fault of the prober, never as a failure of the target.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use parallax_model::TargetId;
 use tokio::time::Instant;
 
-/// Starts a second for one target, over all its assignments.
+/// Sustained starts per second for one target, over all its assignments.
 const A_SECOND: u32 = 50;
 
-/// Starts at once after a rest.
+/// Maximum burst after an idle time.
 const AT_ONCE: u32 = 100;
 
-/// Targets remembered; with more of them all begin anew, which can only let a burst through.
+/// Targets remembered. Beyond that the state of all targets is reset, which can only let a burst through.
 const MOST_TARGETS: usize = 8192;
 
+/// A rate limiter by target, after the generic cell rate algorithm (GCRA).
 #[derive(Debug, Default)]
 pub(crate) struct ConcurrencyLimiter {
-    /// The time until which each target's budget is spent (a "generic cell rate" of one instant a target).
+    /// The theoretical arrival time of each target: its budget is used up until then.
     spent: BTreeMap<TargetId, Instant>,
 }
 
 impl ConcurrencyLimiter {
-    /// Whether one more probe of the target may start now; counts it if so.
+    /// Reports whether a probe of the target may start now, and counts it if so.
     pub(crate) fn allows(&mut self, target: &TargetId, now: Instant) -> bool {
         let step = Duration::from_secs(1) / A_SECOND;
         if self.spent.len() >= MOST_TARGETS && !self.spent.contains_key(target) {
@@ -61,7 +62,7 @@ mod tests {
         assert_eq!(
             started(&mut governor, 1, now + Duration::from_mins(1)),
             100,
-            "rest is not saved up"
+            "an idle time adds nothing beyond the burst"
         );
     }
 

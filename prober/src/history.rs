@@ -1,4 +1,4 @@
-//! What was observed in the last minutes, delivered or not: an aggregator that is new wants it again. Pure.
+//! The observations of the last minutes, delivered or not, for aggregators that start and request a resend. Pure.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use parallax_model::{EventTime, Micros};
 
 use crate::spool::SpooledObservation;
 
-/// How far back. An incident that began within it is known to an aggregator that starts now.
+/// Retention. A newly started aggregator learns of incidents that began within this time.
 const SPAN: Micros = Micros::from_secs(600);
 
-/// Serialised observations at most, in bytes: a budget of memory, and three times what sixty targets every ten seconds
-/// make in ten minutes.
+/// Maximum size of the serialized observations in bytes: a memory budget, and three times the volume of sixty targets
+/// every ten seconds over ten minutes.
 const BYTES: usize = 4 << 20;
 
-/// The latest observations, in order of number.
+/// The latest observations, in order of sequence number.
 #[derive(Debug, Default)]
 pub(crate) struct RecentObservations {
     lines: VecDeque<SpooledObservation>,
@@ -21,7 +21,7 @@ pub(crate) struct RecentObservations {
 }
 
 impl RecentObservations {
-    /// Remembers one. What belongs to a run is nothing to whoever did not order it.
+    /// Adds an observation. Results of on-demand runs are skipped: only the aggregator that ordered them can use them.
     pub(crate) fn push(&mut self, line: SpooledObservation) {
         if line.run {
             return;
@@ -37,12 +37,12 @@ impl RecentObservations {
         }
     }
 
-    /// The start of the oldest.
+    /// The start of the oldest observation.
     pub(crate) fn earliest(&self) -> Option<EventTime> {
         self.lines.front().map(|line| line.at)
     }
 
-    /// Everything that was started since then, in order of number.
+    /// Returns the observations that started at or after `since`, in order of sequence number.
     pub(crate) fn since(&self, since: EventTime) -> impl Iterator<Item = SpooledObservation> {
         self.lines.iter().filter(move |line| line.at >= since).cloned()
     }

@@ -1,18 +1,18 @@
-//! Deterministic spreading: the same words always give the same fraction, on any machine and after any restart.
+//! Deterministic jitter: the same words give the same value, on any machine and after any restart.
 
 use std::time::Duration;
 
 use parallax_model::hash;
 
-/// A place within a span, the same for the same words; always less than the span.
+/// Returns a duration below `span` that is a hash of the words.
 pub(crate) fn within(span: Duration, words: &[&str]) -> Duration {
     let nanos = (u128::from(hash::scattered(words)) * span.as_nanos()) >> 64;
     // Less than the span, which is a Duration itself.
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The wait before the next attempt. The spread is derived from the name of the client, so that a thousand probers return
-/// at a thousand times, and one prober at the same time in every run.
+/// Returns the wait before the next attempt. The jitter is derived from the name of the client, so that a thousand
+/// probers retry at different times, and one prober at the same times in every run.
 pub(crate) fn backoff(first: Duration, longest: Duration, failures: u32, client: &str) -> Duration {
     let place = within(Duration::from_secs(1), &[client, &failures.to_string()]);
     parallax_model::backoff(first, longest, failures, place.as_secs_f64())

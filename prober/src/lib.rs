@@ -1,14 +1,15 @@
-//! The prober: makes the probes of its plan from where it stands, and reports what came of them.
+//! The prober: makes the probes of its plan from its vantage and reports the results.
 //!
 //! ```text
 //! plan_client ─▶ schedule ─▶ governor ─▶ probe (resolve ─▶ connect ─▶ PROXY header ─▶ tls ─▶ http) ─▶ spool ─▶ report
-//!                              facts (the node, now and then) ─────────────────────────────────────────────▶ report
-//!                                          └── ttl (who answers next door)    echo (answers the other probers)
+//!                              facts (of the node, periodically) ──────────────────────────────────────────▶ report
+//!                                          └── ttl (distance of the responder)    echo (responds to other probers)
 //! ```
 //!
-//! [`Agent`] is all of it; [`run`] makes a single probe without any plan or aggregator. [`resolve_all`], [`ask_ttl`] and
-//! [`validate`] are for people and the preflight: what a name leads to, who answers next door, and what cert-manager and
-//! the certificate authorities would make of a challenge; [`names`] collects what is said of a name, CAA records included.
+//! [`Agent`] is the whole prober; [`run`] makes a single probe without a plan or an aggregator. [`resolve_all`],
+//! [`ask_ttl`] and [`validate`] serve `parallax check` and the preflight: they resolve a name, find out how far away
+//! the responder is, and fetch a challenge as cert-manager or a certificate authority does. [`names`] collects the DNS
+//! records of a name from several servers, CAA records included.
 
 mod agent;
 mod aggregator_client;

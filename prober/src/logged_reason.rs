@@ -1,11 +1,11 @@
-//! Logs a failure that repeats once for each reason.
+//! Suppresses repeated log messages about the same failure.
 
-/// The reason that a failure was last logged with: a repetition is not logged again, and another reason is.
+/// The reason with which a failure was last logged. Repetitions are not logged, other reasons are.
 #[derive(Debug, Default)]
 pub(crate) struct LoggedReason(Option<String>);
 
 impl LoggedReason {
-    /// Takes a failure's reason in; whether it is to be logged.
+    /// Records the reason of a failure and reports whether it is to be logged.
     pub(crate) fn is_new(&mut self, reason: &str) -> bool {
         if self.0.as_deref() == Some(reason) {
             return false;
@@ -14,7 +14,7 @@ impl LoggedReason {
         true
     }
 
-    /// The failure is over; whether there was one.
+    /// Records the end of a failure and reports whether there was one.
     pub(crate) fn clear(&mut self) -> bool {
         self.0.take().is_some()
     }

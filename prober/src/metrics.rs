@@ -1,4 +1,4 @@
-//! The prober's own metrics. Names are an API; a golden test holds them.
+//! The prober's own metrics. Names and help texts are an API, checked by a golden test.
 
 use std::{collections::BTreeSet, fmt, sync::atomic::AtomicU64, time::Duration};
 
@@ -17,14 +17,14 @@ use prometheus_client::{
 
 use crate::replica_key::ReplicaKey;
 
-/// Labels of `parallax_prober_probes_total`: 4 kinds × 3 results, whatever the plan.
+/// Labels of `parallax_prober_probes_total`: a kind of [`ProbeSpec`] and one of three results, whatever the plan.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ProbeLabels {
     kind: &'static str,
     result: &'static str,
 }
 
-/// Labels of `parallax_prober_replica_spool_reports`: two, and one more while an aggregator is replaced.
+/// Labels of `parallax_prober_replica_spool_reports`: one series per aggregator, and one more while one is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReplicaLabel {
     replica: String,
@@ -41,7 +41,7 @@ pub(crate) struct Metrics {
     plan_age: Gauge<f64, AtomicU64>,
     spool: Gauge<i64>,
     replicas: Family<ReplicaLabel, Gauge<i64>>,
-    /// Those that have a series.
+    /// The replicas that have a series.
     shown: Mutex<BTreeSet<String>>,
     dropped: Counter,
     overrun: Counter,
@@ -53,7 +53,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// An exposition and its content type.
+/// A rendered exposition with its content type.
 #[derive(Debug)]
 pub(crate) struct Exposition {
     pub(crate) content_type: &'static str,
@@ -65,7 +65,7 @@ impl Metrics {
         let probes = Family::<ProbeLabels, Counter>::default();
         for kind in KINDS {
             for result in RESULTS {
-                // Zeros from the start, so that the first failure is an increase.
+                // Series exist from the start, so that the first failure is an increase.
                 drop(probes.get_or_create(&ProbeLabels { kind, result }));
             }
         }
@@ -90,37 +90,37 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register(
             "parallax_prober_probes",
-            "Probes by kind and result; not_asked is a fault of the prober's own",
+            "Probes by kind and result; not_asked is a fault of the prober itself",
             self.probes.clone(),
         );
         registry.register(
             "parallax_prober_late_seconds",
-            "How late probes started against their schedule",
+            "Delay of probe starts against their schedule",
             self.late.clone(),
         );
         registry.register(
             "parallax_prober_plan_age_seconds",
-            "Time since the last word of the aggregator about the plan",
+            "Time since the last line of the plan stream, heartbeats included",
             self.plan_age.clone(),
         );
         registry.register(
             "parallax_prober_spool_reports",
-            "Observations that are not acknowledged by the aggregator; with several, by the one that is most behind",
+            "Observations that the aggregator has not acknowledged; with several aggregators, those of the one furthest behind",
             self.spool.clone(),
         );
         registry.register(
             "parallax_prober_replica_spool_reports",
-            "Observations that are not acknowledged by each of several aggregators; no series where there is one",
+            "Observations that each of several aggregators has not acknowledged; no series if there is only one",
             self.replicas.clone(),
         );
         registry.register(
             "parallax_prober_spool_dropped",
-            "Observations given up because the spool was full or the aggregator refused them",
+            "Observations dropped because the spool was full or the aggregator rejected them",
             self.dropped.clone(),
         );
         registry.register(
             "parallax_prober_overrun",
-            "Starts passed over because the assignment's last probe still ran",
+            "Starts skipped because the assignment's previous probe was still running",
             self.overrun.clone(),
         );
         self
@@ -144,13 +144,13 @@ impl Metrics {
         self.overrun.inc_by(starts);
     }
 
-    /// The spool after a change. `dropped` counts from the start and never falls.
+    /// Sets the spool metrics after a change. `dropped` counts from the start and never decreases.
     pub(crate) fn spool(&self, reports: usize, dropped: u64) {
         self.spool.set(i64::try_from(reports).unwrap_or(i64::MAX));
         self.dropped.inc_by(dropped.saturating_sub(self.dropped.get()));
     }
 
-    /// What waits for each of several aggregators.
+    /// Sets the number of waiting observations of each of several aggregators.
     pub(crate) fn replicas<'a>(&self, waiting: impl Iterator<Item = (&'a ReplicaKey, usize)>) {
         let waiting: Vec<_> = waiting.collect();
         let mut shown = self.shown.lock();
@@ -171,7 +171,7 @@ impl Metrics {
         }
     }
 
-    /// Text, or protobuf where the scraper asks for it: native histograms travel only there (R42).
+    /// Renders text, or protobuf if the scraper requests it: only that contains native histograms.
     pub(crate) fn expose(&self, accept: &str, plan_age: Duration) -> Result<Exposition, fmt::Error> {
         self.plan_age.set(plan_age.as_secs_f64());
         if accept.contains("io.prometheus.client.MetricFamily") {
@@ -201,7 +201,7 @@ mod tests {
         String::from_utf8(exposition.body).unwrap()
     }
 
-    /// With what shows only where there are several aggregators.
+    /// Metrics with the series that exist only with several aggregators.
     fn of_two() -> Metrics {
         let metrics = Metrics::new();
         let keys = [1, 2].map(|n| ReplicaKey::at(0, ([10, 0, 0, n], 8_443).into()));
@@ -228,19 +228,19 @@ mod tests {
         assert_eq!(
             described,
             [
-                "# HELP parallax_prober_probes Probes by kind and result; not_asked is a fault of the prober's own.",
+                "# HELP parallax_prober_probes Probes by kind and result; not_asked is a fault of the prober itself.",
                 "# TYPE parallax_prober_probes counter",
-                "# HELP parallax_prober_late_seconds How late probes started against their schedule.",
+                "# HELP parallax_prober_late_seconds Delay of probe starts against their schedule.",
                 "# TYPE parallax_prober_late_seconds histogram",
-                "# HELP parallax_prober_plan_age_seconds Time since the last word of the aggregator about the plan.",
+                "# HELP parallax_prober_plan_age_seconds Time since the last line of the plan stream, heartbeats included.",
                 "# TYPE parallax_prober_plan_age_seconds gauge",
-                "# HELP parallax_prober_spool_reports Observations that are not acknowledged by the aggregator; with several, by the one that is most behind.",
+                "# HELP parallax_prober_spool_reports Observations that the aggregator has not acknowledged; with several aggregators, those of the one furthest behind.",
                 "# TYPE parallax_prober_spool_reports gauge",
-                "# HELP parallax_prober_replica_spool_reports Observations that are not acknowledged by each of several aggregators; no series where there is one.",
+                "# HELP parallax_prober_replica_spool_reports Observations that each of several aggregators has not acknowledged; no series if there is only one.",
                 "# TYPE parallax_prober_replica_spool_reports gauge",
-                "# HELP parallax_prober_spool_dropped Observations given up because the spool was full or the aggregator refused them.",
+                "# HELP parallax_prober_spool_dropped Observations dropped because the spool was full or the aggregator rejected them.",
                 "# TYPE parallax_prober_spool_dropped counter",
-                "# HELP parallax_prober_overrun Starts passed over because the assignment's last probe still ran.",
+                "# HELP parallax_prober_overrun Starts skipped because the assignment's previous probe was still running.",
                 "# TYPE parallax_prober_overrun counter",
                 "# EOF",
             ]

@@ -1,4 +1,5 @@
-//! Runs under way: probes that are made at once, a few times, beside the timetable. A value without clock or I/O.
+//! Probes of on-demand runs: made immediately, a few times, in addition to the schedule. Pure; the caller passes the
+//! time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,22 +12,23 @@ use tokio::time::Instant;
 
 use crate::jitter;
 
-/// Runs remembered, so that one that a new plan stream tells again is not made again.
+/// Runs remembered, so that a run that a new plan stream repeats is not made again.
 const REMEMBERED: usize = 256;
 
-/// Probes that may wait, over all runs. What is more is not made: a run is small by its making.
+/// Maximum number of waiting probes over all runs. Further probes are dropped: aggregators order small runs.
 const MOST: usize = 10_000;
 
-/// Most rounds of one run, whatever it says.
+/// Maximum number of rounds of one run.
 const ROUNDS: u32 = 100;
 
-/// The first probes of a run start within this: a whole mesh must not meet at one front in the same millisecond, and a
-/// person waits for the first.
+/// The first probes of a run start spread over this time: short, because a user waits for the first result, but long
+/// enough that not all probers of a mesh hit one front in the same millisecond.
 const SPREAD: Duration = Duration::from_millis(60);
 
-/// Shortest time between two starts of one probe.
+/// Minimum time between two starts of one probe.
 const SHORTEST: Duration = Duration::from_millis(100);
 
+/// The waiting probes of all runs.
 #[derive(Debug, Default)]
 pub(crate) struct RequestQueue {
     seen: VecDeque<RunId>,
@@ -37,12 +39,12 @@ pub(crate) struct RequestQueue {
 #[derive(Debug)]
 struct DueRequest {
     assignment: Arc<Assignment>,
-    /// How often after this time.
+    /// Number of further starts after this one.
     left: u32,
 }
 
 impl RequestQueue {
-    /// Takes an order; whether it is a new one.
+    /// Queues the probes of an order. Returns false if the run is already known or has no rounds.
     pub(crate) fn take(&mut self, order: RunOrder, vantage: &Vantage, now: Instant) -> bool {
         if self.seen.contains(&order.id) || order.rounds == 0 {
             return false;
@@ -75,7 +77,7 @@ impl RequestQueue {
         self.due.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Everything due by now, with how late it is.
+    /// Removes and returns the probes due by now, each with its delay.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<(Arc<Assignment>, Duration)> {
         let mut starts = Vec::new();
         while let Some(first) = self.due.first_entry() {

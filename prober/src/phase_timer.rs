@@ -1,16 +1,16 @@
-//! A probe's time, phase by phase and without a gap: each phase begins where the one before ended.
+//! Measures the phases of a probe without gaps: each phase starts where the previous one ended.
 
 use std::time::{Duration, Instant};
 
 use parallax_model::{Micros, Phase, PhaseTimes};
 
-/// The times of one probe as they grow.
+/// The timer of one probe.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PhaseTimer {
     start: Instant,
-    /// Up to here everything is booked.
+    /// The end of the last recorded phase.
     mark: Instant,
-    /// What is booked, and what else is measured by the way.
+    /// The recorded times, and other measurements.
     pub(crate) times: PhaseTimes,
 }
 
@@ -24,38 +24,39 @@ impl PhaseTimer {
         }
     }
 
-    /// What is prepared before the first phase is our own affair and belongs to none: the clock starts here.
+    /// Restarts the timer before the first phase, because the preparation belongs to no phase.
     pub(crate) fn set_out(&mut self) {
         if self.times.is_empty() {
             *self = Self::start();
         }
     }
 
-    /// Everything since the last booking was this phase.
+    /// Records the time since the last recorded phase as this phase.
     pub(crate) fn book(&mut self, phase: Phase) {
         self.book_until(phase, Instant::now());
     }
 
-    /// As [`PhaseTimer::book`], for a phase that ended a little earlier; nothing where that is before the last booking.
+    /// Like [`PhaseTimer::book`], for a phase that ended earlier; records zero if that was before the end of the last
+    /// phase.
     pub(crate) fn book_until(&mut self, phase: Phase, end: Instant) {
         let spent = self.lap(end);
         self.times.add(phase, spent);
     }
 
-    /// Everything since the last booking was a repeated request and its answer.
+    /// Records the time since the last recorded phase as the repeated request with its response.
     pub(crate) fn book_again(&mut self) {
         let spent = self.lap(Instant::now());
         self.times.again = Some(spent);
     }
 
-    /// Moves the mark by whole microseconds, so that what is rounded off falls to the next phase and is not lost.
+    /// Moves the mark by whole microseconds, so that the fraction is added to the next phase instead of lost.
     fn lap(&mut self, end: Instant) -> Micros {
         let spent = Micros::from(end.saturating_duration_since(self.mark));
         self.mark += Duration::from(spent);
         spent
     }
 
-    /// All times, with their total.
+    /// Returns all times with their total.
     pub(crate) fn finished(self) -> PhaseTimes {
         let total = self.mark.saturating_duration_since(self.start);
         PhaseTimes {
@@ -78,7 +79,7 @@ mod tests {
         ) {
             let mut laps = PhaseTimer::start();
             for (nanos, phase) in ends {
-                // Some of these lie before the last booking.
+                // Some of these are before the end of the last phase.
                 let end = laps.start + Duration::from_nanos(nanos);
                 match Phase::ALL.get(phase) {
                     Some(phase) => laps.book_until(*phase, end),
@@ -101,6 +102,6 @@ mod tests {
         laps.book(Phase::Connect);
         let out = laps.start;
         laps.set_out();
-        assert_eq!(laps.start, out, "a second connection is a part of the same probe");
+        assert_eq!(laps.start, out, "a second connection belongs to the same probe");
     }
 }

@@ -1,5 +1,5 @@
-//! Follows the plan: `GET /v1/plan` is one endless NDJSON answer. A broken or silent stream means a new one, which
-//! begins with a snapshot; until then the last plan holds.
+//! Follows the plan stream: `GET /v1/plan` is one endless NDJSON response. After a broken or silent stream the client
+//! opens a new one, which starts with a snapshot. Until then the last plan stays in force.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -22,16 +22,16 @@ use crate::{
     status::Status,
 };
 
-/// Longest line; a node's plan of 2 000 targets takes about one megabyte.
+/// Maximum length of a line; a node's plan of 2 000 targets takes about one megabyte.
 const LONGEST: usize = 16 * 1024 * 1024;
-/// Patience until the first line says what the heartbeat is.
+/// Read timeout until the first line announces the heartbeat interval.
 const FIRST_LINE: Duration = Duration::from_secs(15);
-/// Bounds of what a heartbeat can make of it.
+/// Bounds of the read timeout that follows from the heartbeat interval.
 const SILENCE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_mins(10));
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(15);
-/// A plan of a former epoch is not taken while one of a later epoch has been heard within this. After it there is nobody
-/// else to listen to: the clock that names epochs was wrong once, and is right now.
+/// A plan of an earlier epoch is rejected if a line of a later epoch was received within this time. After that it is
+/// accepted: no other aggregator is left, and the clock that the later epoch was derived from was wrong.
 const FORMER: Duration = Duration::from_secs(30);
 
 /// Keeps a plan stream open.
@@ -42,42 +42,42 @@ pub(crate) struct PlanClient {
     pub(crate) incarnation: Incarnation,
     pub(crate) vantage: Vantage,
     pub(crate) pod: PodName,
-    /// Port of our echo, so that a planner without Kubernetes can send the others there.
+    /// Port of this prober's echo, so that an aggregator without Kubernetes can plan mesh probes.
     pub(crate) echo_port: u16,
     pub(crate) role: Role,
 }
 
-/// Why a stream ended.
+/// The reason why a stream ended.
 #[derive(Debug, thiserror::Error)]
 enum StreamEnd {
     #[error("{}", chain(.0))]
     Http(#[from] reqwest::Error),
-    #[error("cannot ask the aggregator: {0}")]
+    #[error("cannot request the plan: {0}")]
     Credentials(#[from] io::Error),
-    #[error("the aggregator answered {0}: {1}")]
+    #[error("the aggregator responded with {0}: {1}")]
     Status(StatusCode, String),
-    #[error("nothing came for {} ms", .0.as_millis())]
+    #[error("no data received for {} ms", .0.as_millis())]
     Silent(Duration),
     #[error("the aggregator closed the stream")]
     Closed,
     #[error("a line is longer than {LONGEST} bytes")]
     TooLong,
-    #[error("a line cannot be read: {0}")]
+    #[error("cannot parse a line: {0}")]
     Line(#[from] serde_json::Error),
-    #[error("a plan of the epoch {} came from it, and one of {} is known", .found.epoch, .known)]
+    #[error("its plan has epoch {}, but epoch {} is already known", .found.epoch, .known)]
     Former { found: PlanRevision, known: u64 },
     #[error("no aggregator is known")]
     Nobody,
-    #[error("the agent is gone")]
+    #[error("the agent has stopped")]
     NoListener,
 }
 
-/// The latest epoch, and when something of it was heard.
+/// The latest epoch, and the time of its last line.
 #[derive(Debug, Default)]
 struct LatestEpoch(Option<(u64, Instant)>);
 
 impl LatestEpoch {
-    /// Whether a plan of this epoch is to be taken.
+    /// Accepts or rejects a plan by its epoch.
     fn takes(&mut self, found: PlanRevision, now: Instant) -> Result<(), StreamEnd> {
         match self.0 {
             Some((known, heard)) if found.epoch < known && now.duration_since(heard) < FORMER => {
@@ -98,13 +98,13 @@ impl LatestEpoch {
 }
 
 impl PlanClient {
-    /// Runs until cancelled, or until nobody takes the lines.
+    /// Runs until cancelled, or until the receiver of the lines is dropped.
     pub(crate) async fn follow(self, lines: mpsc::Sender<PlanLine>, cancel: CancellationToken) {
         let mut attempt = 0;
         let mut latest = LatestEpoch::default();
         let mut logged = LoggedReason::default();
         let mut asked = None;
-        // How many have been asked in vain, one after the other.
+        // Consecutive attempts, each at another aggregator, that yielded no plan.
         let mut in_vain = 0;
         loop {
             let mut heard = false;
@@ -127,15 +127,15 @@ impl PlanClient {
                 logged.clear();
             }
             in_vain += 1;
-            // One of several that makes no plans, or that is gone: the next may be the one that does.
+            // A standby or unreachable aggregator: the next one may be the leader, which serves plans.
             if in_vain < known.len() {
-                tracing::debug!(reason = %ended, "no plan from one aggregator; asking the next");
+                tracing::debug!(reason = %ended, "no plan from one aggregator; requesting it from the next");
                 continue;
             }
             in_vain = 0;
-            // The first failure of a row is worth a line, and so is another reason; its repetitions are not.
+            // Repetitions of the same reason are not worth a warning.
             if logged.is_new(&ended.to_string()) {
-                tracing::warn!(reason = %ended, "the plan stream ended; probing on from the last plan");
+                tracing::warn!(reason = %ended, "the plan stream ended; continuing with the last plan");
             } else {
                 tracing::debug!(reason = %ended, attempt, "still no plan stream");
             }
@@ -148,7 +148,7 @@ impl PlanClient {
         }
     }
 
-    /// One stream, to its end.
+    /// Reads one stream to its end.
     async fn stream(
         &self,
         control: &AggregatorClient,
@@ -208,14 +208,14 @@ impl PlanClient {
     }
 }
 
-/// The one after the last that was asked.
+/// The aggregator after the last one that was tried, in a circle.
 fn next(known: &KnownReplicas, asked: Option<&ReplicaKey>) -> Option<(ReplicaKey, AggregatorClient)> {
     let after = asked.and_then(|asked| known.range(asked..).find(|(key, _)| *key != asked));
     let (key, control) = after.or_else(|| known.first_key_value())?;
     Some((key.clone(), control.clone()))
 }
 
-/// What the aggregator says about its refusal, as far as it fits a line of the log.
+/// Returns the body of an error response, shortened to fit on a log line.
 async fn why(mut response: Response, patience: Duration) -> String {
     const LONGEST_REASON: usize = 300;
     let read = async {
@@ -242,11 +242,11 @@ async fn patiently<F: Future>(silence: Duration, future: F) -> Result<F::Output,
         .map_err(|_| StreamEnd::Silent(silence))
 }
 
-/// Cuts a stream of chunks into lines.
+/// Splits a stream of chunks into lines.
 #[derive(Debug, Default)]
 struct LineDecoder {
     buffer: Vec<u8>,
-    /// Up to here no line ends.
+    /// No line ends before this offset.
     searched: usize,
 }
 
@@ -266,7 +266,7 @@ impl LineDecoder {
         }
     }
 
-    /// The next line that is not empty, without its end.
+    /// Returns the next non-empty line, without its line end.
     fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             let Some(end) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') else {
@@ -285,8 +285,8 @@ impl LineDecoder {
     }
 }
 
-/// Reads a line of the plan. An assignment that this version cannot make is left out and the others are taken: a
-/// newer aggregator may plan probes an older prober does not know.
+/// Parses a line of the plan. Assignments that this version does not understand are dropped and the others kept,
+/// because a newer aggregator may plan probes that an older prober does not know.
 fn read(line: &[u8]) -> serde_json::Result<PlanLine> {
     let strict = match serde_json::from_slice(line) {
         Ok(line) => return Ok(line),
@@ -294,7 +294,7 @@ fn read(line: &[u8]) -> serde_json::Result<PlanLine> {
     };
     let mut value: Value = serde_json::from_slice(line)?;
     if value["type"] == "upsert" || value["type"] == "run" {
-        tracing::warn!(error = %strict, "leaving out what this version does not understand");
+        tracing::warn!(error = %strict, "skipping a plan line that this version does not understand");
         return Ok(PlanLine::Unknown);
     }
     let Some(assignments) = value.get_mut("assignments").and_then(Value::as_array_mut) else {
@@ -303,7 +303,7 @@ fn read(line: &[u8]) -> serde_json::Result<PlanLine> {
     let before = assignments.len();
     assignments.retain(|assignment| serde_json::from_value::<Assignment>(assignment.clone()).is_ok());
     let left_out = before - assignments.len();
-    tracing::warn!(left_out, error = %strict, "leaving out assignments this version does not understand");
+    tracing::warn!(left_out, error = %strict, "skipping assignments that this version does not understand");
     serde_json::from_value(value)
 }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use parallax_model::ProxyHeader;
 
-/// The line a balancer would send for a connection between these two.
+/// Returns the line that a balancer would send for a connection between these addresses.
 pub(crate) fn v1(header: ProxyHeader, client: SocketAddr, server: SocketAddr) -> String {
     let family = match (header, client.ip().to_canonical(), server.ip().to_canonical()) {
         (ProxyHeader::Tcp, IpAddr::V4(client), IpAddr::V4(server)) => {

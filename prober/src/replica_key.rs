@@ -1,13 +1,13 @@
-//! Which aggregator: the key of its spool, its connection and its series.
+//! The key of an aggregator's spool, connection and metric series.
 
 use std::{fmt, net::SocketAddr};
 
-/// One aggregator.
+/// The identity of one aggregator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReplicaKey {
-    /// Which of the URLs that were given.
+    /// Index of its URL in the configuration.
     pub(crate) url: usize,
-    /// Where; whatever the name leads to at the time where absent.
+    /// Its address; `None` if the name is resolved at each connection.
     address: Option<SocketAddr>,
 }
 

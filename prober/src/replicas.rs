@@ -1,9 +1,9 @@
-//! Which aggregators there are: those that were given, or all addresses that their names lead to. Reports go to each.
+//! The current aggregators: the configured URLs, or every address of their names. Reports go to each of them.
 //!
-//! A name is taken for one aggregator unless it is said that each of its addresses is one: that of a balancer leads to
-//! several addresses of the same. With a single address the name itself is asked at each connection. With several, each is reached by its address (its
-//! certificate is for the name all the same). What was known stays while the name cannot be resolved: DNS is one of the
-//! things that fail.
+//! By default a name is one aggregator, because the name of a balancer may have several addresses. With
+//! [`crate::Agent::at_every_address`], each address is an aggregator: it is reached by its address, with a certificate
+//! for the name. A name with a single address is resolved again at each connection. While a name cannot be resolved,
+//! the known aggregators stay.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,16 +23,16 @@ use crate::{
     status::Status,
 };
 
-/// How often names are resolved, more or less.
+/// Average interval at which names are resolved.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Aggregators at most; a name that leads to more is not one of an aggregator.
+/// Maximum number of addresses per name; a name with more is not that of an aggregator.
 const MOST: usize = 8;
 
-/// All aggregators, and the way to each.
+/// All aggregators with their clients.
 pub(crate) type KnownReplicas = BTreeMap<ReplicaKey, AggregatorClient>;
 
-/// Those that are given by name.
+/// The configured aggregators, whose names are resolved.
 #[derive(Debug)]
 pub(crate) struct NamedReplicas {
     named: Vec<AggregatorClient>,
@@ -56,7 +56,7 @@ impl NamedReplicas {
         (replicas, out)
     }
 
-    /// Looks again and again until cancelled.
+    /// Resolves the names periodically until cancelled.
     pub(crate) async fn follow(self, who: String, cancel: CancellationToken) {
         let mut turn = 0_u32;
         loop {
@@ -84,14 +84,14 @@ impl NamedReplicas {
                         None
                     }
                 },
-                // An address leads to itself.
+                // A URL with a literal address is one aggregator.
                 _ => Some(BTreeSet::new()),
             });
         }
         self.take(found);
     }
 
-    /// Takes what each name leads to; nothing where that cannot be known at present.
+    /// Applies the addresses of each name; `None` for a name that could not be resolved.
     fn take(&self, found: Vec<Option<BTreeSet<SocketAddr>>>) {
         let before = self.known.borrow().clone();
         let mut now = KnownReplicas::new();
@@ -120,14 +120,14 @@ impl NamedReplicas {
         }
         let names: Vec<String> = now.keys().map(ToString::to_string).collect();
         tracing::info!(aggregators = %names.join(", "), "reporting to these aggregators");
-        // Spools before those who empty them.
+        // The spools must exist before the reporters that empty them.
         self.status.keep(&now.keys().cloned().collect());
         self.known.send_replace(Arc::new(now));
     }
 }
 
-/// The addresses of one family: a Pod may have one of each, and is one aggregator all the same. The first that was named
-/// wins, unless the other one tells more apart.
+/// Returns the addresses of one family, because a Pod may have one of each and is still one aggregator. Prefers the
+/// family of the first address, unless the other family has more addresses.
 fn one_family(found: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr> {
     let found: Vec<SocketAddr> = found.take(4 * MOST).collect();
     let of = |v6: bool| -> BTreeSet<SocketAddr> {

@@ -1,4 +1,5 @@
-//! Delivers the spool of each aggregator: failures at once, everything else each second, one request at a time, in order, until acknowledged.
+//! Delivers the spool of each aggregator: failures immediately, everything else every second, one request at a time, in
+//! order, until acknowledged.
 
 use std::{
     collections::BTreeMap,
@@ -29,28 +30,28 @@ use crate::{
     status::{ReportBatch, Status},
 };
 
-/// How long failures wait for company: those of one broken front come together.
+/// How long failures are collected before they are sent: those of one broken front arrive together.
 const COALESCE: Duration = Duration::from_millis(50);
-/// How long successes wait.
+/// Interval of reports without failures.
 const EVERY: Duration = Duration::from_secs(1);
-/// An aggregator that takes longer has not got it.
+/// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the last delivery when the prober stops.
 const FLUSH: Duration = Duration::from_secs(2);
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
-/// Spread of the first report of what is wanted again, and pause after each: an aggregator that starts is asked for
-/// nothing else by thousands at once.
+/// Spread of the start of a resend, and pause after each of its reports: thousands of probers resend to an aggregator
+/// that has just started.
 const SPREAD: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_millis(100);
-/// Longest answer that is read.
+/// Maximum size of a response body that is read.
 const ANSWER: usize = 16 << 10;
 
-/// What every report needs.
+/// The state that all reporters share, and the supervisor of the reporters.
 #[derive(Debug, Clone)]
 pub(crate) struct ReportHeaderSource {
     pub(crate) status: Arc<Status>,
-    /// Rung when a failure was spooled.
+    /// Notifies of an urgent observation in a spool.
     pub(crate) bell: watch::Receiver<()>,
     pub(crate) clock: Clock,
     pub(crate) incarnation: Incarnation,
@@ -59,8 +60,8 @@ pub(crate) struct ReportHeaderSource {
 }
 
 impl ReportHeaderSource {
-    /// Carries reports to every aggregator there is until cancelled; then delivers to each once more. One that does not
-    /// take them costs the others nothing.
+    /// Runs a reporter for each known aggregator until cancelled; then each delivers once more. An aggregator that does
+    /// not accept reports does not affect the others.
     pub(crate) async fn run(self, mut known: watch::Receiver<Arc<KnownReplicas>>, cancel: CancellationToken) {
         let mut reporters = JoinSet::new();
         let mut running = BTreeMap::new();
@@ -87,7 +88,7 @@ impl ReportHeaderSource {
             tokio::select! {
                 () = cancel.cancelled() => break,
                 changed = known.changed() => if changed.is_err() {
-                    // Nobody looks for others any more: these are all until the end.
+                    // The sender is dropped: the set of aggregators no longer changes.
                     cancel.cancelled().await;
                     break;
                 },
@@ -96,7 +97,7 @@ impl ReportHeaderSource {
                         tracing::error!(%error, "a reporter panicked");
                         return;
                     }
-                    // Aborted, for it has nobody to report to any more.
+                    // Aborted, because its aggregator is gone.
                     _ => {}
                 },
             }
@@ -105,7 +106,7 @@ impl ReportHeaderSource {
     }
 }
 
-/// Carries reports to one aggregator.
+/// Delivers reports to one aggregator.
 #[derive(Debug)]
 struct Reporter {
     sender: ReportHeaderSource,
@@ -114,14 +115,14 @@ struct Reporter {
     telling: FactDelivery,
 }
 
-/// What became of one request.
+/// The result of one request.
 #[derive(Debug, PartialEq, Eq)]
 enum DeliveryResult {
-    /// Taken; and whether the aggregator wants what was reported before.
+    /// Accepted. The aggregator may request a resend of delivered observations.
     Acknowledged(Option<Resend>),
-    /// Not now; the same again later.
+    /// Failed for a temporary reason; to be retried.
     Later(String),
-    /// Never: the aggregator does not want this report.
+    /// Permanently rejected.
     Refused(StatusCode),
 }
 
@@ -141,7 +142,7 @@ impl Reporter {
             tracing::warn!(
                 left,
                 aggregator = %self.key,
-                "stopping with observations that the aggregator has not taken"
+                "stopping with observations that the aggregator has not accepted"
             );
         }
     }
@@ -158,13 +159,13 @@ impl Reporter {
         }
     }
 
-    /// Waits until it is time to deliver.
+    /// Waits until the next delivery is due.
     async fn work(&mut self, cancel: &CancellationToken) {
         let ReportHeaderSource { status, bell, .. } = &mut self.sender;
         let failure = async {
             while !status.urgent(&self.key) {
                 if bell.changed().await.is_err() {
-                    // Nobody rings any more: what is left goes out with the next delivery.
+                    // The sender is dropped: remaining failures are sent with the next regular delivery.
                     std::future::pending::<()>().await;
                 }
             }
@@ -177,8 +178,8 @@ impl Reporter {
         }
     }
 
-    /// Delivers until less than a full report waits; while stopping, until the first failure. With nothing to deliver an empty report
-    /// goes out, so that the aggregator knows that there is nothing and may close the round.
+    /// Delivers until less than a full report is waiting; while stopping, until the first failed request. Sends an
+    /// empty report if there is nothing to deliver, so that the aggregator can close the round.
     async fn deliver(&mut self, cancel: &CancellationToken, log: &mut ReportLog) {
         let status = Arc::clone(&self.sender.status);
         let mut attempt = 0;
@@ -225,7 +226,7 @@ impl Reporter {
                 }
             }
             let waiting = status.waiting(&self.key);
-            // What came meanwhile waits its second, but for a backlog, and for the last delivery of all.
+            // Observations that arrived meanwhile wait for the next delivery, except a backlog, or while stopping.
             if !stopping && status.resends(&self.key) {
                 continue;
             }
@@ -280,7 +281,8 @@ impl Reporter {
     }
 }
 
-/// A client error says that the same report would be refused again, but for those that speak of us or of the moment.
+/// Classifies a response status. A client error means that the same report would be rejected again, unless the cause is
+/// the credential or the moment.
 fn judged(status: StatusCode) -> DeliveryResult {
     match status {
         _ if status.is_success() => DeliveryResult::Acknowledged(None),
@@ -295,8 +297,8 @@ fn judged(status: StatusCode) -> DeliveryResult {
     }
 }
 
-/// What an aggregator that has just started asks for. An older one asks for nothing, and an answer that cannot be read
-/// does not: the report was taken all the same.
+/// Reads the resend that an aggregator requests after its start. Older aggregators request none. An unreadable body
+/// counts as no request: the report was accepted in any case.
 async fn wanted(mut response: Response) -> Option<Resend> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.ok()? {
@@ -308,7 +310,8 @@ async fn wanted(mut response: Response) -> Option<Resend> {
     serde_json::from_slice::<ReportAnswer>(&body).ok()?.resend
 }
 
-/// Header line, observation lines, gzip. The fast level: the lines repeat themselves so much that more gains little.
+/// Encodes a report as header line and observation lines, with gzip. Uses the fast level: the lines are so repetitive
+/// that higher levels gain little.
 fn encode(header: &ReportHeader, lines: &[SpooledObservation]) -> io::Result<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     serde_json::to_writer(&mut gzip, header)?;

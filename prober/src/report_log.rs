@@ -1,10 +1,10 @@
-//! What is said of reports that are not taken.
+//! Log messages about reports that are not accepted.
 
 use reqwest::StatusCode;
 
 use crate::{logged_reason::LoggedReason, replica_key::ReplicaKey};
 
-/// Says once that something changed, instead of once a request; a failure that has another reason has changed.
+/// Logs changes only, instead of every request. A new reason of a failure is a change.
 #[derive(Debug)]
 pub(crate) struct ReportLog {
     aggregator: String,
@@ -23,13 +23,16 @@ impl ReportLog {
 
     pub(crate) fn delivered(&mut self) {
         if self.failing.clear() {
-            tracing::info!(aggregator = self.aggregator, "the aggregator takes reports again");
+            tracing::info!(
+                aggregator = self.aggregator,
+                "the aggregator accepts reports again"
+            );
         }
     }
 
     pub(crate) fn failed(&mut self, reason: &str) {
         if self.failing.is_new(reason) {
-            tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and trying again");
+            tracing::warn!(aggregator = self.aggregator, %reason, "cannot deliver observations to the aggregator; keeping them and retrying");
         }
     }
 
@@ -39,7 +42,7 @@ impl ReportLog {
                 aggregator = self.aggregator,
                 %status,
                 observations,
-                "the aggregator refuses a report for good; dropping it (further ones are only counted)"
+                "the aggregator permanently rejected a report; dropping it (further rejected reports are only counted)"
             );
         }
     }

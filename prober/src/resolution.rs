@@ -1,4 +1,5 @@
-//! Everything a name leads to, family by family, for people and for the preflight: nothing is raced or hidden.
+//! Complete name resolution for `parallax check` and the preflight: waits for both address families and keeps all
+//! answers.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -20,36 +21,36 @@ use crate::{
     text::tamed,
 };
 
-/// Who is asked.
+/// The resolvers to query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResolverChoice {
     /// The machine's resolv.conf, with its search list.
     Machine,
-    /// These servers one after the other, the name as it is.
+    /// These servers, one after the other, without a search list.
     Servers(Vec<SocketAddr>),
 }
 
-/// What a name led to.
+/// The result of a name resolution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    /// Each address with where it came from: IPv4 first, each family as its server ordered it.
+    /// Each address with its origin: IPv4 first, each family in the order of the response.
     pub addresses: Vec<FoundAddress>,
-    /// What became of the IPv4 question that decided.
+    /// The result of the deciding IPv4 query.
     pub a: FamilyAnswer,
-    /// What became of the IPv6 question that decided.
+    /// The result of the deciding IPv6 query.
     pub aaaa: FamilyAnswer,
-    /// The names tried, in order, one entry a name and server. Empty for literal addresses and `localhost`.
+    /// The names tried, in order, one entry per name and server. Empty for literal addresses and `localhost`.
     pub tried: Vec<TriedName>,
 }
 
 impl Resolution {
-    /// Why a client of this manner gets no address; absent where it gets one.
+    /// The reason why a client gets no address; `None` if it gets one.
     #[must_use]
     pub fn failure(&self) -> Option<&FamilyAnswer> {
         if !self.addresses.is_empty() {
             return None;
         }
-        // "No address" is the weaker word where the two differ.
+        // If the two differ, "no address" says less.
         match &self.a {
             FamilyAnswer::Failed { kind, .. } if *kind == FailureKind::NoAddress => Some(&self.aaaa),
             _ => Some(&self.a),
@@ -62,63 +63,63 @@ impl Resolution {
 pub struct FoundAddress {
     /// The address.
     pub address: IpAddr,
-    /// Who said so; absent for a literal address and for `localhost`.
+    /// The resolver that returned it; `None` for a literal address and for `localhost`.
     pub resolver: Option<SocketAddr>,
-    /// The name that was asked for, after the search list.
+    /// The name that was queried, after the search list.
     pub name: String,
     /// Smallest TTL between the name and the address, in seconds.
     pub ttl_s: Option<u32>,
-    /// The answer came over TCP, because it was truncated over UDP.
+    /// Whether the answer arrived over TCP, because it was truncated over UDP.
     pub tcp: bool,
 }
 
-/// What one server said of one family of one name.
+/// The answer of one server for one address family of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FamilyAnswer {
-    /// It has so many addresses.
+    /// The number of addresses.
     Addresses(usize),
-    /// It has none, and why; an existing name without addresses of this family is [`FailureKind::NoAddress`].
+    /// No address; an existing name without addresses of this family is [`FailureKind::NoAddress`].
     Failed {
-        /// Why.
+        /// The failure kind.
         kind: FailureKind,
-        /// What the kernel or a library said of it: bounded, without control characters.
+        /// The error text of the kernel or a library: bounded, without control characters.
         detail: Option<String>,
     },
-    /// It was not asked, for a reason of our own.
+    /// The query was not made because of a fault of the prober.
     NotAsked {
-        /// Why.
+        /// The fault.
         own: OwnFault,
-        /// What the kernel or a library said of it.
+        /// The error text of the kernel or a library.
         detail: Option<String>,
     },
-    /// It was not asked because there was no need: a literal address of the other family.
+    /// No query was needed: a literal address of the other family, or a family that the lookup did not wait for.
     Unneeded,
 }
 
-/// One name at one server.
+/// The answers of one server for one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriedName {
-    /// The name asked for, taken as fully qualified.
+    /// The name queried, taken as fully qualified.
     pub name: String,
-    /// Who was asked.
+    /// The resolver queried.
     pub resolver: SocketAddr,
-    /// Of IPv4.
+    /// The IPv4 answer.
     pub a: FamilyAnswer,
-    /// Of IPv6.
+    /// The IPv6 answer.
     pub aaaa: FamilyAnswer,
 }
 
-/// The answers of both C libraries for one name on one machine (R20).
+/// The resolutions of one name by both C libraries on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LibcAnswers {
-    /// As a glibc image sees it.
+    /// In an image with glibc.
     pub glibc: Resolution,
-    /// As a musl image sees it.
+    /// In an image with musl.
     pub musl: Resolution,
 }
 
 impl LibcAnswers {
-    /// Whether an image of the one library reaches another set of addresses than one of the other.
+    /// Whether images with the two libraries get different sets of addresses.
     #[must_use]
     pub fn differ(&self) -> bool {
         addresses(&self.glibc) != addresses(&self.musl)
@@ -132,8 +133,7 @@ fn addresses(resolution: &Resolution) -> Vec<IpAddr> {
     all
 }
 
-/// Looks a name up, both families to their end, within the deadline. Never fails itself: what became of each family
-/// is in the result.
+/// Looks up a name for both families within the deadline. Never fails itself: failures are in the result.
 pub async fn resolve_all(
     context: &ProbeContext,
     name: &str,
@@ -161,12 +161,12 @@ pub async fn resolve_all(
         deadline: Deadline::within(deadline),
         patience: None,
     };
-    // On the heap: its questions take kilobytes, and every future around it would hold them.
+    // On the heap: its queries take kilobytes, which every surrounding future would contain.
     let asked = Box::pin(walk.walk(&asked_for)).await;
     collect(&asked, manner)
 }
 
-/// Looks a name up as glibc and as musl would, with the machine's resolv.conf; each has the whole deadline.
+/// Looks up a name as glibc and as musl would, with the machine's resolv.conf; each has the whole deadline.
 pub async fn libc_answers(context: &ProbeContext, name: &str, deadline: Duration) -> LibcAnswers {
     let machine = &ResolverChoice::Machine;
     let (glibc, musl) = tokio::join!(

@@ -1,4 +1,4 @@
-//! `/etc/resolv.conf` as data (`resolv.conf(5)`).
+//! Parses `/etc/resolv.conf` (`resolv.conf(5)`).
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -10,18 +10,18 @@ use parallax_model::SearchManner;
 const MAX_SERVERS: usize = 3;
 const MAX_SEARCH: usize = 32;
 
-/// What resolv.conf says, within the bounds glibc sets.
+/// The contents of resolv.conf, within the bounds that glibc sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResolvConf {
-    /// Who to ask, in order; at most three.
+    /// The servers in order; at most three.
     pub(crate) servers: Vec<SocketAddr>,
-    /// Domains to append, in order, without dots at either end.
+    /// The search domains in order, without leading or trailing dots.
     pub(crate) search: Vec<String>,
-    /// A name with at least so many dots is tried as it is first; at most 15.
+    /// A name with at least this many dots is first tried without a search domain; at most 15.
     pub(crate) ndots: usize,
-    /// How long to wait for one server; 1 to 30 s.
+    /// Timeout of one query; 1 to 30 s.
     pub(crate) timeout: Duration,
-    /// How often to go through the servers; 1 to 5.
+    /// Number of passes over the servers; 1 to 5.
     pub(crate) attempts: usize,
 }
 
@@ -38,8 +38,8 @@ impl Default for ResolvConf {
 }
 
 impl ResolvConf {
-    /// Reads the text of the file. Unknown lines and options are ignored, as resolvers do; of several `search` or
-    /// `domain` lines the last one holds.
+    /// Parses the text of the file. Unknown lines and options are ignored, as C libraries do. The last `search` or
+    /// `domain` line wins.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Self {
         let mut conf = Self::default();
@@ -57,7 +57,7 @@ impl ResolvConf {
         conf
     }
 
-    /// These servers, without a search list.
+    /// Returns a configuration with these servers and without a search list.
     pub(crate) fn of_servers(servers: Vec<SocketAddr>) -> Self {
         Self {
             servers,
@@ -95,8 +95,7 @@ impl ResolvConf {
         }
     }
 
-    /// The names to ask for in the manner of a C library. musl searches first and never searches a name with enough
-    /// dots.
+    /// The names to query, in order, for a C library. musl does not use the search list for a name with enough dots.
     #[must_use]
     pub(crate) fn candidates_of(&self, name: &str, manner: SearchManner) -> Vec<String> {
         let enough = name.matches('.').count() >= self.ndots;
@@ -106,8 +105,8 @@ impl ResolvConf {
         self.candidates(name)
     }
 
-    /// The names to ask for, in the order of glibc's `res_search`: as it is first with enough dots, then each search
-    /// domain, then as it is if that was not tried. A trailing dot forbids the search.
+    /// The names to query in the order of glibc's `res_search`: the name itself first if it has enough dots, then with
+    /// each search domain, then the name itself if it was not tried. A trailing dot disables the search.
     #[must_use]
     pub(crate) fn candidates(&self, name: &str) -> Vec<String> {
         if let Some(absolute) = name.strip_suffix('.') {
@@ -122,7 +121,7 @@ impl ResolvConf {
     }
 }
 
-/// An address, or `[ADDRESS]:PORT` as OpenBSD's resolv.conf(5) has it: for resolvers without the right to port 53.
+/// Parses an address, or `[ADDRESS]:PORT` as in OpenBSD's resolv.conf(5), for resolvers that cannot bind port 53.
 fn server(word: &str) -> Option<SocketAddr> {
     let (address, port) = match word.strip_prefix('[') {
         None => (word, 53),

@@ -1,4 +1,4 @@
-//! What became of one probe, while it is still ours.
+//! The result of one probe, before it becomes an observation.
 
 use http::{Version, header, response::Parts};
 use parallax_model::{
@@ -9,68 +9,68 @@ use parallax_model::{
 
 use crate::{certificate::TlsFacts, text::tamed};
 
-/// One probe's outcome: everything of an [`Observation`] but its number.
+/// The result of one probe: the contents of an [`Observation`] except its sequence number, and facts that are not
+/// reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeResult {
     /// Start of the probe, on the clock of the [`crate::ProbeContext`].
     pub at: EventTime,
-    /// The assignment that asked for it.
+    /// The assignment of the probe.
     pub assignment: AssignmentId,
-    /// What was asked for.
+    /// The target.
     pub target: TargetId,
-    /// How it was approached.
+    /// The channel.
     pub channel: Channel,
-    /// What was connected to, once an address was chosen.
+    /// The front, once an address was chosen.
     pub front: Option<Front>,
-    /// The endpoint that answered or was dialled, where known.
+    /// The endpoint that responded or was dialled, if known.
     pub entry: Option<PodName>,
-    /// The node of the peer or the endpoint, where known.
+    /// The node of the peer or the endpoint, if known.
     pub dst_node: Option<NodeName>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How long each phase took.
+    /// The duration of each phase.
     pub times: PhaseTimes,
-    /// What the name resolved to, and who said so.
+    /// The answer to the DNS lookup of the target's name.
     pub dns: Option<DnsAnswer>,
-    /// Who answered, where an echo said so.
+    /// The identity that an echo returned.
     pub echo: Option<EchoIdentity>,
-    /// Whether the address is answered next door.
+    /// Evidence of how far away the responder is.
     pub ttl: Option<TtlEvidence>,
-    /// What the answer looks like, where the probe asks for it.
+    /// The fingerprint of the response, if the probe requests it.
     pub print: Option<AnswerPrint>,
-    /// What the client of a challenge saw on its way.
+    /// What the client of a challenge saw.
     pub challenge: Option<Box<ChallengeSight>>,
-    /// What servers say of a name.
+    /// The DNS records of a name at several servers.
     pub names: Option<Box<NameSight>>,
-    /// What a TLS server showed, also where its certificate is refused. It does not travel.
+    /// Facts about the TLS handshake, also if the certificate was rejected. Not reported.
     pub tls: Option<TlsFacts>,
-    /// What the last answer said of itself, where its head came. It does not travel.
+    /// Facts about the last response, if its head arrived. Only the server product is reported.
     pub answer: Option<AnswerFacts>,
-    /// The redirects that were followed, in order. They are evidence, not probes; they do not travel.
+    /// The followed redirects, in order. They are evidence, not probes. Not reported.
     pub hops: Vec<RedirectHop>,
-    /// What a library or the kernel said of a failure, for people: bounded, without control characters. It does not
-    /// travel.
+    /// The error text of a library or the kernel, for people: bounded, without control characters. Not reported.
     pub detail: Option<String>,
 }
 
-/// What an HTTP answer said of itself. All text is bounded and without control characters.
+/// Facts from the head of an HTTP response. All text is bounded and without control characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerFacts {
     /// `HTTP/1.0`, `HTTP/1.1` or `HTTP/2`.
     pub version: &'static str,
     /// The status.
     pub status: u16,
-    /// Where it sends the client (`Location`), as sent; absent where that is no visible ASCII or longer than 2 KiB.
+    /// `Location` as sent; `None` if it is not visible ASCII or longer than 2 KiB.
     pub location: Option<String>,
-    /// Who says that it answered (`Server`).
+    /// `Server`.
     pub server: Option<String>,
-    /// What it says its content is (`Content-Type`).
+    /// `Content-Type`.
     pub content_type: Option<String>,
-    /// Bytes of the content that were read; a probe does not read a large one to its end.
+    /// Bytes of the body that were read; a probe does not read a large body to its end.
     pub read: u64,
 }
 
-/// Longest [`AnswerFacts::location`], in bytes.
+/// Maximum length of [`AnswerFacts::location`] in bytes.
 const MAX_LOCATION: usize = 2048;
 
 impl AnswerFacts {
@@ -101,14 +101,14 @@ impl AnswerFacts {
     }
 }
 
-/// An answer that sent the probe elsewhere.
+/// A followed redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectHop {
-    /// What was asked.
+    /// The requested URL.
     pub url: String,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// What was connected to.
+    /// The front of the request.
     pub front: Option<Front>,
 }
 
@@ -140,7 +140,7 @@ impl ProbeResult {
         }
     }
 
-    /// A probe that was not made, for a reason of our own.
+    /// Returns the result of a probe that was not made because of a fault of the prober.
     #[must_use]
     pub fn not_asked(assignment: &Assignment, at: EventTime, own: OwnFault) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl ProbeResult {
         }
     }
 
-    /// With its number it travels.
+    /// Converts the result to an observation with a sequence number.
     #[must_use]
     pub fn into_observation(self, seq: ReportSeq) -> Observation {
         let server = self.answer.and_then(|answer| answer.server);
@@ -190,7 +190,7 @@ mod tests {
             .into_parts();
         let facts = AnswerFacts::of(&head, 7);
         assert_eq!((facts.status, facts.read, facts.version), (302, 7, "HTTP/1.1"));
-        assert_eq!(facts.location, None, "a cut URL is another URL");
+        assert_eq!(facts.location, None, "a truncated URL would be another URL");
         assert!(!facts.server.unwrap().contains('\t'));
     }
 }

@@ -1,11 +1,11 @@
 //! The role of a prober.
 
-/// What a prober is there for.
+/// The role of a prober.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Role {
-    /// To probe, report and answer.
+    /// Probes, reports and serves the echo.
     #[default]
     Prober,
-    /// To answer only: a second pod of a node, which others ask through a Service. It reports nothing.
+    /// Serves the echo only: a second Pod on a node, which other probers reach through a Service. It sends no reports.
     Responder,
 }

@@ -1,4 +1,4 @@
-//! Runs the timetable: starts what is due, keeps one probe an assignment, books what comes back.
+//! Runs the schedule: starts the probes that are due, at most one per assignment, and records their results.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     ttl,
 };
 
-/// Probes at once, whatever the plan: each holds a descriptor or two.
+/// Maximum number of concurrent probes, whatever the plan: each holds one or two file descriptors.
 const AT_ONCE: usize = 400;
 
 /// Time for running probes to end when the prober stops.
@@ -43,13 +43,13 @@ pub(crate) struct ProbeRunner {
 #[derive(Debug)]
 struct RunningProbes {
     assignment: Arc<Assignment>,
-    /// Not after the start the probe will report.
+    /// A time not later than the start that the probe reports.
     since: EventTime,
-    /// Of a run: no round waits for it.
+    /// Part of an on-demand run: no round waits for it.
     aside: bool,
 }
 
-/// What each probe needs and where its result goes.
+/// The state that all probe tasks share.
 #[derive(Debug)]
 struct ProbeDispatch {
     context: Arc<ProbeContext>,
@@ -81,7 +81,7 @@ impl ProbeRunner {
         }
     }
 
-    /// Takes a line of the plan.
+    /// Applies a line of the plan.
     pub(crate) fn apply(&mut self, line: PlanLine, now: Instant) {
         self.schedule.heard(now);
         match line {
@@ -90,7 +90,7 @@ impl ProbeRunner {
                 assignments,
                 ..
             } => {
-                tracing::info!(?revision, assignments = assignments.len(), "a new plan");
+                tracing::info!(?revision, assignments = assignments.len(), "received a new plan");
                 self.schedule.replace(assignments, now);
             }
             PlanLine::Upsert { assignment, .. } => self.schedule.upsert(assignment, now),
@@ -98,17 +98,17 @@ impl ProbeRunner {
             PlanLine::Run { order } => {
                 let (id, probes) = (order.id.clone(), order.assignments.len());
                 if self.orders.take(order, &self.vantage, now) {
-                    tracing::info!(run = %id, probes, "a run");
+                    tracing::info!(run = %id, probes, "received an on-demand run");
                 }
                 return;
             }
-            // Facts are no probes: the agent takes their line.
+            // The agent handles facts itself.
             PlanLine::Heartbeat { .. } | PlanLine::Facts { .. } | PlanLine::Unknown => return,
         }
         self.desk.status.planned(self.schedule.len());
     }
 
-    /// Waits for what comes first, a start or an end, and deals with it; for ever without a plan.
+    /// Waits for the next start or end of a probe and handles it. Without a plan it waits for ever.
     pub(crate) async fn turn(&mut self) {
         let (plan, runs) = (self.schedule.next_due(), self.orders.next_due());
         let due = due(plan.into_iter().chain(runs).min());
@@ -118,7 +118,7 @@ impl ProbeRunner {
         }
     }
 
-    /// Starts what is due.
+    /// Starts the probes that are due.
     fn start(&mut self, now: Instant) {
         let before = self.schedule.len();
         let starts = self.schedule.take_due(now);
@@ -126,7 +126,7 @@ impl ProbeRunner {
         if self.schedule.len() < before {
             tracing::warn!(
                 forgotten = before - self.schedule.len(),
-                "the plan stream has been silent for ten minutes; addresses of pods are no longer believed"
+                "the plan stream has been silent for ten minutes; dropping the assignments to addresses of Pods"
             );
             self.desk.status.planned(self.schedule.len());
         }
@@ -190,7 +190,7 @@ impl ProbeRunner {
         }
     }
 
-    /// Starts nothing more; probes that do not end in time are cut off and reported as our own fault.
+    /// Starts no more probes. Probes that do not end in time are aborted and reported as a fault of the prober.
     pub(crate) async fn stop(mut self) {
         let all = async {
             while let Some(ended) = self.probes.join_next_with_id().await {

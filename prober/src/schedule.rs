@@ -1,8 +1,8 @@
-//! When each assignment of the plan is due. A value without clock or I/O: time is handed in.
+//! The schedule of the plan's assignments. Pure; the caller passes the time.
 //!
-//! Each assignment has its own grid: origin + phase + k · interval, the phase drawn from its id and the vantage. So an
-//! assignment that survives a new plan keeps its place, and the probes of a plan spread over the interval. What is news on
-//! a plan that is followed starts soon and takes its place afterwards.
+//! Each assignment has its own grid: origin + phase + k · interval, with a phase derived from its id and the vantage.
+//! An assignment therefore keeps its starts across plans, and the probes of a plan spread over the interval. An
+//! assignment that is added to a current plan starts soon and continues on its grid.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,50 +15,50 @@ use tokio::time::Instant;
 
 use crate::jitter;
 
-/// Shortest time between two starts that is honoured, whatever the plan says.
+/// Minimum time between two starts, whatever the plan says.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Part of an interval within which everything asked for has started.
+/// Requested follow-up probes start within this fraction of their interval.
 const SOON: u32 = 20;
-/// Part of an interval within which everything new has started: soon enough for who has just published a host, and no
-/// burst where a whole namespace is.
+/// Assignments added to a current plan start within this fraction of their interval: soon enough for a user who has
+/// just published a host, but without a burst for a whole new namespace.
 const NEWS: u32 = 4;
 
-/// How long a pod's address is believed after the plan stream was last heard: soon after, it may be another pod's.
-/// Names and virtual addresses are believed for ever.
+/// How long the address of a Pod is probed after the last line of the plan stream; later it may belong to another Pod.
+/// Names and virtual addresses are probed indefinitely.
 const BELIEVED: Duration = Duration::from_mins(10);
 
-/// What to do at a point of the grid.
+/// The action at a point of the grid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProbeStart {
     /// Make the probe.
     Run {
         /// The probe.
         assignment: Arc<Assignment>,
-        /// How long after its time it starts.
+        /// Delay against the schedule.
         late: Duration,
     },
-    /// More than half an interval late: the answer would belong to another round than the question.
+    /// Skip the probe: it is more than half an interval late, and its result would belong to another round.
     TooLate {
         /// The probe that is not made.
         assignment: Arc<Assignment>,
-        /// How late it would have been.
+        /// Delay against the schedule.
         late: Duration,
     },
 }
 
-/// The plan as a timetable.
+/// The schedule of a plan.
 #[derive(Debug)]
 pub(crate) struct ProbeSchedule {
     origin: Instant,
     vantage: String,
     entries: BTreeMap<AssignmentId, ScheduleEntry>,
     due: BTreeSet<(Instant, AssignmentId)>,
-    /// Kept apart from the entries: a probe outlives the removal of its assignment.
+    /// Separate from the entries, because a probe outlives the removal of its assignment.
     running: BTreeSet<AssignmentId>,
-    /// When the plan stream last said something.
+    /// Time of the last line of the plan stream.
     heard: Instant,
-    /// Points of the grid passed over because the last probe still ran.
+    /// Starts skipped because the previous probe was still running.
     overrun: u64,
 }
 
@@ -81,12 +81,12 @@ impl ProbeSchedule {
         }
     }
 
-    /// The plan stream said something: the addresses it gave hold.
+    /// Records a line of the plan stream, which confirms the addresses of the plan.
     pub(crate) fn heard(&mut self, now: Instant) {
         self.heard = now;
     }
 
-    /// Points of the grid passed over since the last call because the last probe still ran.
+    /// Returns the number of starts skipped since the last call because the previous probe was still running.
     pub(crate) fn take_overrun(&mut self) -> u64 {
         std::mem::take(&mut self.overrun)
     }
@@ -96,7 +96,7 @@ impl ProbeSchedule {
         self.entries.len()
     }
 
-    /// A whole new plan: what is not in it is over.
+    /// Applies a complete plan. Assignments that are not in it are removed.
     pub(crate) fn replace(&mut self, assignments: Vec<Assignment>, now: Instant) {
         let kept: BTreeSet<_> = assignments.iter().map(|a| a.id.clone()).collect();
         let gone: Vec<_> = self
@@ -114,8 +114,8 @@ impl ProbeSchedule {
         }
     }
 
-    /// A new or changed assignment of the plan that is followed. An unchanged interval keeps its place on the grid; what is
-    /// new starts soon.
+    /// Adds or changes an assignment of the current plan. With an unchanged interval its grid stays; a new assignment
+    /// starts soon.
     pub(crate) fn upsert(&mut self, assignment: Assignment, now: Instant) {
         let first = self.first(&assignment, now);
         let news = if self.entries.contains_key(&assignment.id) {
@@ -130,7 +130,7 @@ impl ProbeSchedule {
         self.put(assignment, news);
     }
 
-    /// Takes an assignment, which starts then unless it is on the grid already.
+    /// Stores an assignment. It starts at `next`, unless it is already scheduled with the same interval.
     fn put(&mut self, assignment: Assignment, next: Instant) {
         let id = assignment.id.clone();
         if let Some(entry) = self.entries.get_mut(&id)
@@ -145,20 +145,20 @@ impl ProbeSchedule {
         self.entries.insert(id, ScheduleEntry { assignment, next });
     }
 
-    /// The assignment is over. Its running probe ends by itself.
+    /// Removes an assignment. A running probe is not aborted.
     pub(crate) fn remove(&mut self, id: &AssignmentId) {
         if let Some(entry) = self.entries.remove(id) {
             self.due.remove(&(entry.next, id.clone()));
         }
     }
 
-    /// When something is due next.
+    /// The time of the next start.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Everything due by now, each with its next time set to the first point of its grid after now: what was missed
-    /// is skipped, never made up for. An assignment whose last probe still runs is skipped too.
+    /// Returns the starts due by now and moves each assignment to the first point of its grid after now: missed starts
+    /// are skipped, never made up for. An assignment whose previous probe is still running is skipped too.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<ProbeStart> {
         let mut starts = Vec::new();
         while let Some((at, id)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
@@ -168,7 +168,7 @@ impl ProbeSchedule {
             };
             let assignment = Arc::clone(&entry.assignment);
             if of_a_pod(&assignment) && now - self.heard > BELIEVED {
-                // A stream that comes back begins with a snapshot and brings it again if it still holds.
+                // A new stream starts with a snapshot, which contains the assignment again if it is still valid.
                 self.entries.remove(&id);
                 continue;
             }
@@ -192,13 +192,13 @@ impl ProbeSchedule {
         starts
     }
 
-    /// A probe handed out by [`ProbeSchedule::take_due`] has ended.
+    /// Records the end of a probe that [`ProbeSchedule::take_due`] returned.
     pub(crate) fn finished(&mut self, id: &AssignmentId) {
         self.running.remove(id);
     }
 
-    /// When a new assignment starts. What is asked for starts at once, a little spread: a question that waits for its
-    /// place on the grid is answered a round later.
+    /// The first start of a new assignment. Requested follow-up probes start immediately with a little jitter: if they
+    /// waited for the grid, their result would be a round later.
     fn first(&self, assignment: &Assignment, now: Instant) -> Instant {
         if assignment.id.is_asked() {
             let soon = interval(assignment) / SOON;
@@ -207,7 +207,7 @@ impl ProbeSchedule {
         self.next(assignment, now)
     }
 
-    /// The start after the one that was due at `at`.
+    /// The start that follows the one due at `at`.
     fn following(&self, assignment: &Assignment, at: Instant, now: Instant) -> Instant {
         if assignment.id.is_asked() {
             let interval = interval(assignment);
@@ -215,7 +215,8 @@ impl ProbeSchedule {
             return at + interval.saturating_mul(u32::try_from(gone + 1).unwrap_or(u32::MAX));
         }
         let next = self.next(assignment, now);
-        // Only one that started before its place on the grid is so near to it: two probes in one round tell no more.
+        // Only an assignment that started off its grid is this close to the next point. A second probe in the same
+        // round would add no evidence.
         let interval = interval(assignment);
         if next - at < interval / 2 {
             next + interval
@@ -233,12 +234,12 @@ impl ProbeSchedule {
             return first;
         }
         let gone = (now - first).as_nanos() / interval.as_nanos();
-        // A process that lives for 2³² intervals of 100 ms is thirteen years old.
+        // 2³² intervals of 100 ms are thirteen years.
         first + interval.saturating_mul(u32::try_from(gone + 1).unwrap_or(u32::MAX))
     }
 }
 
-/// Whether it is bound to one pod's address.
+/// Whether the assignment is bound to the address of one Pod.
 fn of_a_pod(assignment: &Assignment) -> bool {
     matches!(assignment.channel, Channel::Direct | Channel::Mesh)
         && matches!(assignment.dial, DialAddress::Address(_))

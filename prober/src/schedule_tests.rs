@@ -1,4 +1,4 @@
-//! The timetable over minutes and over a year, in paused time.
+//! The schedule over minutes and over a year, in paused time.
 
 use super::*;
 

@@ -1,21 +1,21 @@
-//! Observations that wait for one aggregator: bounded, in order, each until it is acknowledged. Pure.
+//! The bounded queue of observations for one aggregator: in order, each kept until acknowledged. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use parallax_model::{EventTime, Observation, ReportSeq};
 
-/// Observations in one report at most; about half a megabyte before compression.
+/// Maximum number of observations in one report; about half a megabyte before compression.
 pub(crate) const BATCH: usize = 2_000;
 
-/// One observation, serialised once.
+/// One observation, serialized once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SpooledObservation {
     pub(crate) seq: ReportSeq,
     pub(crate) at: EventTime,
-    /// A failure, or what somebody waits for who asked for a run: sent at once, given up last.
+    /// A failure, or a result of an on-demand run: sent immediately, dropped last.
     urgent: bool,
-    /// Part of a run: worth nothing to whoever did not order it.
+    /// Part of an on-demand run: useful only to the aggregator that ordered it.
     pub(crate) run: bool,
     pub(crate) json: Bytes,
 }
@@ -34,18 +34,19 @@ impl SpooledObservation {
     }
 }
 
-/// The bounded buffer. When it is full the oldest success goes first, and failures only when nothing else is left.
+/// The queue. When it is full, it drops the oldest observation that is not urgent, and urgent ones only if nothing else
+/// is left.
 #[derive(Debug, Clone)]
 pub(crate) struct ObservationSpool {
     capacity: usize,
-    /// Two queues, each in order of number; reports take from both in order.
+    /// Urgent observations and others, each in order of sequence number. Reports merge both in order.
     failures: VecDeque<SpooledObservation>,
     others: VecDeque<SpooledObservation>,
-    /// What was delivered before and is wanted again, in order; goes first, in reports of its own.
+    /// Delivered observations to resend, in order. They are sent first, in separate reports.
     again: VecDeque<SpooledObservation>,
-    /// The report under way. It is never dropped: the aggregator may already have it.
+    /// The report in flight. It is never dropped: the aggregator may already have it.
     batch: Vec<SpooledObservation>,
-    /// The report under way is of what is wanted again.
+    /// Whether the report in flight is a resend.
     of_again: bool,
     dropped: u64,
 }
@@ -63,7 +64,7 @@ impl ObservationSpool {
         }
     }
 
-    /// Takes an observation. Numbers only grow.
+    /// Adds an observation. Sequence numbers must increase.
     pub(crate) fn put(&mut self, line: SpooledObservation) {
         let queue = if line.urgent {
             &mut self.failures
@@ -74,7 +75,8 @@ impl ObservationSpool {
         while self.len() > self.capacity && self.drop_one() {}
     }
 
-    /// Sends these again before anything else, but for what waits anyway. They are in order of number.
+    /// Queues delivered observations for a resend, except those that are still waiting. They must be in order of
+    /// sequence number.
     pub(crate) fn resend(&mut self, lines: impl IntoIterator<Item = SpooledObservation>) {
         let waits: BTreeSet<u64> = self.waiting().map(|line| line.seq.0).collect();
         self.again = lines
@@ -83,12 +85,12 @@ impl ObservationSpool {
             .collect();
     }
 
-    /// Whether something is still to be sent again.
+    /// Whether a resend is in progress.
     pub(crate) fn resends(&self) -> bool {
         self.of_again || !self.again.is_empty()
     }
 
-    /// Whether the report under way is of what is wanted again.
+    /// Whether the report in flight is a resend.
     pub(crate) const fn of_again(&self) -> bool {
         self.of_again
     }
@@ -98,7 +100,8 @@ impl ObservationSpool {
         under_way.chain(&self.failures).chain(&self.others)
     }
 
-    /// Everything that waits in one or the other, once. What was to be sent again was wanted by those that are gone.
+    /// Merges the waiting observations of both, without duplicates. Resends are dropped: the aggregators that requested
+    /// them are gone.
     pub(crate) fn joined(self, other: Self) -> Self {
         let dropped = self.dropped.max(other.dropped);
         let capacity = self.capacity.max(other.capacity);
@@ -124,23 +127,24 @@ impl ObservationSpool {
         gone.is_some()
     }
 
-    /// Observations that are not acknowledged.
+    /// Number of unacknowledged observations, without resends.
     pub(crate) fn len(&self) -> usize {
         let under_way = if self.of_again { 0 } else { self.batch.len() };
         under_way + self.failures.len() + self.others.len()
     }
 
-    /// Observations given up since the start.
+    /// Number of observations dropped since the start.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Whether a failure or a result of a run waits: it is sent at once.
+    /// Whether an urgent observation is waiting.
     pub(crate) fn urgent(&self) -> bool {
         !self.failures.is_empty() || (!self.of_again && self.batch.iter().any(|line| line.urgent))
     }
 
-    /// The next report: the one under way until it is settled, else the oldest observations in order.
+    /// Returns the next report: the one in flight until it is acknowledged or refused, else the oldest observations in
+    /// order.
     pub(crate) fn batch(&mut self) -> &[SpooledObservation] {
         if self.batch.is_empty() && !self.again.is_empty() {
             self.of_again = true;
@@ -164,20 +168,20 @@ impl ObservationSpool {
         &self.batch
     }
 
-    /// The earliest start among observations that wait behind the report under way.
+    /// The earliest start among the observations that are waiting behind the report in flight.
     pub(crate) fn earliest_behind(&self) -> Option<EventTime> {
         let behind = self.again.iter().chain(&self.failures).chain(&self.others);
         behind.map(|line| line.at).min()
     }
 
-    /// The aggregator has the report.
+    /// Removes the report in flight, which the aggregator has accepted.
     pub(crate) fn acknowledge(&mut self) {
         self.batch.clear();
         self.batch.shrink_to(BATCH / 8);
         self.of_again = false;
     }
 
-    /// The aggregator will never take the report.
+    /// Drops the report in flight, which the aggregator has permanently rejected.
     pub(crate) fn refuse(&mut self) {
         if !self.of_again {
             self.dropped += self.batch.len() as u64;
@@ -193,7 +197,7 @@ mod tests {
     use super::*;
     use crate::result::ProbeResult;
 
-    /// A spool, and the number of its next observation.
+    /// A spool and the sequence number of its next observation.
     struct NumberedSpool(ObservationSpool, u64);
 
     impl NumberedSpool {
@@ -265,7 +269,7 @@ mod tests {
         spool.push(ok());
         assert_eq!(numbers(spool.batch()), [0]);
         spool.push(failed());
-        assert_eq!(numbers(spool.batch()), [0], "resent as it was");
+        assert_eq!(numbers(spool.batch()), [0], "resent unchanged");
         spool.acknowledge();
         assert_eq!(numbers(spool.batch()), [1]);
         spool.acknowledge();
@@ -307,7 +311,7 @@ mod tests {
         spool.push(failed());
         assert!(spool.urgent());
         spool.batch();
-        assert!(spool.urgent(), "also while it is under way");
+        assert!(spool.urgent(), "also while it is in flight");
         spool.acknowledge();
         assert!(!spool.urgent());
     }
@@ -348,7 +352,11 @@ mod tests {
         spool.push(failed());
         let waiting = SpooledObservation::of(&failed().into_observation(ReportSeq(3))).unwrap();
         spool.resend(delivered.into_iter().chain([waiting]));
-        assert_eq!((spool.len(), spool.resends()), (1, true), "it fills no spool");
+        assert_eq!(
+            (spool.len(), spool.resends()),
+            (1, true),
+            "a resend takes no capacity"
+        );
         assert_eq!(spool.earliest_behind(), Some(EventTime(1)));
         assert_eq!(numbers(spool.batch()), [0, 1, 2]);
         assert!(spool.of_again());

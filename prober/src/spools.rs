@@ -1,4 +1,4 @@
-//! One spool for each aggregator: what one has not taken costs the others nothing. Pure.
+//! One spool per aggregator, so that an aggregator that does not accept reports does not affect the others. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ use crate::{
     spool::{ObservationSpool, SpooledObservation},
 };
 
-/// All spools. An observation has one number, whoever it goes to, and is written once.
+/// All spools. An observation has the same sequence number for every aggregator and is serialized once.
 #[derive(Debug)]
 pub(crate) struct ReplicaSpools {
     capacity: usize,
     next: ReportSeq,
     each: BTreeMap<ReplicaKey, ObservationSpool>,
-    /// What an aggregator that is new may want.
+    /// Recent observations, which a newly started aggregator may request.
     history: RecentObservations,
-    /// For which of its lives each got that.
+    /// The incarnation of each aggregator for which they were queued.
     served: BTreeMap<ReplicaKey, Incarnation>,
-    /// Observations that could not be written.
+    /// Observations that could not be serialized.
     unwritten: u64,
 }
 
 impl ReplicaSpools {
-    /// With one, for whoever the aggregator's name leads to.
+    /// Creates one spool, for an aggregator that is reached by name.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -38,11 +38,11 @@ impl ReplicaSpools {
         }
     }
 
-    /// Numbers a result and gives it to all.
+    /// Assigns a sequence number to a result and adds it to all spools.
     pub(crate) fn push(&mut self, result: ProbeResult) {
         let seq = self.next;
         self.next = ReportSeq(seq.0 + 1);
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         let Ok(line) = SpooledObservation::of(&result.into_observation(seq)) else {
             self.unwritten += 1;
             return;
@@ -53,7 +53,7 @@ impl ReplicaSpools {
         self.history.push(line);
     }
 
-    /// An aggregator that has just started wants what was delivered before. Once for each of its lives.
+    /// Queues the delivered observations that a newly started aggregator requests, once per incarnation.
     pub(crate) fn resend(&mut self, key: &ReplicaKey, wanted: &Resend) {
         let Some(spool) = self.each.get_mut(key) else {
             return;
@@ -65,18 +65,18 @@ impl ReplicaSpools {
         spool.resend(self.history.since(wanted.since));
     }
 
-    /// The life of an aggregator for which what is kept was queued.
+    /// The incarnation of an aggregator for which the recent observations were queued.
     pub(crate) fn served(&self, key: &ReplicaKey) -> Option<&Incarnation> {
         self.served.get(key)
     }
 
-    /// The start of the oldest observation that could be sent again.
+    /// The start of the oldest observation that can be resent.
     pub(crate) fn kept(&self) -> Option<EventTime> {
         self.history.earliest()
     }
 
-    /// From now on there are these. One that is new goes on with what waited for those that are gone: an aggregator that was
-    /// replaced has another address. Where none is gone it begins now.
+    /// Sets the current aggregators. A new one inherits the waiting observations of those that are gone, because a
+    /// replaced aggregator has a new address. If none is gone, it starts with an empty spool.
     pub(crate) fn keep(&mut self, keys: &BTreeSet<ReplicaKey>) {
         let gone = self.each.extract_if(.., |key, _| !keys.contains(key));
         self.served.retain(|key, _| keys.contains(key));
@@ -99,17 +99,17 @@ impl ReplicaSpools {
         self.each.get_mut(key)
     }
 
-    /// A failure, or a result of a run, waits somewhere.
+    /// Whether an urgent observation is waiting in any spool.
     pub(crate) fn urgent(&self) -> bool {
         self.each.values().any(ObservationSpool::urgent)
     }
 
-    /// What waits for each.
+    /// The number of waiting observations per aggregator.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&ReplicaKey, usize)> {
         self.each.iter().map(|(key, spool)| (key, spool.len()))
     }
 
-    /// Observations given up since the start, by the one that lost most.
+    /// Number of observations dropped since the start, in the spool that dropped most.
     pub(crate) fn dropped(&self) -> u64 {
         let most = self
             .each
@@ -193,7 +193,11 @@ mod tests {
         let mut spools = ReplicaSpools::new(10);
         spools.push(result());
         spools.keep(&keys(&[1]));
-        assert_eq!(numbers(&mut spools, 1), [0], "it waited while nobody was known");
+        assert_eq!(
+            numbers(&mut spools, 1),
+            [0],
+            "it waited while no aggregator was known"
+        );
         spools.keep(&keys(&[1, 2]));
         assert_eq!(numbers(&mut spools, 2), [] as [u64; 0]);
         spools.push(result());
@@ -201,7 +205,7 @@ mod tests {
         assert_eq!(
             spools.of(&key(3)).unwrap().len(),
             2,
-            "what the first had not taken"
+            "what the first had not accepted"
         );
         assert!(spools.of(&key(1)).is_none());
     }
@@ -233,7 +237,7 @@ mod tests {
         assert_eq!(
             numbers(&mut spools, 2),
             [3],
-            "and the other one is asked for nothing"
+            "the other aggregator gets no resend"
         );
         assert_eq!(spools.dropped(), 0);
     }
@@ -245,7 +249,7 @@ mod tests {
         for _ in 0..3 {
             spools.push(result());
         }
-        // The first took what was there, then only the second did.
+        // The first aggregator acknowledges its report, the second does not.
         for n in [1, 2] {
             spools.of_mut(&key(n)).unwrap().batch();
         }

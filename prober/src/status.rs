@@ -1,4 +1,4 @@
-//! What the parts of the agent tell each other and the scraper: plan size, plan age, spool.
+//! State that the tasks of the agent share and `/metrics` exposes: plan size, plan age, spools, running probes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,35 +18,35 @@ use crate::{
     spools::ReplicaSpools,
 };
 
-/// Shared by plan, probes, reports and echo. Its locks are held for moments only and never across a wait.
+/// State shared by plan stream, probes, reporters and echo. Its locks are held briefly and never across an await.
 #[derive(Debug)]
 pub(crate) struct Status {
     pub(crate) metrics: Metrics,
     spools: Mutex<ReplicaSpools>,
     plan: Mutex<Plan>,
-    /// Starts of the probes under way, with how many share each.
+    /// Start times of the running probes, with the number of probes for each.
     running: Mutex<BTreeMap<EventTime, usize>>,
 }
 
-/// A report to be sent.
+/// A report to send.
 #[derive(Debug)]
 pub(crate) struct ReportBatch {
     pub(crate) lines: Vec<SpooledObservation>,
-    /// Observations given up so far.
+    /// Observations dropped so far.
     pub(crate) dropped: u64,
-    /// Every probe that started before this is in this report, in an earlier one, or was given up.
+    /// The watermark: every probe that started before this is in this report, in an earlier one, or was dropped.
     pub(crate) complete: EventTime,
-    /// The start of the oldest observation that could be sent again.
+    /// The start of the oldest observation that can be resent.
     pub(crate) kept: Option<EventTime>,
-    /// The life of this aggregator for which that was queued.
+    /// The incarnation of this aggregator for which a resend was queued.
     pub(crate) resent: Option<Incarnation>,
-    /// All of this was delivered before.
+    /// Whether this is a resend.
     pub(crate) again: bool,
 }
 
 #[derive(Debug)]
 struct Plan {
-    /// When the aggregator last said something; the start where it never did.
+    /// Time of the last line of the plan stream; the start of the prober before the first one.
     heard: Instant,
     assignments: Option<u64>,
 }
@@ -64,7 +64,7 @@ impl Status {
         }
     }
 
-    /// A line of the plan stream came.
+    /// Records a line of the plan stream.
     pub(crate) fn heard(&self) {
         self.plan.lock().heard = Instant::now();
     }
@@ -85,7 +85,7 @@ impl Status {
         self.plan.lock().heard.elapsed()
     }
 
-    /// Spools a result; whether it wants to be sent at once.
+    /// Adds a result to the spools and reports whether an urgent observation is waiting.
     pub(crate) fn push(&self, result: ProbeResult) -> bool {
         self.with_spools(|spools| {
             spools.push(result);
@@ -93,12 +93,12 @@ impl Status {
         })
     }
 
-    /// From now on there are these aggregators.
+    /// Sets the current aggregators.
     pub(crate) fn keep(&self, keys: &BTreeSet<ReplicaKey>) {
         self.with_spools(|spools| spools.keep(keys));
     }
 
-    /// A failure waits for this one.
+    /// Whether an urgent observation is waiting for this aggregator.
     pub(crate) fn urgent(&self, key: &ReplicaKey) -> bool {
         self.spools.lock().of(key).is_some_and(ObservationSpool::urgent)
     }
@@ -107,8 +107,8 @@ impl Status {
         self.spools.lock().of(key).map_or(0, ObservationSpool::len)
     }
 
-    /// A probe is about to start. The clock is read under the lock, so that [`Status::batch`] either sees the probe
-    /// or reads an earlier time.
+    /// Records that a probe is about to start, and returns the time. The clock is read under the lock, so that
+    /// [`Status::batch`] either sees the probe or reads an earlier time.
     pub(crate) fn started(&self, clock: Clock) -> EventTime {
         let mut running = self.running.lock();
         let now = clock.now();
@@ -116,7 +116,7 @@ impl Status {
         now
     }
 
-    /// A probe has ended and its result is spooled.
+    /// Records that a probe has ended. Its result must already be in the spools.
     pub(crate) fn settled(&self, since: EventTime) {
         let mut running = self.running.lock();
         if let Some(count) = running.get_mut(&since) {
@@ -127,9 +127,9 @@ impl Status {
         }
     }
 
-    /// The next report for one aggregator; nothing where it is no longer one.
+    /// Returns the next report for an aggregator; `None` if the aggregator is gone.
     pub(crate) fn batch(&self, key: &ReplicaKey, clock: Clock) -> Option<ReportBatch> {
-        // First who runs, then who waits: a probe goes the other way and is seen at least once.
+        // Running probes first, then the spool. A probe moves in the opposite order, so it is seen at least once.
         let oldest = {
             let running = self.running.lock();
             running
@@ -153,12 +153,12 @@ impl Status {
         })
     }
 
-    /// An aggregator that is new wants what was delivered before.
+    /// Queues the resend that an aggregator requests after its start.
     pub(crate) fn resend(&self, key: &ReplicaKey, wanted: &Resend) {
         self.spools.lock().resend(key, wanted);
     }
 
-    /// Whether something is still to be sent to it again.
+    /// Whether a resend to this aggregator is in progress.
     pub(crate) fn resends(&self, key: &ReplicaKey) -> bool {
         self.spools.lock().of(key).is_some_and(ObservationSpool::resends)
     }

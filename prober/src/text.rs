@@ -1,9 +1,9 @@
-//! Text that a peer may have written, made fit for a log or a terminal.
+//! Sanitizes text that may come from a peer for logs and terminals.
 
-/// Longest [`ProbeResult::detail`], in characters; certificates can carry pages of names.
+/// Maximum length of a detail in characters; certificates can contain pages of names.
 const MAX_DETAIL: usize = 300;
 
-/// Text of a library that may quote the peer.
+/// Shortens text that may quote the peer, and replaces control characters by spaces.
 pub(crate) fn tamed(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -1,6 +1,6 @@
-//! A thin layer between hyper and the stream that remembers when bytes went and came.
+//! A stream wrapper between hyper and the connection that records when bytes were written and read.
 //!
-//! It sits above TLS and so sees plain text: session tickets do not count as a first byte.
+//! It is above TLS and sees plain text, so session tickets do not count as the first byte.
 
 use std::{
     io,
@@ -13,21 +13,21 @@ use std::{
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How many of the first bytes are kept: a frame header of HTTP/2.
+/// Number of first bytes that are kept: an HTTP/2 frame header.
 pub(crate) const FIRST: usize = 9;
 
-/// The two instants that matter, and what was said first.
+/// The times of the last write and the first read, with the first bytes received.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FirstByteTimes {
-    /// The beginning of the latest write that took bytes.
+    /// The start of the latest write that accepted bytes.
     pub(crate) last_write: Option<Instant>,
-    /// The first read that brought bytes.
+    /// The first read that returned bytes.
     pub(crate) first_read: Option<Instant>,
-    /// The first bytes that came, as many as the first read brought.
+    /// The first bytes received, as many as the first read returned.
     pub(crate) first: [u8; FIRST],
 }
 
-/// Stamps to be read while the stream is owned by somebody else.
+/// A shared handle to the times, for reading them while hyper owns the stream.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedStamps(Arc<Mutex<FirstByteTimes>>);
 
@@ -36,7 +36,7 @@ impl SharedStamps {
         *self.0.lock()
     }
 
-    /// Forgets them before the next request on the same connection.
+    /// Resets them before the next request on the same connection.
     pub(crate) fn clear(&self) {
         *self.0.lock() = FirstByteTimes::default();
     }
@@ -53,7 +53,7 @@ impl<S> TimestampedStream<S> {
         Self { inner, stamps }
     }
 
-    /// The stamp is taken before the write: waking the peer inside it may cost us the CPU (R4).
+    /// Records the time before the write: the write may wake the peer, which may take the CPU from this process.
     fn written(&self, before: Instant, result: &Poll<io::Result<usize>>) {
         if matches!(result, Poll::Ready(Ok(1..))) {
             self.stamps.0.lock().last_write = Some(before);
@@ -136,10 +136,6 @@ mod tests {
         let read = stamps.get().first_read.unwrap();
         stream.read_u8().await.unwrap();
         assert_eq!(stamps.get().first_read, Some(read));
-        assert_eq!(
-            stamps.get().first[0],
-            b'x',
-            "what was read first, and no more of it"
-        );
+        assert_eq!(stamps.get().first[0], b'x', "only the bytes of the first read");
     }
 }

@@ -1,7 +1,7 @@
-//! TLS of the probes: one shared configuration, a verifier that remembers what it was shown, ring as the provider.
+//! TLS of the probes: one shared configuration, a verifier that records the certificates, ring as the provider.
 //!
-//! The verifier lets a handshake with a bad certificate come to its end and its verdict is applied then, before any
-//! byte of a request goes out: so version, protocol and chain are known also where the certificate is refused.
+//! The verifier lets a handshake with a bad certificate complete. Its verdict is applied afterwards, before the first
+//! byte of a request is sent, so that version, protocol and chain are known even if the certificate is rejected.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,28 +24,29 @@ use crate::{
     clock::{Deadline, DeadlineExceeded},
 };
 
-/// Trusted roots and the configuration made of them; built once, as reading the roots takes longer than a probe (R17).
+/// The trusted roots and the configuration built from them; built once, because loading the roots takes longer than a
+/// probe.
 #[derive(Debug)]
 pub struct TlsConfigs {
     config: ClientConfig,
-    /// Absent without a single root: then nothing can be said of anybody's certificate.
+    /// `None` without any root: then no certificate can be verified.
     verifier: Option<Arc<WebPkiServerVerifier>>,
 }
 
-/// How a handshake is made.
+/// The options of a handshake.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandshakeOptions<'a> {
-    /// Goes into SNI, and the certificate must be for it.
+    /// The server name (SNI) for which the certificate must be valid.
     pub(crate) host: &'a str,
-    /// Application protocols to offer, the preferred one first; none offers none.
+    /// Application protocols to offer, the preferred one first; an empty list offers none.
     pub(crate) alpn: &'static [&'static [u8]],
-    /// Whether a certificate that does not verify ends it.
+    /// Whether a certificate that does not verify is a failure.
     pub(crate) verify: bool,
-    /// Trusted for this target, beside the roots of all.
+    /// Roots that are trusted for this target in addition to the common ones.
     pub(crate) extra_roots: &'a [CertificateDer<'static>],
 }
 
-/// What came of it; the facts are there either way.
+/// The result of a handshake, with facts even if it failed.
 #[derive(Debug)]
 pub(crate) struct HandshakeResult {
     pub(crate) result: Result<TlsStream<TcpStream>, EarlyEnd>,
@@ -62,17 +63,17 @@ impl From<EarlyEnd> for HandshakeResult {
 }
 
 impl TlsConfigs {
-    /// The roots installed on this machine and the extra ones.
+    /// Trusts the roots installed on this machine and the extra ones.
     #[must_use]
     pub fn with_native_roots(extra: &[CertificateDer<'static>]) -> Self {
         let native = rustls_native_certs::load_native_certs();
         for error in &native.errors {
-            tracing::debug!(%error, "skipping a root certificate store that cannot be read");
+            tracing::debug!(%error, "skipping an unreadable root certificate store");
         }
         Self::with_roots(native.certs.into_iter().chain(extra.iter().cloned()))
     }
 
-    /// Only these roots.
+    /// Trusts only these roots.
     #[must_use]
     pub fn with_roots(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let mut roots = RootCertStore::empty();
@@ -83,12 +84,12 @@ impl TlsConfigs {
         }
     }
 
-    /// A configuration of the same roots for the control path.
+    /// Returns a configuration with the same roots for connections to the aggregator.
     pub(crate) fn control(&self) -> ClientConfig {
         self.config.clone()
     }
 
-    /// Shakes hands under the deadline.
+    /// Performs a handshake under the deadline.
     pub(crate) async fn connect(
         &self,
         handshake: HandshakeOptions<'_>,
@@ -104,7 +105,7 @@ impl TlsConfigs {
         let host = handshake.host.trim_end_matches('.');
         let Ok(name) = ServerName::try_from(host.to_owned()) else {
             return EarlyEnd::new(Phase::Tls, OwnFault::Unaskable)
-                .because("the host cannot be a TLS server name")
+                .because("the host is not a valid TLS server name")
                 .into();
         };
         let record = Arc::new(RecordingVerifier::new(
@@ -122,7 +123,7 @@ impl TlsConfigs {
         };
         let facts = record.facts(host, ended.as_ref().ok());
         let result = match (ended, record.refusal()) {
-            // What is wrong with the certificate came first, whatever followed.
+            // A rejected certificate came first, whatever failed later.
             (_, Some(refusal)) if handshake.verify => Err(refusal),
             (ended, _) => ended,
         };
@@ -133,20 +134,21 @@ impl TlsConfigs {
     }
 }
 
-/// A short name of bytes.
+/// Returns a truncated SHA-256 digest.
 pub(crate) fn digest(bytes: &[u8]) -> Digest {
     Digest::of_sha256(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref())
 }
 
-/// A verifier that trusts these roots; none without a root.
+/// Returns a verifier that trusts these roots; `None` without any root.
 fn verifier(roots: RootCertStore) -> Option<Arc<WebPkiServerVerifier>> {
-    // The builder refuses an empty store, which is just the case "no roots".
+    // The builder fails on an empty store.
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
         .build()
         .ok()
 }
 
-/// Made anew for each handshake: a few anchors cost less than to keep what a former plan trusted.
+/// Returns a verifier for the roots of a target. It is built for each handshake, which costs little for a few roots and
+/// avoids a cache that would outlive the plan.
 fn own_roots(certificates: &[CertificateDer<'static>]) -> Option<Arc<WebPkiServerVerifier>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates.iter().cloned());
@@ -164,7 +166,7 @@ fn base(roots: RootCertStore) -> ClientConfig {
         // ring serves both TLS 1.2 and 1.3, which are the default versions.
         .unwrap_or_else(|error| unreachable!("ring lacks a default protocol version: {error}"));
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    // A resumed handshake shows no certificate, and an expired one would go unseen until the ticket ends.
+    // A resumed handshake shows no certificate, so an expired one would go unnoticed for the lifetime of the ticket.
     config.resumption = Resumption::disabled();
     config
 }
@@ -176,8 +178,8 @@ const fn is_unknown_issuer(error: &rustls::Error) -> bool {
     )
 }
 
-/// Whether no root of a verifier signed the chain. A root of the right name and another key, as of a CA that was created again,
-/// is a bad signature.
+/// Whether no root of a verifier signed the chain. A root with the right name and another key, as after a CA was
+/// created anew, yields a bad signature.
 const fn is_untrusted(error: &rustls::Error) -> bool {
     is_unknown_issuer(error)
         || matches!(
@@ -186,10 +188,10 @@ const fn is_untrusted(error: &rustls::Error) -> bool {
         )
 }
 
-/// Remembers what the server showed and what a strict verifier says of it.
+/// Records the chain of the server and the verdict of strict verifiers, and accepts every certificate.
 #[derive(Debug)]
 struct RecordingVerifier {
-    /// The chain is trusted if one of them accepts it. Empty without any root: then no certificate is verified.
+    /// The chain is trusted if any of them accepts it. Empty without any root: then no certificate is verified.
     verifiers: Vec<Arc<WebPkiServerVerifier>>,
     shown: OnceLock<ShownCertificates>,
 }
@@ -208,8 +210,8 @@ impl RecordingVerifier {
         }
     }
 
-    /// Why the certificate is refused. A chain without intermediates is the most common reason for an unknown issuer on
-    /// a machine with proper roots.
+    /// The reason why the certificate is rejected, if it is. A chain without intermediates is the most common reason
+    /// for an unknown issuer on a machine with proper roots.
     fn refusal(&self) -> Option<EarlyEnd> {
         let shown = self.shown.get()?;
         let error = shown.refused.as_ref()?;
@@ -278,7 +280,7 @@ impl ServerCertVerifier for RecordingVerifier {
                     refused = None;
                     break;
                 }
-                // The error of a verifier that knows the issuer says more than that the issuer is unknown.
+                // The error of a verifier that knows the issuer is more specific than "unknown issuer".
                 Err(error) if refused.as_ref().is_none_or(is_untrusted) => refused = Some(error),
                 Err(_) => {}
             }
@@ -287,7 +289,7 @@ impl ServerCertVerifier for RecordingVerifier {
             .chain(intermediates)
             .map(|certificate| certificate.clone().into_owned())
             .collect();
-        // One handshake shows one chain; a second call could only repeat it.
+        // A handshake has one chain; a second call could only repeat it.
         let _ = self.shown.set(ShownCertificates { chain, refused });
         Ok(ServerCertVerified::assertion())
     }

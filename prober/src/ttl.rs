@@ -1,8 +1,8 @@
-//! Who answers for an address, told by the TTL of the answer.
+//! Collects TTL evidence: how far away the responder of an address is, from the TTL of its reply.
 //!
-//! An unprivileged ping socket where the machine allows it (`net.ipv4.ping_group_range`), else a datagram to a UDP port
-//! nobody uses, whose ICMP error the kernel keeps on the socket's error queue. A silent address says nothing: this is
-//! evidence beside a probe, never a probe.
+//! Uses an unprivileged ping socket if the machine permits it (`net.ipv4.ping_group_range`), otherwise a datagram to an
+//! unused UDP port, whose ICMP error the kernel puts on the socket's error queue. The result is evidence in addition to
+//! a probe, never a probe: a silent address proves nothing.
 
 use std::{
     io,
@@ -20,33 +20,33 @@ use crate::{
     sys::{self, Datagram, SocketQueue},
 };
 
-/// The first port of traceroute's range: by custom nobody listens there.
+/// The first port of traceroute's range, which is unused by convention.
 const NOBODYS_PORT: u16 = 33434;
 
-/// Why there is no evidence. Never a failure of the target.
+/// The reason why there is no evidence. Never a failure of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoEvidence {
-    /// This machine permits neither way, or has no route of the family.
-    #[error("this machine permits no unprivileged way to learn a TTL")]
+    /// This machine permits neither method, or has no route for the address family.
+    #[error("this machine permits no unprivileged method to learn a TTL")]
     Unsupported,
-    /// Nothing came in time.
-    #[error("nothing answered in time")]
+    /// No reply arrived in time.
+    #[error("no reply in time")]
     Silent,
 }
 
-/// Asks an address who answers for it, within the deadline: an unprivileged ping where the machine permits it, else a
-/// datagram to a port nobody uses. Silence is no failure of anybody.
+/// Collects TTL evidence for an address within the deadline: with an unprivileged ping if the machine permits it,
+/// otherwise with a datagram to an unused port.
 pub async fn ask_ttl(address: IpAddr, deadline: Duration) -> Result<TtlEvidence, NoEvidence> {
     ask(address, Deadline::within(deadline)).await
 }
 
-/// Asks an address; half of the time by ping where that is permitted, the rest by UDP.
+/// Collects evidence until the deadline: half of the time with a ping, if permitted, and the rest with UDP.
 pub(crate) async fn ask(address: IpAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
     match ping(address, deadline.at_most(deadline.left() / 2)).await {
         Ok(evidence) => Ok(evidence),
         Err(ping) => error_queue(SocketAddr::new(address, NOBODYS_PORT), deadline)
             .await
-            // Silence of either way is silence: the address had the chance to answer.
+            // If either method was permitted, the address is silent: it had the chance to reply.
             .map_err(|udp| if ping == NoEvidence::Silent { ping } else { udp }),
     }
 }
@@ -69,7 +69,7 @@ async fn ping(address: IpAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvid
 
 async fn error_queue(address: SocketAddr, deadline: Deadline) -> Result<TtlEvidence, NoEvidence> {
     let socket = open(address, Protocol::UDP).map_err(|_| NoEvidence::Unsupported)?;
-    // Whoever does listen there and answers has answered too.
+    // A reply from a process that does listen there is evidence too.
     exchange(&socket, address.ip(), b"parallax", deadline, |_| true).await
 }
 
@@ -80,7 +80,7 @@ fn open(address: SocketAddr, protocol: Protocol) -> io::Result<AsyncFd<Socket>> 
         Some(protocol),
     )?;
     sys::want_ttl_and_errors(socket.as_fd(), address.is_ipv6())?;
-    // Connected, so that the kernel hands us only what concerns this address.
+    // Connected, so that the kernel delivers only packets that concern this address.
     socket.connect(&address.into())?;
     sys::watch(socket)
 }
@@ -120,7 +120,7 @@ async fn exchange(
     }
 }
 
-/// Empties both queues until something counts: an ICMP error with its sender, or the expected answer.
+/// Reads both queues until it finds an ICMP error with its sender or the expected reply.
 fn next(
     socket: &Socket,
     address: IpAddr,
@@ -138,7 +138,7 @@ fn next(
                 return Some((data, Some(address)));
             }
             Ok(_) => {}
-            // The error of an entry already taken from the other queue is reported here once more.
+            // The error of an entry that was already read from the other queue is reported here again.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {}
             Err(_) => return None,
         }

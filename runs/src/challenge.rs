@@ -1,6 +1,6 @@
-//! A run of an ACME challenge: which URLs it may fetch, and what each vantage is asked.
+//! Runs of ACME challenges: the permitted URLs, and the assignments of each vantage.
 //!
-//! The same scope as of any run, and narrower: only the path of challenges, only hosts that are known.
+//! The scope is that of any run, further limited to the challenge path and to known hosts.
 
 use std::net::SocketAddr;
 
@@ -14,19 +14,19 @@ use parallax_model::{
 use super::{RunRefusedError, scope::RunScopeError};
 use crate::RunOptions;
 
-/// Longest token and key authorization; Let's Encrypt's have 43 and 87 characters.
+/// The maximum length of a token and of a key authorization; Let's Encrypt's have 43 and 87 characters.
 const LONGEST: usize = 512;
 
-/// Most fetches in a row.
+/// The maximum number of consecutive fetches.
 const MOST_PASSES: u32 = 5;
 
-/// Time between two of cert-manager's fetches.
+/// The pause between two fetches of cert-manager.
 const PAUSE: Micros = Micros::from_secs(2);
 
-/// Further fetches of an authority begin within this part of the time of one.
+/// The additional fetches of a CA start within this fraction of a fetch's timeout.
 const SOON: u64 = 4;
 
-/// A challenge that no client would fetch.
+/// A challenge request that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidChallenge {
     #[error(
@@ -39,13 +39,13 @@ pub enum InvalidChallenge {
     Passes(u32),
 }
 
-/// A challenge that may be fetched.
+/// A validated challenge request.
 pub(super) struct ChallengeQuery {
     pub(super) id: TargetId,
-    /// With the challenge as a target.
+    /// The topology with the challenge as a target.
     pub(super) topology: Topology,
     pub(super) probe: ChallengeProbe,
-    /// Deadline of one fetch.
+    /// The deadline of one fetch.
     pub(super) timeout: Micros,
 }
 
@@ -66,8 +66,8 @@ impl ChallengeQuery {
             return Err(InvalidChallenge::Key.into());
         }
         let spec = TargetSpec {
-            // What an endpoint of its own answers is held against the same content, so that a wrong route is told
-            // from a wrong network.
+            // The direct channel checks the same content, so that a wrong route can be distinguished from a network
+            // failure.
             expect_status: ask
                 .expected
                 .as_ref()
@@ -102,7 +102,7 @@ impl ChallengeQuery {
             return Err(RunScopeError::Nameserver { server: *server }.into());
         }
         let mut nameservers = ask.nameservers.clone();
-        // Authorities resolve as the public does, wherever that is known.
+        // CAs resolve names in public DNS, so public resolvers are used if they are known.
         if nameservers.is_empty() && ask.client != ChallengeClient::CertManager {
             let public = topology.public_resolvers().iter();
             nameservers.extend(public.map(|address| SocketAddr::new(*address, 53)));
@@ -125,7 +125,7 @@ impl ChallengeQuery {
     }
 }
 
-/// The longest that one fetch of a client takes.
+/// Returns the timeout of one fetch of a client.
 pub(super) const fn timeout(client: ChallengeClient) -> Micros {
     match client {
         ChallengeClient::CertManager => Micros::from_secs(10),
@@ -134,8 +134,8 @@ pub(super) const fn timeout(client: ChallengeClient) -> Micros {
     }
 }
 
-/// Another target of the same host. On a port of its own only where the host is known there: 80 is what every client
-/// of a challenge asks.
+/// Finds another target of the same host. On a port other than 80 the host must be known on that port: clients of a
+/// challenge always use port 80.
 fn twin<'a>(topology: &'a Topology, host: &str, port: u16) -> Option<&'a PlacedTarget> {
     let same = |placed: &&PlacedTarget| match &placed.target.probe {
         ProbeSpec::Http(http) => http.host.as_str() == host && (port == 80 || http.port == port),
@@ -147,7 +147,7 @@ fn twin<'a>(topology: &'a Topology, host: &str, port: u16) -> Option<&'a PlacedT
         .or_else(|| all().next())
 }
 
-/// The present topology with the challenge in it, behind the same entry as its host's other target.
+/// Returns the current topology with the challenge added, behind the same entry as the host's other target.
 fn with(
     topology: &Topology,
     target: TargetSpec,
@@ -159,7 +159,7 @@ fn with(
     let entry = twin.and_then(|twin| twin.entry.as_ref());
     let port = entry.and_then(|(service, _)| {
         let ports = &topology.service(service)?.ports;
-        // Of what the controller's Service offers, the one that plain HTTP enters by.
+        // Of the ports of the controller's Service, the one for plain HTTP.
         ports.iter().find(|port| port.port == 80).map(|port| port.port)
     });
     match (entry, port) {
@@ -175,7 +175,7 @@ fn with(
     Topology::try_from(spec).map_err(|_| RunScopeError::Host { host }.into())
 }
 
-/// The longest that a client may take for all its fetches.
+/// Returns the longest total duration of a client's fetches.
 pub(super) const fn longest(probe: &ChallengeProbe, timeout: Micros) -> Micros {
     let passes = match probe.passes {
         Some(passes) => passes as u64,
@@ -188,9 +188,10 @@ pub(super) const fn longest(probe: &ChallengeProbe, timeout: Micros) -> Micros {
     }
 }
 
-/// What was planned for a target as users ask for it becomes the challenge's own fetch: it resolves the name itself.
-/// What tells causes apart goes along with the self check only; the CA's fetch takes the same network. An authority asks
-/// several times from outside only: there it asks from several networks at once, and what a node sees decides nothing.
+/// Replaces the planned `vip` assignments by the challenge's own fetch, which resolves the name itself. The
+/// assignments for telling causes apart are kept for the self check only, because the CA's fetch uses the same
+/// network. Only vantages outside repeat a CA's fetch: a CA fetches from several networks at once, and the response
+/// to a node does not decide its verdict.
 pub(super) fn planned(
     probe: &ChallengeProbe,
     vantage: &Vantage,

@@ -1,11 +1,11 @@
-//! Why a run is not made, in words that say what would help.
+//! The reasons for which a run is rejected, with what to do.
 
 use parallax_api::runs::RunVantages;
 use parallax_model::{InvalidTarget, Micros};
 
 use super::{MOST_PROBES, challenge, names, scope::RunScopeError};
 
-/// A run that is not made.
+/// Why a run is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum RunRefusedError {
     /// The URL is not a target.
@@ -34,12 +34,13 @@ pub enum RunRefusedError {
     Names(#[from] names::InvalidNames),
     /// No vantage of this group reports.
     #[error(
-        "no vantage of {0} reports at present, so nobody could make the run; `parallax status` shows who does"
+        "no vantage of {0} reports, so the run cannot be made; `parallax status` lists the reporting vantages"
     )]
     Nobody(RunVantages),
     /// No vantage of this group can reach the target.
-    /// No vantage of this group can reach the target.
-    #[error("from {from} nobody can ask for {target}: cluster addresses are reached from inside only")]
+    #[error(
+        "no vantage of {from} can reach {target}: cluster addresses are reachable from inside the cluster only"
+    )]
     NotFromThere {
         /// The group in the request.
         from: RunVantages,
@@ -48,19 +49,19 @@ pub enum RunRefusedError {
     },
     /// The mesh has too few probers; the number found.
     #[error(
-        "a run of the mesh asks from every node's prober for the others', so it takes probers on two nodes at least, and one of those that are meant must report: there {}; `parallax status` shows who reports",
+        "a mesh run probes from the prober of each node to the probers of other nodes; it requires probers on at least two nodes, and at least one selected prober must report; there {} in the topology; `parallax status` lists the reporting vantages",
         match .0 { 0 => "is none".to_owned(), 1 => "is one".to_owned(), n => format!("are {n}") }
     )]
     NoMesh(usize),
     /// The run would make this many probes, more than the limit.
     #[error(
-        "this run would make {0} probes, at most {MOST_PROBES} are made; ask from zones, or for fewer rounds"
+        "this run would make {0} probes, but the maximum is {MOST_PROBES}; limit it to zones (--from zones) or request fewer rounds"
     )]
     TooLarge(u64),
-    /// This replica does not lead.
-    #[error("the leading aggregator changes at present; ask again")]
+    /// This replica is not the leader.
+    #[error("the aggregator is changing its leader; retry in a few seconds")]
     StandsBy,
-    /// The rate limit is reached; the time until the next run is accepted.
-    #[error("too many runs; ask again in {} s", .0.0.div_ceil(1_000_000))]
+    /// The rate limit or the limit of concurrent runs is reached; the time to wait.
+    #[error("too many runs; retry in {} s", .0.0.div_ceil(1_000_000))]
     TooMany(Micros),
 }

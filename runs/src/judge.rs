@@ -1,4 +1,4 @@
-//! What a run came to: its own observations through the engine that judges everything else, as rounds of their own.
+//! The judgement of a run: a separate engine judges its observations, with rounds of the run's own.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,14 +11,14 @@ use parallax_diagnosis::{
 };
 use parallax_model::{AssignmentId, Channel, EventTime, Micros, Recorded, Round, Vantage};
 
-/// What is judged.
+/// The input of the judgement.
 #[derive(Debug)]
 pub(super) struct JudgementInput {
     pub(super) topology: Arc<Topology>,
     pub(super) settings: Settings,
     pub(super) rounds: u32,
     pub(super) asked: EventTime,
-    /// In the order they came.
+    /// In order of arrival.
     pub(super) seen: Vec<Recorded>,
     pub(super) vantages: Vec<VantageResult>,
 }
@@ -31,8 +31,8 @@ pub(super) struct RunJudgement {
     pub(super) verdict: Option<Box<Incident>>,
 }
 
-/// Which probes ask as a user would, and in a run of the mesh itself those between its probers; the others are there to
-/// tell causes apart.
+/// Reports whether a channel decides the outcome: `vip` and `dns`, as a user would connect, or `mesh` in a mesh
+/// run. The other channels only help to tell causes apart.
 pub(super) const fn counts(channel: Channel, of_the_mesh: bool) -> bool {
     match channel {
         Channel::Vip | Channel::Dns => !of_the_mesh,
@@ -52,16 +52,12 @@ pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
     };
     if outcome != RunOutcome::Failed {
         let sentence = if outcome == RunOutcome::Passed {
-            // Where nothing must answer, silence is what was asked for.
+            // Where a target must not respond, silence is the expected result.
             let silent = case
                 .seen
                 .iter()
                 .any(|seen| case.topology.is_apart(&seen.observation.target));
-            let how = if silent {
-                "came out as they should"
-            } else {
-                "succeeded"
-            };
+            let how = if silent { "ended as expected" } else { "succeeded" };
             format!(
                 "all {probes} probes {how}, from {}",
                 vantages(case.vantages.len())
@@ -71,7 +67,7 @@ pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
             let mut parts = Vec::new();
             if silent > 0 {
                 parts.push(format!(
-                    "{} did not answer in time (gone, or too old to take part in runs)",
+                    "{} did not respond in time (gone, or too old to take part in runs)",
                     vantages(silent)
                 ));
             }
@@ -86,7 +82,7 @@ pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
                     why.unwrap_or("unknown")
                 ));
             }
-            format!("nothing failed, and nothing is proved: {}", parts.join("; "))
+            format!("nothing failed, but the result is unknown: {}", parts.join("; "))
         };
         return RunJudgement {
             outcome,
@@ -106,7 +102,7 @@ pub(super) fn judge(case: &JudgementInput) -> RunJudgement {
                 .find(|v| v.failures > 0)
                 .and_then(|v| v.said.clone());
             format!(
-                "{failures} of {probes} probes failed, from {failing} of {} ({}); too little to name a cause",
+                "{failures} of {probes} probes failed, from {failing} of {} ({}); too little evidence to name a cause",
                 vantages(case.vantages.len()),
                 kind.unwrap_or_default()
             )
@@ -123,13 +119,13 @@ fn vantages(n: usize) -> String {
     format!("{n} vantage{}", if n == 1 { "" } else { "s" })
 }
 
-/// The named cause, or what is known so far in words.
+/// Returns the incident that the engine names, or otherwise a sentence on what is known so far.
 fn diagnosed(case: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
     let mut engine = Engine::on_demand(case.settings, Arc::clone(&case.topology));
     let interval = case.settings.interval;
     let first = case.asked.round(interval);
-    // Each vantage's n-th answer to a probe belongs to the n-th round, whenever in real time it was: a run has no
-    // rounds on the clock.
+    // A vantage's n-th result of an assignment counts for round n, whatever its time: a run's rounds are not
+    // aligned with the clock.
     let mut counts: BTreeMap<(&Vantage, Option<&AssignmentId>), i64> = BTreeMap::new();
     for recorded in &case.seen {
         let n = counts
@@ -148,7 +144,7 @@ fn diagnosed(case: &JudgementInput) -> (Option<Box<Incident>>, Option<String>) {
         .incidents
         .into_iter()
         .find(|incident| !matches!(incident.state, IncidentState::Closed { .. }));
-    // What must not answer and does is a finding, and needs no cause.
+    // A response that must not happen is a finding, and needs no cause.
     let exposed = view
         .findings
         .into_iter()

@@ -1,12 +1,14 @@
-//! Runs: probes that somebody asks for, with an end and an outcome.
+//! Runs: on-demand probes with an end and an outcome.
 //!
 //! ```text
-//! POST /v1/runs ─▶ Desk (scope, limit, plan) ─▶ plan streams ─▶ probers ─▶ ingest ─▶ hub ─▶ Desk ─▶ GET /v1/runs/{id}
-//!                                                                                          └▶ judge (an engine of its own)
+//! POST /v1/runs ─▶ RunManager (scope, limit, plan) ─▶ plan streams ─▶ probers ─▶ ingest ─┐
+//!                      ▲                                                                   │
+//!                      └───────────────────────── observations ───────────────────────────┘
+//!                  RunManager ─▶ judge (a separate engine) ─▶ GET /v1/runs/{id}
 //! ```
 //!
-//! What a run sees never reaches the standing cells: it is asked at other times and as often as somebody likes, and
-//! would weigh there as much as what is asked evenly.
+//! Observations of a run never enter the cells of the main engine: users choose their time and number, so they
+//! would outweigh the scheduled probes.
 #![forbid(unsafe_code)]
 
 mod challenge;
@@ -48,36 +50,36 @@ pub use scope::scope as scope_of;
 pub use subject::MESH;
 use subject::{RunSubject, chosen};
 
-/// Time between two rounds of a run.
+/// The interval between rounds of a run.
 const INTERVAL: Micros = Micros::from_secs(1);
-/// Rounds where none are asked for, and the most.
+/// The default and the maximum number of rounds.
 const ROUNDS: (u32, u32) = (3, 20);
 const TIMEOUT_MS: (u64, u64) = (50, 60_000);
-/// Runs under way at one time.
+/// The maximum number of concurrent runs.
 const AT_ONCE: usize = 8;
-/// Runs kept in memory, the newest.
+/// The maximum number of runs kept in memory; the oldest is dropped first.
 const KEPT: usize = 100;
-/// Vantages of a run that the store keeps, failing ones first.
+/// The maximum number of vantages per run in the store; failing ones are kept first.
 const KEPT_VANTAGES: usize = 200;
-/// Probes of one run over all vantages and rounds.
+/// The maximum number of probes per run, over all vantages and rounds.
 pub(crate) const MOST_PROBES: u64 = 60_000;
-/// After the last probe's deadline, what is on its way may still arrive.
+/// The time after the last probe's deadline in which reports may still arrive.
 const GRACE: Micros = Micros::from_secs(1);
 
-/// What the plan streams tell the vantages.
+/// An order to the vantages, delivered by the plan streams.
 #[derive(Debug, Clone)]
 pub struct OrderedProbes {
-    /// Grows with each run: a stream tells each order once.
+    /// Increases with each run, so that a stream delivers each order once.
     pub number: u64,
     id: RunId,
     rounds: u32,
-    /// Nobody is told after this.
+    /// The order is not delivered after this time.
     until: EventTime,
     parts: Arc<BTreeMap<Vantage, Vec<Assignment>>>,
 }
 
 impl OrderedProbes {
-    /// What one vantage is to do.
+    /// Returns the assignments of one vantage, or `None` after the order's deadline.
     #[must_use]
     pub fn of(&self, vantage: &Vantage, now: EventTime) -> Option<RunOrder> {
         let assignments = self.parts.get(vantage).filter(|_| now < self.until)?;
@@ -89,7 +91,7 @@ impl OrderedProbes {
     }
 }
 
-/// All runs of this aggregator.
+/// Owns all runs of this aggregator.
 #[derive(Debug)]
 pub struct RunManager {
     clock: Clock,
@@ -100,21 +102,21 @@ pub struct RunManager {
     metrics: RunMetrics,
     inner: Mutex<RunManagerState>,
     orders: watch::Sender<Arc<[OrderedProbes]>>,
-    /// Rung when a run may be over.
+    /// Signals that a run may have ended.
     bell: Notify,
 }
 
 #[derive(Debug, Default)]
 struct RunManagerState {
     limit: limit::RunLimit,
-    /// Newest last.
+    /// Oldest first.
     runs: VecDeque<LiveRun>,
     looks: BTreeMap<RunId, replies::ProbeReply>,
     number: u64,
 }
 
 impl RunManager {
-    /// A manager without runs.
+    /// Creates a manager without runs.
     #[must_use]
     pub fn new(
         clock: Clock,
@@ -136,12 +138,12 @@ impl RunManager {
         }
     }
 
-    /// What plan streams follow.
+    /// Subscribes to the orders for the plan streams.
     pub fn orders(&self) -> watch::Receiver<Arc<[OrderedProbes]>> {
         self.orders.subscribe()
     }
 
-    /// Plans a run and hands it to the plan streams.
+    /// Plans a run and publishes its order to the plan streams.
     pub fn begin(
         &self,
         request: &RunRequest,
@@ -154,7 +156,7 @@ impl RunManager {
         Ok(run)
     }
 
-    /// Counts a run that was asked for and is not made. One that waits until it can be made is not refused.
+    /// Counts a rejected run. A run that waits for capacity does not count as rejected.
     pub fn refused(&self) {
         self.metrics.refused();
     }
@@ -244,7 +246,7 @@ impl RunManager {
         Ok(run)
     }
 
-    /// Counts it, remembers it and tells it.
+    /// Checks the limits, stores the run, and publishes its order.
     fn enter(
         &self,
         (run, names): (PreflightRun, Option<live_run::NameAudience>),
@@ -279,7 +281,7 @@ impl RunManager {
         Ok(())
     }
 
-    /// Hands an order to the plan streams.
+    /// Publishes an order to the plan streams.
     fn tell(&self, ordered: OrderedProbes) {
         let now = self.clock.now();
         self.orders.send_modify(|orders| {
@@ -288,8 +290,7 @@ impl RunManager {
         });
     }
 
-    /// Takes what a prober made of a run. Whatever belongs to a run that is not under way is dropped: nobody waits for
-    /// it.
+    /// Records an observation that belongs to a run. Observations of runs that are not in progress are dropped.
     pub fn observed(&self, recorded: &Recorded) {
         let Some(id) = recorded
             .observation
@@ -310,7 +311,7 @@ impl RunManager {
         }
     }
 
-    /// One run.
+    /// Returns one run.
     pub fn get(&self, id: &str) -> Option<PreflightRun> {
         let inner = self.inner.lock();
         inner
@@ -320,7 +321,7 @@ impl RunManager {
             .map(|live| live.run().clone())
     }
 
-    /// Follows one run from its first line.
+    /// Follows the events of one run from the first one.
     pub fn follow(&self, id: &str) -> Option<LogReader> {
         let inner = self.inner.lock();
         inner
@@ -330,18 +331,19 @@ impl RunManager {
             .map(LiveRun::follow)
     }
 
-    /// All runs, newest first.
+    /// Returns all runs, newest first.
     pub fn list(&self) -> Vec<PreflightRun> {
         let inner = self.inner.lock();
         inner.runs.iter().rev().map(|live| live.run().clone()).collect()
     }
 
-    /// Judges what is over, until cancelled.
+    /// Judges ended runs, until cancelled.
     pub async fn run(self: Arc<Self>, cancelled: CancellationToken) {
         loop {
             let (over, next) = self.over();
             for (id, case) in over {
-                // A moment for a cluster, up to a second for thousands of nodes: not on the threads that serve.
+                // Takes milliseconds for a small cluster and up to a second for thousands of nodes, so it runs off
+                // the serving threads.
                 let judged = tokio::task::spawn_blocking(move || judge::judge(&case)).await;
                 let ended = {
                     let mut inner = self.inner.lock();
@@ -364,7 +366,7 @@ impl RunManager {
         }
     }
 
-    /// Hands a run that is over to the store, with the vantages that a person would look at.
+    /// Writes an ended run to the store, with a limited number of vantages.
     async fn keep(&self, mut run: PreflightRun) {
         run.vantages.truncate(KEPT_VANTAGES);
         let Ok(value) = serde_json::to_value(&run) else {
@@ -378,11 +380,13 @@ impl RunManager {
         };
         match self.store.ask(move |store| store.put(&document)).await {
             Ok(()) | Err(QueryError::Off) => {}
-            Err(error) => tracing::warn!(run = %run.id, %error, "a run is kept in memory only"),
+            Err(error) => {
+                tracing::warn!(run = %run.id, %error, "cannot write the run to the store; it is kept in memory only")
+            }
         }
     }
 
-    /// One run of the store, as it was written.
+    /// Returns one run from the store, as it was written.
     pub async fn kept(&self, id: &str) -> Option<serde_json::Value> {
         let id = id.to_owned();
         let kept = self
@@ -392,7 +396,7 @@ impl RunManager {
         kept.ok().flatten().map(|document| document.value)
     }
 
-    /// Runs that are to be judged now, and when the next one will have to be.
+    /// Returns the runs to judge now, and the next deadline.
     fn over(&self) -> (Vec<(RunId, judge::JudgementInput)>, Option<EventTime>) {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
@@ -427,11 +431,11 @@ fn within(
     }
 }
 
-/// A name that nobody can guess: whoever may read runs may read all of them, but links are passed around.
+/// Returns an unguessable id. Read access covers all runs, but links to a run are shared.
 fn new_id() -> RunId {
     let random = parallax_runtime::random();
     RunId::new(format!("r-{:012x}", random >> 16))
-        .unwrap_or_else(|error| unreachable!("hexadecimal digits are a name: {error}"))
+        .unwrap_or_else(|error| unreachable!("hexadecimal digits are a valid id: {error}"))
 }
 
 #[cfg(test)]

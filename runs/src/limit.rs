@@ -1,24 +1,24 @@
-//! How often somebody may ask for a run. A value without clock: time is handed in.
+//! Rate limit of runs per user. Pure: the caller passes the time.
 
 use std::collections::BTreeMap;
 
 use parallax_model::{EventTime, Micros};
 
-/// Runs at once after a rest.
+/// The burst size.
 const BURST: u64 = 10;
-/// Time after which one more is allowed.
+/// The time per additional run.
 const EACH: Micros = Micros::from_secs(6);
-/// People remembered; those whose rest is over are forgotten first.
+/// The maximum number of users tracked; users with a full budget are evicted first.
 const MOST: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub(super) struct RunLimit {
-    /// Until when each one's budget is spent.
+    /// For each user, the time until which the budget is spent.
     spent: BTreeMap<String, EventTime>,
 }
 
 impl RunLimit {
-    /// Counts one more run of somebody; how long to wait where that is too many.
+    /// Takes one run from a user's budget, or returns the time to wait.
     pub(super) fn take(&mut self, who: &str, now: EventTime) -> Result<(), Micros> {
         if self.spent.len() >= MOST && !self.spent.contains_key(who) {
             self.spent.retain(|_, until| *until > now);

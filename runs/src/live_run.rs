@@ -1,4 +1,4 @@
-//! One run while it is known: what came back, and those who follow it.
+//! One run in memory: its results, and the clients that follow it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ use super::{
     names,
 };
 
-/// What each vantage is asked, as far as it counts.
+/// Returns the expected results per vantage, counting only the probes that decide the outcome.
 pub(super) fn planned(
     parts: &BTreeMap<Vantage, Vec<Assignment>>,
     rounds: u32,
@@ -42,7 +42,7 @@ pub(super) fn planned(
         .collect()
 }
 
-/// Where a run stands.
+/// The stage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunStage {
     Waiting,
@@ -50,14 +50,14 @@ enum RunStage {
     Done,
 }
 
-/// Its lines so far, and whether more will come. Bounded by the number of probes that a run may have.
+/// The events so far, and whether more will follow. Bounded by the maximum number of probes per run.
 #[derive(Debug, Default)]
 struct RunLog {
     lines: Vec<Arc<RunEvent>>,
     ended: bool,
 }
 
-/// Who is asked about a name, and for whom.
+/// The name probe, and the CA for which its results are evaluated.
 pub(super) type NameAudience = (NamesProbe, NameFactsRequest);
 
 #[derive(Debug)]
@@ -66,10 +66,10 @@ pub(super) struct LiveRun {
     stage: RunStage,
     topology: Arc<Topology>,
     settings: Settings,
-    /// What is asked of a name, and what each vantage was told last.
+    /// The name query, and each vantage's latest response.
     names: Option<(NameAudience, BTreeMap<Vantage, NameSight>)>,
     seen: Vec<Recorded>,
-    /// Numbers that were counted, by vantage and life: a report may come twice.
+    /// Sequence numbers already counted, by vantage and incarnation: a report may arrive twice.
     counted: BTreeSet<(Vantage, String, u64)>,
     rounds: BTreeMap<(Vantage, AssignmentId), u32>,
     log: Arc<Mutex<RunLog>>,
@@ -118,7 +118,7 @@ impl LiveRun {
         self.grown.send_replace(log.lines.len());
     }
 
-    /// Takes one answer; whether it was the last one.
+    /// Records one result. Returns whether it was the last one.
     pub(super) fn take(&mut self, recorded: &Recorded) -> bool {
         let observation = &recorded.observation;
         let Some(part) = self
@@ -193,7 +193,7 @@ impl LiveRun {
         self.run.answered >= self.run.expected
     }
 
-    /// What is to be judged, if it is time.
+    /// Returns the input of the judgement once the run is due.
     pub(super) fn case(&mut self, now: EventTime) -> Option<JudgementInput> {
         let over = self.run.answered >= self.run.expected || now >= self.run.deadline;
         if self.stage != RunStage::Waiting || !over {
@@ -216,11 +216,12 @@ impl LiveRun {
         })
     }
 
-    /// It is judged; nothing where judging itself failed, which is a defect of ours and never a pass.
+    /// Ends the run. `None` means that the judgement itself failed, which is a defect of the aggregator and never a
+    /// pass.
     pub(super) fn end(&mut self, judged: Option<RunJudgement>, now: EventTime) -> &PreflightRun {
         let judged = judged.unwrap_or_else(|| RunJudgement {
             outcome: parallax_api::runs::RunOutcome::Unknown,
-            sentence: "the aggregator could not judge the run; its log says why".to_owned(),
+            sentence: "the aggregator failed to judge the run; see its log".to_owned(),
             verdict: None,
         });
         self.stage = RunStage::Done;
@@ -246,7 +247,7 @@ impl LiveRun {
     }
 }
 
-/// A reader of one run, at its own pace.
+/// A reader of one run's events, at its own pace.
 #[derive(Debug)]
 pub struct LogReader {
     log: Arc<Mutex<RunLog>>,
@@ -255,7 +256,7 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// The next lines; nothing after the last one, or where the run is given up.
+    /// Returns the next events; `None` after the last one, or if the run was dropped.
     pub async fn next(&mut self) -> Option<Vec<Arc<RunEvent>>> {
         loop {
             self.grown.borrow_and_update();

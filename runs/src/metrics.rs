@@ -1,4 +1,4 @@
-//! Runs that somebody asked for: how many, what they came to, how long they took.
+//! Metrics of runs: number, outcome, duration.
 
 use parallax_api::runs::RunOutcome;
 use parallax_model::Micros;
@@ -45,17 +45,18 @@ impl RunMetrics {
         metrics
     }
 
-    /// Counts a run that was not made.
+    /// Counts a rejected run.
     pub(crate) fn refused(&self) {
         self.results.get_or_create(&ResultLabel { result: REFUSED }).inc();
     }
 
-    /// A run begins.
+    /// Counts a run that starts.
     pub(crate) fn begins(&self) {
         self.active.inc();
     }
 
-    /// A run is judged, so long after it was asked for; its first probe started so long after that, if any did.
+    /// Counts a judged run with its duration since the request and, if any probe started, the time to its first
+    /// probe.
     pub(crate) fn ends(&self, outcome: RunOutcome, lasted: Micros, first_probe: Option<Micros>) {
         let result = match outcome {
             RunOutcome::Passed => PASSED,
@@ -70,7 +71,7 @@ impl RunMetrics {
         }
     }
 
-    /// Runs under way, passed, and refused.
+    /// The numbers of active, passed and rejected runs.
     #[cfg(test)]
     pub(crate) fn figures(&self) -> (i64, u64, u64) {
         let of = |result| self.results.get_or_create(&ResultLabel { result }).get();

@@ -1,7 +1,7 @@
-//! A run of a name: what everybody says of it, from a few vantages that see it differently.
+//! Runs of a name: its DNS facts, from a few vantages with different views.
 //!
-//! The same scope as of a challenge: only hosts that are known. The servers asked are each machine's own, the public ones
-//! that the configuration knows, and the zone's own only where the configuration says so.
+//! As for challenges, only known hosts are permitted. The queried servers are each machine's own resolver, the
+//! public resolvers of the configuration, and the zone's own servers only if the configuration enables that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,35 +20,35 @@ use parallax_preflight::{QueriedResolvers, judge_names, name_facts};
 use super::{RunRefusedError, scope::RunScopeError};
 use crate::RunOptions;
 
-/// Nodes that are asked: all have the cluster's resolver, and three tell whether it says the same everywhere.
+/// The number of nodes that query: all use the cluster's resolver, and three show whether its responses are equal.
 const NODES: usize = 3;
 
-/// Identities of an authority, and the length of one.
+/// The maximum number of CA identities, and the maximum length of each.
 const MOST: (usize, usize) = (8, 253);
 
-/// Deadline of all questions.
+/// The deadline of all queries.
 pub(super) const TIMEOUT: Micros = Micros::from_secs(6);
 
-/// What is wrong with the question.
+/// A name request that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidNames {
-    #[error("expected dns://HOST, the name of which the facts are wanted, got {0}")]
+    #[error("url: expected dns://HOST, got {0}")]
     Url(String),
-    #[error("names.identities: expected at most {} names as letsencrypt.org", MOST.0)]
+    #[error("names.identities: expected at most {} names such as letsencrypt.org", MOST.0)]
     Identities,
     #[error("names.account_uri: expected a URL of at most {} visible ASCII characters", 2 * MOST.1)]
     Account,
-    #[error("challenge and names: expected one of them; ask for two runs")]
+    #[error("challenge and names exclude each other; request two runs")]
     Both,
 }
 
-/// A name whose facts may be asked for.
+/// A validated name request.
 pub(super) struct NameFactsQuery {
     pub(super) id: TargetId,
-    /// With the name as a target.
+    /// The topology with the name as a target.
     pub(super) topology: Topology,
     pub(super) probe: NamesProbe,
-    /// Deadline of all questions.
+    /// The deadline of all queries.
     pub(super) timeout: Micros,
 }
 
@@ -99,7 +99,7 @@ impl NameFactsQuery {
     }
 }
 
-/// Whether some target has this host.
+/// Reports whether a target has this host.
 pub(super) fn is_known(topology: &Topology, name: &HostName) -> bool {
     topology
         .targets()
@@ -107,8 +107,8 @@ pub(super) fn is_known(topology: &Topology, name: &HostName) -> bool {
         .any(|placed| placed.target.probe.host() == Some(name))
 }
 
-/// Of those that could be asked: some nodes, in different zones first, one machine nearby, and everybody on the
-/// internet. Nodes share their resolver, and others' resolvers are asked no oftener than needed.
+/// Selects the vantages that query: a few nodes (in different zones first), one machine nearby, and every vantage
+/// on the internet. Nodes share their resolver, and third-party resolvers are not queried more often than needed.
 pub(super) fn few(topology: &Topology, vantages: &[Vantage]) -> Vec<Vantage> {
     let in_pods = |vantage: &&Vantage| {
         matches!(
@@ -146,7 +146,7 @@ pub(super) fn few(topology: &Topology, vantages: &[Vantage]) -> Vec<Vantage> {
         .collect()
 }
 
-/// One node, another one each turn, and everybody on the internet: what a standing look asks.
+/// Selects one node, a different one each turn, and every vantage on the internet, for a recurring check.
 pub(super) fn one_and_outside(topology: &Topology, vantages: &[Vantage], turn: usize) -> Vec<Vantage> {
     let (inside, outside): (Vec<Vantage>, Vec<Vantage>) = few(topology, vantages)
         .into_iter()
@@ -164,7 +164,7 @@ pub(super) fn one_and_outside(topology: &Topology, vantages: &[Vantage], turn: u
     node.into_iter().chain(outside).collect()
 }
 
-/// What each vantage is asked.
+/// Returns the assignments of each vantage.
 pub(super) fn parts(
     run: &RunId,
     (target, probe): (&TargetId, &NamesProbe),
@@ -173,7 +173,7 @@ pub(super) fn parts(
     config: &PlanConfig,
 ) -> BTreeMap<Vantage, Vec<Assignment>> {
     let of = |vantage: &Vantage| {
-        // Only a length could be refused; such a probe is left out.
+        // Fails only if the id is too long; such a probe is left out.
         let id = AssignmentId::new(format!("{}{run}|dns|{target}", AssignmentId::RUN)).ok()?;
         let assignment = Assignment {
             id,
@@ -191,7 +191,7 @@ pub(super) fn parts(
     vantages.iter().filter_map(of).collect()
 }
 
-/// What came of it: the facts, and what they mean for the authority that was named.
+/// Returns the facts, and what they mean for the CA in the request.
 pub(super) fn found(
     (probe, ask): (&NamesProbe, &NameFactsRequest),
     sights: &BTreeMap<Vantage, NameSight>,

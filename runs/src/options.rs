@@ -1,14 +1,14 @@
-//! What a configuration says of runs.
+//! Configuration of runs.
 
 use parallax_model::AddressRange;
 
-/// `runs`.
+/// The `runs` section of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Whether a run may ask for what is no target.
+    /// Whether runs may probe anything in addition to known targets.
     pub any_target: bool,
-    /// Addresses that a run may ask for whatever else says no.
+    /// Addresses that runs may probe even if another rule refuses them.
     pub allow: Vec<AddressRange>,
-    /// Addresses that no run may ask for, besides those of the API server and of the own machine.
+    /// Addresses that no run may probe, in addition to the API server's and those local to the machine.
     pub refuse: Vec<AddressRange>,
 }

@@ -1,7 +1,7 @@
-//! Looks: probes that the aggregator asks for itself, now and then, over the same streams as runs.
+//! Checks: probes that the aggregator requests for itself, over the same streams as runs.
 //!
-//! A look has no id that anybody could ask for, is neither listed nor kept nor counted, and waits for nobody's limit. It
-//! goes through no engine: whoever looks judges what came back.
+//! A check is not listed, stored, counted or rate-limited, and its id is never exposed. Its results do not pass
+//! through an engine; the caller judges them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,22 +25,22 @@ use super::{
     subject::chosen,
 };
 
-/// Looks under way at one time.
+/// The maximum number of concurrent checks.
 const AT_ONCE: usize = 8;
 
-/// What comes back of one look.
+/// The results of one check.
 #[derive(Debug)]
 pub(super) struct ProbeReply {
     expected: usize,
     seen: Vec<Recorded>,
-    /// A report may come twice.
+    /// A report may arrive twice.
     counted: BTreeSet<(Vantage, String, u64)>,
     asked: BTreeSet<Vantage>,
     done: Arc<Notify>,
 }
 
 impl ProbeReply {
-    /// Takes one answer.
+    /// Records one result.
     pub(super) fn take(&mut self, recorded: &Recorded) {
         let number = (
             recorded.vantage.clone(),
@@ -60,7 +60,7 @@ impl ProbeReply {
     }
 }
 
-/// Whoever gives up a look takes it off the desk.
+/// Removes a check that its caller abandons.
 struct LookGuard<'a> {
     desk: &'a RunManager,
     id: RunId,
@@ -73,8 +73,8 @@ impl Drop for LookGuard<'_> {
 }
 
 impl RunManager {
-    /// Has each vantage make its probes once, and gives what came back when all has, or `longest` is over. Nothing where
-    /// too many look at once.
+    /// Requests each probe once, and returns the results when all have arrived or `longest` has passed. Returns
+    /// `None` if too many checks are in progress.
     pub(crate) async fn look(
         &self,
         parts: impl FnOnce(&RunId) -> BTreeMap<Vantage, Vec<Assignment>>,
@@ -112,7 +112,7 @@ impl RunManager {
             desk: self,
             id: id.clone(),
         };
-        // Whatever is missing then is missing: who is silent is no answer.
+        // On timeout, the missing results are simply absent.
         let _ = tokio::time::timeout(Duration::from(wait), done.notified()).await;
         let seen = self.inner.lock().looks.remove(&id).map(|look| look.seen);
         drop(held);
@@ -120,50 +120,52 @@ impl RunManager {
     }
 }
 
-/// A host that is looked at: what is said of its name, and what port 80 answers there.
+/// A host to check: the DNS facts of its name, and the response on port 80.
 #[derive(Debug, Clone, Copy)]
 pub struct LookedHost<'a> {
     /// The host name to check.
     pub host: &'a HostName,
-    /// That nobody serves.
+    /// A token that no solver serves.
     pub token: &'a str,
-    /// Counts the looks at this host: the nodes take turns.
+    /// The number of checks of this host so far; the nodes take turns.
     pub turn: usize,
 }
 
-/// Why nobody looks.
+/// Why a host cannot be checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookError {
     /// The host is outside the scope of runs.
     #[error(transparent)]
     Forbidden(#[from] RunScopeError),
     /// No vantage can answer.
-    #[error("no vantage reports, so nobody could look; `parallax status` shows who does")]
+    #[error(
+        "no vantage reports, so the host cannot be checked; `parallax status` lists the reporting vantages"
+    )]
     Nobody,
     /// Too many requests are in progress.
-    #[error("too many looks at once; it is looked at later")]
+    #[error("too many checks in progress; the host is checked later")]
     Busy,
 }
 
-/// What came back of a look.
+/// The results of a check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReplySet {
     /// The observations, in order of arrival.
     pub seen: Vec<Recorded>,
-    /// Who was asked, and who of them by public resolvers.
+    /// The resolvers that were queried.
     pub wanted: QueriedResolvers,
 }
 
-/// What a probe of a look is for: the end of its id.
+/// Last part of the assignment id: the DNS facts of the name.
 pub const NAMES: &str = "names";
-/// Part of the assignment id: the self check of cert-manager.
+/// Last part of the assignment id: cert-manager's self check.
 pub const SELF_CHECK: &str = "self";
-/// Part of the assignment id: the validation of the CA.
+/// Last part of the assignment id: the CA's validation.
 pub const CA: &str = "ca";
 
 impl RunManager {
-    /// Looks at a host: one node and every vantage on the internet ask what is said of its name and fetch a challenge that
-    /// nobody serves, by the CA's rules; the node by cert-manager's, too.
+    /// Checks a host: one node and every vantage on the internet query the DNS facts of its name and fetch a
+    /// challenge that no solver serves, by the CA's rules, and the node also by cert-manager's.
     pub async fn look_at(
         &self,
         at: LookedHost<'_>,
@@ -220,7 +222,7 @@ impl RunManager {
                     .iter()
                     .filter(|(what, ..)| *what != SELF_CHECK || vantage.node().is_some());
                 let own = asks.filter_map(|(what, channel, probe, timeout)| {
-                    // Only a length could be refused; such a probe is left out.
+                    // Fails only if the id is too long; such a probe is left out.
                     Some(Assignment {
                         id: AssignmentId::new(format!("{}{id}|look|{what}", AssignmentId::RUN)).ok()?,
                         target: TargetId::new(format!("http://{host}/")).ok()?,

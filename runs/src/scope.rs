@@ -1,4 +1,4 @@
-//! What a run may ask for, and where its probes may connect to.
+//! The scope of runs: permitted targets, and addresses that their probes may connect to.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,28 +7,29 @@ use parallax_model::{AddressRange, ProbeSpec, Scope, Target, TargetSpec};
 
 use crate::RunOptions;
 
-/// A run that is not made, and what would make it one.
+/// Why a run is outside the scope, and how to permit it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunScopeError {
     #[error(
-        "{target} is not a known target, and runs are limited to those ({known} of them; `parallax targets` lists them); add it to the configuration's targets, or set runs.targets: any"
+        "{target} is not a known target, and runs are limited to known targets ({known}; `parallax targets` lists them); add it to the configuration's targets, or set runs.targets: any"
     )]
     Unknown { target: String, known: usize },
     #[error(
-        "{host} is no host of a known target, and challenges are fetched for those only; publish it by an Ingress or a route, add it to the configuration's targets, or set runs.targets: any"
+        "{host} is no host of a known target, and challenges are fetched from such hosts only; publish it with an Ingress or a route, add it to the configuration's targets, or set runs.targets: any"
     )]
     Host { host: String },
     #[error(
-        "{server} is no public resolver that the configuration knows, and challenges are resolved by those or by each machine's own; add it to resolvers.public, or set runs.targets: any"
+        "{server} is not a public resolver of the configuration, and challenges are resolved only by those or by each machine's own resolver; add it to resolvers.public, or set runs.targets: any"
     )]
     Nameserver { server: SocketAddr },
     #[error(
-        "{address} is {why}, which no run may ask for; if it must be, list it under runs.allow in the aggregator's configuration"
+        "{address} is {why}, which no run may probe; to permit it, add it to runs.allow in the aggregator's configuration"
     )]
     Address { address: IpAddr, why: &'static str },
 }
 
-/// The rule that travels with the probes: the API server's addresses are refused besides what is local to a machine.
+/// Returns the scope that is sent with every probe. It refuses the API server's addresses in addition to those
+/// local to a machine.
 pub fn scope(topology: &Topology, options: &RunOptions) -> Scope {
     let mut refuse = options.refuse.clone();
     refuse.extend(
@@ -52,8 +53,8 @@ pub fn scope(topology: &Topology, options: &RunOptions) -> Scope {
     }
 }
 
-/// The topology that the run is planned and judged by: the present one, with the target where it is not in it and may
-/// be asked for.
+/// Returns the topology for planning and judging the run: `None` if the target is already in it, otherwise a copy
+/// with the target added, if unknown targets are permitted.
 pub(super) fn admitted(
     topology: &Topology,
     target: &Target,
@@ -75,7 +76,7 @@ pub(super) fn admitted(
     Topology::try_from(spec).map(Some).map_err(|_| unknown())
 }
 
-/// Refuses at once what no probe would be made of; names are judged where they are resolved.
+/// Rejects a literal address outside the scope at once; probers check host names when they resolve them.
 pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) -> Result<(), RunScopeError> {
     let Some((host, _)) = probe.server() else {
         return Ok(());
@@ -93,7 +94,7 @@ pub(super) fn literal(probe: &ProbeSpec, dial: Option<IpAddr>, scope: &Scope) ->
     Ok(())
 }
 
-/// Names that mean the own machine wherever they are asked (RFC 6761).
+/// Names that resolve to the machine itself (RFC 6761).
 fn local(host: &str) -> Option<IpAddr> {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     (host == "localhost" || host.ends_with(".localhost")).then_some(std::net::Ipv4Addr::LOCALHOST.into())

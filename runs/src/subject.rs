@@ -1,4 +1,4 @@
-//! What a run is about, who takes part, and what each of them is asked.
+//! The subject of a run, its vantages, and their assignments.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,26 +19,26 @@ use parallax_model::{
 use super::{RunRefusedError, challenge, judge, names, scope};
 use crate::RunOptions;
 
-/// What is asked for in place of a URL when the network between nodes is meant.
+/// Given in place of a URL, it selects a run of the mesh (the network between nodes).
 pub const MESH: &str = "mesh";
 
-/// Beyond this many vantages the endpoints are asked by some of them only, and controls by none.
+/// With more vantages than this, only some of them probe the endpoints directly, and none the controls.
 const SMALL: usize = 24;
 
-/// What a run is about, and what it is held to.
+/// The subject of a run, and its limits.
 pub(super) struct RunSubject {
     pub(super) id: TargetId,
-    /// Every prober asks the others' echoes, and no target at all.
+    /// Every prober probes the echoes of the others, and no target.
     pub(super) of_the_mesh: bool,
-    /// The present topology, with the target where it was not in it.
+    /// The current topology, with the target added if it was unknown.
     pub(super) topology: Arc<Topology>,
-    /// Where its probes may go.
+    /// Where its probes may connect.
     scope: Scope,
-    /// The target's own.
+    /// The timeout of the target.
     pub(super) timeout: Option<Micros>,
-    /// How it is fetched where it is a challenge.
+    /// How to fetch it, if it is a challenge.
     pub(super) challenge: Option<ChallengeProbe>,
-    /// Who is asked where the facts of a name are wanted.
+    /// How to query the name, if its DNS facts are requested.
     pub(super) names: Option<NamesProbe>,
 }
 
@@ -59,7 +59,7 @@ impl RunSubject {
                 names: None,
             });
         }
-        // A target's own id names it wholly, also where it says more than a URL (`…#keep-alive`).
+        // A target's id identifies it even if the id contains more than a URL (`…#keep-alive`).
         let named = TargetId::new(url).ok();
         let target = match named.and_then(|id| topology.targets().get(&id)) {
             Some(placed) => placed.target.clone(),
@@ -87,7 +87,7 @@ impl RunSubject {
         })
     }
 
-    /// A challenge, fetched as one client does.
+    /// A challenge, fetched by one client's rules.
     pub(super) fn challenge(
         url: &str,
         ask: &ChallengeRequest,
@@ -108,7 +108,7 @@ impl RunSubject {
         })
     }
 
-    /// The facts of a name.
+    /// The DNS facts of a name.
     pub(super) fn names(
         url: &str,
         ask: &NameFactsRequest,
@@ -127,7 +127,7 @@ impl RunSubject {
         })
     }
 
-    /// Who of the vantages takes part.
+    /// Returns the vantages that take part.
     pub(super) fn asked_of(&self, vantages: Vec<Vantage>) -> Vec<Vantage> {
         if self.names.is_some() {
             names::few(&self.topology, &vantages)
@@ -136,7 +136,7 @@ impl RunSubject {
         }
     }
 
-    /// The longest time that one probe may take.
+    /// Returns the longest duration of one probe.
     pub(super) fn longest(&self, timeout: Micros) -> Micros {
         match &self.challenge {
             Some(probe) => challenge::longest(probe, timeout),
@@ -144,7 +144,7 @@ impl RunSubject {
         }
     }
 
-    /// What each vantage is asked; those that cannot ask are left out.
+    /// Returns the assignments of each vantage; vantages without a counted probe are left out.
     pub(super) fn parts(
         &self,
         run: &RunId,
@@ -171,7 +171,7 @@ impl RunSubject {
                 .into_iter()
                 .filter(|a| few || self.of_the_mesh || a.peer.is_none())
                 .filter_map(|assignment| {
-                    // Only a length could be refused; such a probe is left out.
+                    // Fails only if the id is too long; such a probe is left out.
                     let id =
                         AssignmentId::new(format!("{}{run}|{}", AssignmentId::RUN, assignment.id)).ok()?;
                     Some(Assignment {
@@ -191,7 +191,7 @@ impl RunSubject {
     }
 }
 
-/// The vantages that report and are meant.
+/// Returns the reporting vantages of a group.
 pub(super) fn chosen(topology: &Topology, view: &View, from: RunVantages) -> Vec<Vantage> {
     let reporting: BTreeSet<&Vantage> = view
         .vantages

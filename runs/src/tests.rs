@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Three nodes, an ingress on the first, policy Local.
+/// Three nodes, an ingress Pod on the first, externalTrafficPolicy: Local.
 const TOPOLOGY: &str = r#"
 nodes:
   - {name: n1, zone: a, prober: {pod: prober-n1, address: "10.244.1.5:9095"}}
@@ -88,7 +88,7 @@ impl Bench {
         self.desk.begin(&request, "ann", &self.topology, &self.view)
     }
 
-    /// What each vantage was told, as assignments with their vantage.
+    /// The assignments in the latest order, with their vantages.
     fn told(&self) -> Vec<(Vantage, Assignment)> {
         let orders = self.desk.orders().borrow().clone();
         let order = orders.last().unwrap();
@@ -101,7 +101,7 @@ impl Bench {
         order.parts.iter().flat_map(own).collect()
     }
 
-    /// Answers everything that was told, each round, as `outcome` says.
+    /// Reports a result for every assignment of the latest order and every round.
     fn answer(&self, rounds: u32, outcome: impl Fn(&Vantage, &Assignment) -> Value) {
         let now = self.desk.clock.now();
         for (seq, (vantage, assignment)) in self
@@ -151,7 +151,7 @@ impl Bench {
         self.judging.await.unwrap();
     }
 
-    /// Until what is over is also counted.
+    /// Waits until ended runs are also counted.
     async fn counted(&self) {
         while self.desk.metrics.figures().0 > 0 {
             tokio::task::yield_now().await;
@@ -256,7 +256,7 @@ async fn a_run_of_the_mesh_where_nobody_has_anybody_to_ask_says_so() {
         .unwrap_err()
         .to_string();
     assert!(
-        said.contains("takes probers on two nodes at least") && said.contains("there are 3"),
+        said.contains("requires probers on at least two nodes") && said.contains("there are 3"),
         "{said}"
     );
     let spec: TopologySpec = serde_json::from_value(json!({"nodes": [
@@ -286,14 +286,14 @@ async fn where_a_target_must_not_answer_silence_passes_and_an_answer_fails() {
     assert_eq!(
         asked.len(),
         1,
-        "whoever must get no answer is not asked as a user: {asked:?}"
+        "a vantage that must not get a response does not probe as a user would: {asked:?}"
     );
-    // The prober itself knows that silence is what was asked for.
+    // Probers report expected silence as a success.
     bench.answer(3, |_, _| json!({"result": "ok"}));
     let (_, run) = bench.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Passed), "{}", run.sentence);
     assert!(
-        run.sentence.contains("came out as they should, from 4 vantages"),
+        run.sentence.contains("ended as expected, from 4 vantages"),
         "{}",
         run.sentence
     );
@@ -324,7 +324,7 @@ async fn runs_are_counted_by_what_they_came_to() {
     bench.answer(3, ok);
     bench.end(&run).await;
     bench.begin(json!({"url": "shop"})).unwrap_err();
-    assert_eq!(figures().2, 0, "whoever asked says whether it waits");
+    assert_eq!(figures().2, 0, "the caller decides whether a rejected run counts");
     bench.desk.refused();
     bench.counted().await;
     assert_eq!(figures(), (0, 1, 1));
@@ -340,7 +340,7 @@ async fn what_does_not_answer_proves_nothing_and_never_reads_as_passed() {
     let (_, run) = bench.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Unknown));
     assert!(
-        run.sentence.contains("4 vantages did not answer in time"),
+        run.sentence.contains("4 vantages did not respond in time"),
         "{}",
         run.sentence
     );
@@ -367,7 +367,7 @@ async fn every_probe_carries_the_scope_and_the_api_server_is_out_of_it() {
             assert!(refuse.iter().any(|range| range == api), "{probe}");
         }
     }
-    // Over its cluster address and by name alike.
+    // By cluster address and by name.
     for url in [
         "https://10.96.0.1/",
         "http://127.0.0.1:9095/",
@@ -502,7 +502,7 @@ async fn the_self_check_of_a_challenge_goes_with_what_tells_causes_apart_and_the
     assert_eq!(direct.len(), 3, "the ingress pod, from every node");
     assert_eq!(fetch(&direct[0].1)["expect_body_equals"], "t0ken.thumb");
     assert!(told.iter().any(|(_, a)| a.channel == Channel::Mesh));
-    // Refused where no ingress pod is, as in I1. One fetch proves it, several name the cause.
+    // Refused on nodes without an ingress Pod, as in I1. One fetch proves the failure, several name the cause.
     let mut several = ask("cert-manager");
     several["rounds"] = json!(4);
     let run = bench.begin(several).unwrap();
@@ -651,12 +651,12 @@ async fn a_challenge_over_five_hundred_nodes_is_told_and_judged_within_seconds()
         "no probe was waited for to its deadline"
     );
     assert_eq!(run.outcome, Some(RunOutcome::Failed));
-    // The budget is five seconds with the probes' own time; here it is measured, not asserted.
+    // The budget is five seconds including the probes' own time; here it is measured, not asserted.
     println!("500 nodes, {} probes: {:?}", run.expected, begun.elapsed());
     bench.stop().await;
 }
 
-/// What one server says of the host.
+/// One server's response for the host.
 fn said(by: &str, address: &str) -> Value {
     json!({"by": by, "server": "192.0.2.53:53", "a": {"addresses": [address]}, "aaaa": "none", "caa": "none"})
 }
@@ -685,7 +685,7 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
         };
         assert!(
             !probe.authorities && probe.public.is_empty(),
-            "nobody said that they may be asked"
+            "the configuration does not enable these queries"
         );
         assert!(
             !probe.scope.as_ref().unwrap().refuse.is_empty(),
@@ -700,7 +700,7 @@ async fn the_facts_of_a_name_are_asked_of_a_few_and_say_what_they_mean_for_the_a
     let (_, run) = bench.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Passed), "{}", run.sentence);
     let found = run.names.unwrap();
-    assert_eq!(found.facts.views.len(), 2, "three nodes are told one thing");
+    assert_eq!(found.facts.views.len(), 2, "three nodes with equal responses");
     assert_eq!(
         found.judged.problems.len(),
         1,
@@ -727,7 +727,7 @@ async fn public_resolvers_and_a_zones_own_servers_are_asked_where_the_configurat
         .unwrap();
     for (_, assignment) in bench.told() {
         let parallax_model::ProbeSpec::Names(probe) = assignment.probe else {
-            panic!("a name is asked for")
+            panic!("expected a name probe")
         };
         assert!(probe.authorities);
         assert_eq!(probe.public, ["192.0.2.53:53".parse().unwrap()]);
@@ -771,7 +771,7 @@ async fn probers_that_do_not_know_the_question_leave_it_unknown() {
     let run = bench
         .begin(json!({"url": "dns://a.example.test", "names": {}}))
         .unwrap();
-    // What an older prober makes of it: nothing, or an answer without facts.
+    // An older prober makes no probe, or reports a result without facts.
     bench.answer(1, |_, _| json!({"result": "not_asked", "own": "no_resolver"}));
     let (_, run) = bench.end(&run).await;
     assert_eq!(run.outcome, Some(RunOutcome::Unknown));
@@ -808,7 +808,7 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
                     incarnation: "life-1".parse().unwrap(),
                     observation: serde_json::from_value(line).unwrap(),
                 };
-                // What comes twice counts once, and whoever was not asked has nothing to say.
+                // A duplicate counts once, and a vantage that was not asked does not count.
                 bench.desk.observed(&recorded);
                 bench.desk.observed(&recorded);
                 let stranger = "internet:stranger".parse().unwrap();
@@ -833,7 +833,7 @@ async fn a_look_asks_one_node_and_the_internet_and_gives_what_came_when_its_time
         ],
         "the nodes take turns"
     );
-    assert_eq!(bench.desk.list(), [], "a look is no run");
+    assert_eq!(bench.desk.list(), [], "a check is not a run");
     bench.stop().await;
 }
 

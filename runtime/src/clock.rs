@@ -1,14 +1,15 @@
-//! The one source of time: event time that only moves forward.
+//! The clock of the aggregator: event time that only moves forward.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parallax_model::EventTime;
 use tokio::time::Instant;
 
-/// Event time: the wall clock once, at the start, and the monotonic clock from then on. A step of the wall clock must
-/// not tear rounds apart; what it costs is a page whose times drift from the wall by what NTP corrected since.
+/// Event time: read from the wall clock once at the start, then advanced by the monotonic clock. A step of
+/// the wall clock therefore cannot split rounds. The trade-off is that displayed times deviate from the wall
+/// clock by NTP's corrections since the start.
 ///
-/// It follows tokio's clock, so a test that pauses that one holds this one too.
+/// It follows tokio's clock, so a test that pauses time pauses this clock too.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: EventTime,
@@ -16,7 +17,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starting at the wall clock's time.
+    /// Starts a clock at the wall clock's time.
     #[must_use]
     pub fn system() -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -25,7 +26,7 @@ impl Clock {
         ))
     }
 
-    /// Starting at a given time.
+    /// Starts a clock at a given time.
     #[must_use]
     pub fn starting_at(start: EventTime) -> Self {
         Self {
@@ -34,13 +35,13 @@ impl Clock {
         }
     }
 
-    /// Now.
+    /// Returns the current event time.
     #[must_use]
     pub fn now(&self) -> EventTime {
         self.start.plus(self.started.elapsed().into())
     }
 
-    /// When it was started.
+    /// Returns the event time at which the clock was started.
     #[must_use]
     pub const fn start(&self) -> EventTime {
         self.start

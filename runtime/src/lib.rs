@@ -1,4 +1,4 @@
-//! What the crates of the aggregator share beside the model: the clock, random numbers, and types of metrics.
+//! Utilities shared by the aggregator's crates: the clock, random numbers, snapshots and metric types.
 #![forbid(unsafe_code)]
 
 mod clock;

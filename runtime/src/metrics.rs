@@ -1,29 +1,31 @@
-//! Kinds of series that several parts count with. Each part owns its own; `exposition` registers them all.
+//! Metric types shared by several subsystems. Each subsystem owns its metrics; `exposition` registers them
+//! all.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::histogram::{Histogram, NativeHistogramConfig},
 };
 
-/// Bounds of the classic buckets in seconds, chosen around what the phases take: a handshake on the node, in the
-/// rack, across a continent; one and two lost SYNs; the timeouts. The native buckets need no choice.
+/// Upper bounds of the classic buckets in seconds. They match typical phase durations: a handshake on the
+/// same node, in the same rack, across a continent; one and two lost SYNs; the timeouts. Native buckets need
+/// no bounds.
 pub const BUCKETS: [f64; 15] = [
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0,
 ];
 
-/// Native schema 3: each bucket 9 % wide. Values are bounded by the timeouts, so the buckets are not (`max_buckets`
-/// would let the schema change at run time).
+/// Native histogram schema 3: each bucket is 9 % wide. `max_buckets` stays unset, because it would let the
+/// schema change at run time; the timeouts bound the values and so the number of buckets.
 pub const NATIVE_SCHEMA: i8 = 3;
 
-/// Times, in both sorts of buckets.
+/// Creates a histogram of durations with classic and native buckets.
 #[must_use]
 pub fn histogram() -> Histogram {
     Histogram::new_classic_and_native(BUCKETS, NativeHistogramConfig::with_schema(NATIVE_SCHEMA))
 }
 
-/// What something came to.
+/// Label for the result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ResultLabel {
-    /// One of a closed list of words.
+    /// A value from a closed list.
     pub result: &'static str,
 }

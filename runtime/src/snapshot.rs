@@ -1,4 +1,5 @@
-//! A value that one task owns and others read: published when it changes, and computed when a reader asks.
+//! A value that one task owns and others read. The owner publishes it on changes and computes it on a
+//! reader's request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,13 +8,14 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
 
-/// A snapshot younger than this is current: a request for it computes nothing.
+/// Maximum age of a snapshot that satisfies a request without being computed again.
 const CURRENT: Duration = Duration::from_millis(500);
 
-/// Longest wait for the owner. A reader gets the last snapshot afterwards, whose own time shows its age.
+/// Maximum time that a reader waits for the owner. After it, the reader gets the latest snapshot, whose
+/// timestamp shows its age.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The owner's end.
+/// The owner's handle.
 #[derive(Debug)]
 pub struct SnapshotWriter<T> {
     latest: watch::Sender<Arc<T>>,
@@ -21,7 +23,7 @@ pub struct SnapshotWriter<T> {
     published: Instant,
 }
 
-/// A reader's end. Clones read the same snapshots.
+/// A reader's handle. Clones read the same snapshots.
 #[derive(Debug)]
 pub struct SnapshotReader<T> {
     latest: watch::Receiver<Arc<T>>,
@@ -37,7 +39,7 @@ impl<T> Clone for SnapshotReader<T> {
     }
 }
 
-/// Both ends, with the first snapshot.
+/// Creates both handles, with an initial snapshot.
 pub fn snapshot<T>(first: T) -> (SnapshotWriter<T>, SnapshotReader<T>) {
     let (sender, latest) = watch::channel(Arc::new(first));
     let requests = Arc::new(Notify::new());
@@ -50,12 +52,12 @@ pub fn snapshot<T>(first: T) -> (SnapshotWriter<T>, SnapshotReader<T>) {
 }
 
 impl<T> SnapshotWriter<T> {
-    /// Waits until a reader asks for a current snapshot.
+    /// Waits until a reader requests a current snapshot.
     pub async fn requested(&self) {
         self.requests.notified().await;
     }
 
-    /// Whether the last snapshot is too old to answer a request with.
+    /// Whether the latest snapshot is too old to satisfy a request.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.published.elapsed() >= CURRENT
@@ -67,42 +69,44 @@ impl<T> SnapshotWriter<T> {
         self.latest.send_replace(value);
     }
 
-    /// Answers requests with the last snapshot.
+    /// Satisfies pending requests with the latest snapshot.
     pub fn confirm(&self) {
         self.latest.send_modify(|_| {});
     }
 }
 
 impl<T> SnapshotReader<T> {
-    /// The last snapshot that was published, whatever its age.
+    /// Returns the latest published snapshot, whatever its age.
     #[must_use]
     pub fn latest(&self) -> Arc<T> {
         self.latest.borrow().clone()
     }
 
-    /// Each snapshot as it is published.
+    /// Returns a receiver of all published snapshots.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<T>> {
         self.latest.clone()
     }
 
-    /// Whether the owner has ended, so that no snapshot follows.
+    /// Whether the owner was dropped, so that no further snapshot follows.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.latest.has_changed().is_err()
     }
 
-    /// A snapshot of now. The last one if the owner does not answer, because it is busy or has ended.
+    /// Requests a current snapshot. Returns the latest one if the owner does not respond in time or was
+    /// dropped.
     pub async fn current(&self) -> Arc<T> {
         let mut latest = self.latest.clone();
         latest.mark_unchanged();
         self.requests.notify_one();
-        // An owner that has ended or does not answer leaves the last snapshot.
+        // On a timeout or if the owner was dropped, the latest snapshot stays in place.
         let _ = timeout(PATIENCE, latest.changed()).await;
         latest.borrow().clone()
     }
 
-    /// Waits for a snapshot that satisfies the condition; the last one if the owner ends before.
+    /// Waits for a snapshot that satisfies the condition. Returns the latest one if the owner is dropped
+    /// first.
     pub async fn wait_for(&self, mut condition: impl FnMut(&T) -> bool) -> Arc<T> {
         let mut tick = interval(CURRENT);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,18 +1,18 @@
-//! Colors and signs.
+//! Colors and state symbols.
 
 use parallax_diagnosis::view::CellState;
 
-/// Whether the terminal understands colour.
+/// Whether the terminal supports color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColorMode {
-    /// Signs only.
+    /// Symbols only.
     Plain,
-    /// Signs and ANSI colours.
+    /// Symbols and ANSI colors.
     Coloured,
 }
 
 impl ColorMode {
-    /// A text in the colour of an ANSI code (`31`, `1;32`), or as it is.
+    /// Wraps a text in an ANSI color code (`31`, `1;32`); returns it unchanged in plain mode.
     #[must_use]
     pub fn paint(self, code: &str, text: &str) -> String {
         match self {
@@ -21,7 +21,7 @@ impl ColorMode {
         }
     }
 
-    /// The sign of a cell.
+    /// The symbol of a cell's state.
     pub(crate) fn state(self, state: CellState) -> String {
         match state {
             CellState::Ok => self.paint("32", "✓"),

@@ -1,9 +1,10 @@
-//! Text that others wrote, made fit for a terminal: bounded, and without characters that act or hide.
+//! Makes untrusted text safe for a terminal: bounded, and without characters that control the terminal or
+//! hide text.
 
-/// Most characters of one piece of foreign text.
+/// Maximum number of characters of one text.
 const MOST: usize = 160;
 
-/// The text with everything escaped that a terminal would obey or not show, cut where it is long.
+/// Escapes all characters that a terminal would interpret or not display, and truncates long text.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len().min(MOST));
@@ -21,7 +22,8 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// Control characters, and those that reorder or hide text (Unicode's bidirectional and invisible format characters).
+/// Whether the character controls the terminal, or reorders or hides text (Unicode's bidirectional and
+/// invisible format characters).
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -49,7 +51,7 @@ mod tests {
         fn whatever_comes_is_bounded_and_acts_on_nothing(text in "(?s).{0,400}") {
             let safe = escape(&text);
             prop_assert!(!safe.chars().any(acts));
-            // One character becomes at most ten.
+            // An escaped character has at most ten characters.
             prop_assert!(safe.chars().count() <= MOST * 10 + 1);
         }
     }

@@ -1,4 +1,4 @@
-//! Findings, hazards, and what stays unknown.
+//! Findings, hazards and unknowns.
 
 use std::fmt::Write as _;
 
@@ -13,8 +13,8 @@ use crate::{
     sections::{list, remedies},
 };
 
-/// Findings, hazards and what stays open: everything besides the matrix and the incidents. Empty where there is nothing
-/// to say, except that what these vantages cannot see is always said.
+/// Formats findings, hazards and unknowns, that is, everything except the matrix and the incidents. Empty if
+/// there are none; causes that these vantages cannot rule out are always listed.
 #[must_use]
 pub fn findings(view: &View, style: ColorMode) -> String {
     let mut out = String::new();
@@ -25,7 +25,7 @@ pub fn findings(view: &View, style: ColorMode) -> String {
             finding.kind.catalogue(),
             finding.subject
         );
-        let seen = ("seen", finding.evidence.as_slice());
+        let seen = ("evidence", finding.evidence.as_slice());
         notice(
             &mut out,
             (finding.severity, &finding.sentence),
@@ -37,12 +37,12 @@ pub fn findings(view: &View, style: ColorMode) -> String {
     }
     for hazard in &view.hazards {
         let about = format!(
-            "hazard {} ({}): nobody fails yet   {}",
+            "hazard {} ({}): nothing fails yet   {}",
             hazard.kind,
             hazard.kind.catalogue(),
             hazard.subject
         );
-        let rests = ("rests on", hazard.evidence.as_slice());
+        let rests = ("evidence", hazard.evidence.as_slice());
         notice(
             &mut out,
             (hazard.severity, &hazard.sentence),
@@ -73,8 +73,8 @@ pub fn findings(view: &View, style: ColorMode) -> String {
     unknown(
         view.forbidden.len(),
         forbidden.filter(|state| *state != ExposureState::Unknown).count(),
-        "questions that must stay without an answer",
-        "they do",
+        "probes that must not get an answer",
+        "they get one",
     );
     if !view.not_excluded.is_empty() {
         let lines: Vec<_> = view
@@ -90,7 +90,7 @@ pub fn findings(view: &View, style: ColorMode) -> String {
     out
 }
 
-/// A finding or a hazard.
+/// Formats a finding or a hazard.
 fn notice(
     out: &mut String,
     (severity, sentence): (Severity, &str),

@@ -1,4 +1,4 @@
-//! One incident with its evidence.
+//! Formats one incident with its evidence.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::{
     sections::{list, plural, remedies},
 };
 
-/// Everything that is known of one incident.
+/// Formats all details of one incident.
 #[must_use]
 pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String {
     let verdict = &incident.verdict;
@@ -61,8 +61,8 @@ pub fn incident(incident: &Incident, now: EventTime, style: ColorMode) -> String
     }
     let decided: Vec<String> = verdict.decided_by.iter().cloned().collect();
     list(&mut out, "decided by", &decided, style);
-    list(&mut out, "answered beside", &verdict.answers, style);
-    list(&mut out, "who answers", &verdict.locality, style);
+    list(&mut out, "results of on-demand probes", &verdict.answers, style);
+    list(&mut out, "who responds", &verdict.locality, style);
     let ruled_out: Vec<_> = verdict
         .ruled_out
         .iter()

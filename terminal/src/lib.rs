@@ -1,6 +1,6 @@
-//! What a mesh sees as plain text for terminals: the facts of the page, in the same order.
+//! Formats the aggregator's view as plain text for terminals, in the same order as the page.
 //!
-//! State is written in signs as well as color: `✓` ok, `✗` failing, `~` flaky, `·` unknown.
+//! Symbols accompany the colors: `✓` ok, `✗` failing, `~` flaky, `·` unknown.
 #![forbid(unsafe_code)]
 
 mod color;

@@ -1,4 +1,5 @@
-//! The mesh at a glance: a summary line, the matrix of targets and vantages, and the probes that are pending.
+//! The overview of the mesh: a summary line, the matrix of targets and vantages, and pending on-demand
+//! probes.
 
 use std::fmt::Write as _;
 
@@ -10,12 +11,12 @@ use parallax_model::Vantage;
 
 use crate::{color::ColorMode, sections::plural};
 
-/// Vantages that have a column of their own; with more, a row shows counts.
+/// Maximum number of vantages with a column each; with more, each row shows counts.
 const MOST_COLUMNS: usize = 24;
-/// Vantages named in such a row.
+/// Maximum number of vantages named in a row of counts.
 const MOST_NAMES: usize = 4;
 
-/// One line: what the mesh sees right now.
+/// Formats a one-line summary of the current state.
 #[must_use]
 pub fn summary(view: &View, style: ColorMode) -> String {
     let reporting = view
@@ -68,7 +69,7 @@ pub fn summary(view: &View, style: ColorMode) -> String {
     line
 }
 
-/// The matrix, one line a target, at most `most` of them: failing ones first.
+/// Formats the matrix with one line per target, failing ones first, and at most `most` lines.
 #[must_use]
 pub fn matrix(view: &View, style: ColorMode, most: usize) -> String {
     let mut rows: Vec<&MatrixRow> = view.matrix.iter().collect();
@@ -102,7 +103,7 @@ pub fn matrix(view: &View, style: ColorMode, most: usize) -> String {
             let mut cells = row.cells.iter().peekable();
             for (column, vantage) in view.vantages.iter().enumerate() {
                 let cell = cells.next_if(|cell| cell.vantage == column);
-                // Not to be asked from here.
+                // The target is not probed from this vantage.
                 let sign = cell.map_or_else(|| " ".to_owned(), |cell| style.state(cell.state));
                 let width = short(&vantage.vantage).chars().count();
                 let _ = write!(out, "  {sign}{}", " ".repeat(width.saturating_sub(1)));
@@ -116,7 +117,7 @@ pub fn matrix(view: &View, style: ColorMode, most: usize) -> String {
     out
 }
 
-/// A row of more vantages than a terminal has columns for: how many see what, and the first that see it fail.
+/// Formats a row of counts: how many vantages are in each state, and the names of the first failing ones.
 fn counted(row: &MatrixRow, view: &View, style: ColorMode) -> String {
     let mut out = String::new();
     for state in [
@@ -140,13 +141,13 @@ fn counted(row: &MatrixRow, view: &View, style: ColorMode) -> String {
     out
 }
 
-/// Probes that are on their way beyond the plan, by what they are about. They change from round to round, so they are
-/// worth a look but no news.
+/// Formats pending on-demand probes by subject. They change from round to round, so they are not part of the
+/// status itself.
 #[must_use]
 pub fn pending_probes(view: &View, style: ColorMode) -> String {
     let mut out = String::new();
     if !view.asks.is_empty() {
-        let _ = writeln!(out, "{}", style.paint("1", "asked beyond the plan"));
+        let _ = writeln!(out, "{}", style.paint("1", "pending on-demand probes"));
     }
     for ask in &view.asks {
         let _ = writeln!(out, "  ? {}: {}", ask.subject, ask.purpose());

@@ -1,4 +1,4 @@
-//! Parts that incidents and findings share.
+//! Sections shared by incidents and findings.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use parallax_diagnosis::verdict::Remedy;
 
 use crate::color::ColorMode;
 
-/// Remedies with their commands and trade-offs, under a heading.
+/// Formats remedies with their commands and trade-offs under a heading.
 pub(crate) fn remedies(out: &mut String, remedies: &[Remedy], style: ColorMode) {
     if remedies.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n  {}", style.paint("1", "ways out"));
+    let _ = writeln!(out, "\n  {}", style.paint("1", "remedies"));
     for remedy in remedies {
         let _ = writeln!(out, "  • {}", remedy.action);
         if let Some(command) = &remedy.command {
@@ -28,7 +28,7 @@ fn not_when(out: &mut String, remedy: &Remedy) {
     }
 }
 
-/// Lines under a heading; nothing without lines.
+/// Formats lines under a heading; omits the heading if there are no lines.
 pub(crate) fn list(out: &mut String, title: &str, lines: &[String], style: ColorMode) {
     if lines.is_empty() {
         return;
@@ -39,7 +39,7 @@ pub(crate) fn list(out: &mut String, title: &str, lines: &[String], style: Color
     }
 }
 
-/// The plural ending for a count.
+/// The plural suffix for a count.
 pub(crate) const fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }

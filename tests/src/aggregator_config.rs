@@ -1,4 +1,4 @@
-//! What the lab gives the aggregator to read: its configuration, and the topology as the Kubernetes API would show it.
+//! Inputs of the aggregator: its configuration, and the topology as the Kubernetes API would return it.
 
 mod published;
 
@@ -26,7 +26,7 @@ const CONFIG: &str = "parallax.yaml";
 const TOPOLOGY: &str = "topology.yaml";
 const CHECKPOINT: &str = "checkpoint.json";
 
-/// The kubeconfig in the run's folder, where an API server publishes.
+/// Kubeconfig in the run's directory, if an API server publishes the topology.
 pub const KUBECONFIG: &str = "kubeconfig.yaml";
 
 #[derive(Debug, Serialize)]
@@ -36,7 +36,7 @@ struct Config<'a> {
     interval_ms: u64,
     timeout_ms: u64,
     topology: TopologyConfig,
-    /// A topology file has them itself.
+    /// Absent with a topology file, which contains the targets itself.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     targets: &'a [TargetSpec],
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -92,7 +92,7 @@ struct Node<'a> {
     addresses: Vec<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prober: Option<ProberConfig<'a>>,
-    /// Said where the node controller has not heard of it.
+    /// Set while the node controller has not heard from the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     readiness: Option<NodeReadiness>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -137,7 +137,7 @@ struct Endpoint<'a> {
     pod: &'a str,
     address: Ipv4Addr,
     node: &'a str,
-    /// Said where it is not simply ready.
+    /// Absent if the endpoint is ready.
     #[serde(flatten)]
     conditions: Option<EndpointConditions>,
 }
@@ -149,7 +149,7 @@ struct EndpointConditions {
     terminating: bool,
 }
 
-/// What an endpoint's conditions are, unless it is simply ready.
+/// Returns the conditions of an endpoint, unless it is ready.
 fn conditions(service: &cluster::Service, pod: &PodName) -> Option<EndpointConditions> {
     let told = service.conditions(pod);
     (!told.ready).then_some(EndpointConditions {
@@ -256,7 +256,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// An address, and its counterpart where the cluster has both families.
+/// Returns an address, with its IPv6 counterpart in a dual-stack cluster.
 fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
     let six = cluster
         .is_dual_stack()
@@ -264,7 +264,7 @@ fn both(cluster: &Cluster, address: Ipv4Addr) -> Vec<IpAddr> {
     [Some(IpAddr::V4(address)), six].into_iter().flatten().collect()
 }
 
-/// The topology file's text.
+/// Renders the topology file.
 pub fn topology_yaml(cluster: &Cluster) -> anyhow::Result<String> {
     serde_saphyr::to_string(&Topology::of(cluster)).context("writing the topology as YAML")
 }
@@ -306,7 +306,7 @@ fn config_yaml(incident: &Incident, cluster: &Cluster, listen: SocketAddr) -> an
     serde_saphyr::to_string(&config).context("writing the configuration as YAML")
 }
 
-/// Writes the configuration; answers its path.
+/// Writes the configuration and returns its path.
 pub fn write(
     run: &RunDir,
     incident: &Incident,
@@ -318,25 +318,25 @@ pub fn write(
     Ok(path)
 }
 
-/// Where the configuration of a run is.
+/// Returns the path of a run's configuration.
 #[must_use]
 pub fn path(run: &RunDir) -> PathBuf {
     run.file(CONFIG)
 }
 
-/// Publishes the cluster as it now is.
+/// Publishes the current state of the cluster.
 pub fn publish(run: &RunDir, cluster: &Cluster) -> anyhow::Result<()> {
     replace(&run.file(TOPOLOGY), &topology_yaml(cluster)?)
 }
 
-/// A reader sees the old or the new text, never half of one.
+/// Replaces a file atomically: a reader sees the old or the new text.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text).with_context(|| format!("writing {}", new.display()))?;
     fs::rename(&new, path).with_context(|| format!("replacing {}", path.display()))
 }
 
-/// Where the page is seen by a person: an unspecified address is reached by the loopback.
+/// Returns the page's URL for a browser on this machine; an unspecified address becomes the loopback.
 #[must_use]
 pub fn page(listen: SocketAddr) -> String {
     let ip = if listen.ip().is_unspecified() {

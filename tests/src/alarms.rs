@@ -1,4 +1,4 @@
-//! A Prometheus that looks at a run's aggregator with the committed rules: whom it would have called, and when.
+//! A Prometheus that scrapes a run's aggregator with the committed rules: which alerts would have fired, and when.
 
 use std::{
     collections::BTreeMap,
@@ -19,25 +19,25 @@ use tokio::{
 
 use crate::{api_client, lab::tail, parallax, run_dir::RunDir, tools};
 
-/// The rules as they are shipped, not a word of them changed.
+/// The rules exactly as shipped.
 const RULES: &str = include_str!("../../dashboards/parallax.rules.yaml");
 
-/// Between two scrapes, and between two looks at the rules; Prometheus' own default is a minute.
+/// Scrape and evaluation interval; the default of Prometheus is a minute.
 pub const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Longest time until Prometheus has seen the aggregator.
+/// Timeout until Prometheus has scraped the aggregator.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time between two questions.
+/// Delay between two queries.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Every alert that was pending or fired at any time of the run.
+/// Every alert that was pending or firing at any time of the run.
 const SEEN: &str = "/api/v1/query?query=max_over_time(ALERTS%5B1d%5D)";
 
-/// Labels that say nothing about what is wrong.
+/// Labels that do not identify the problem.
 const PLUMBING: [&str; 4] = ["alertname", "alertstate", "job", "instance"];
 
-/// A running Prometheus; ended when dropped.
+/// A running Prometheus; stopped on drop.
 #[derive(Debug)]
 pub struct LabPrometheus {
     child: Child,
@@ -45,13 +45,13 @@ pub struct LabPrometheus {
     log: PathBuf,
 }
 
-/// How far an alert came.
+/// Most advanced state that an alert reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AlertState {
     /// Its condition held for less than its `for`.
     Pending,
-    /// Somebody would have been called.
+    /// It fired, and would have notified somebody.
     Firing,
 }
 
@@ -60,9 +60,9 @@ pub enum AlertState {
 pub struct LabAlert {
     /// The alert's name.
     pub alert: String,
-    /// How far it came.
+    /// The state it reached.
     pub stage: AlertState,
-    /// What it is about.
+    /// Labels that identify the subject.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -78,7 +78,7 @@ impl Display for LabAlert {
 }
 
 impl LabPrometheus {
-    /// Starts Prometheus in the run's folder and waits until it has looked at the aggregator once.
+    /// Starts Prometheus in the run's directory and waits until it has scraped the aggregator once.
     pub async fn start(run: &RunDir, aggregator: SocketAddr) -> anyhow::Result<Self> {
         let program = tools::find("prometheus")
             .context("there is no prometheus; install it with: tests/install-tools alerts")?;
@@ -101,7 +101,7 @@ impl LabPrometheus {
             .stdin(Stdio::null())
             .stdout(out.try_clone().context("sharing the log file")?)
             .stderr(out)
-            // A Ctrl-C of the terminal goes to the lab.
+            // Ctrl-C in the terminal must reach only the lab.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -110,19 +110,26 @@ impl LabPrometheus {
         let start = Instant::now();
         while !alarms.looks().await? {
             if start.elapsed() > PATIENCE {
-                bail!("Prometheus has not seen the aggregator:\n{}", tail(&alarms.log));
+                bail!(
+                    "Prometheus has not scraped the aggregator:\n{}",
+                    tail(&alarms.log)
+                );
             }
             sleep(PAUSE).await;
         }
         Ok(alarms)
     }
 
-    /// Whether it has scraped the aggregator; fails where it has ended.
+    /// Reports whether it has scraped the aggregator; an error if it has exited.
     async fn looks(&mut self) -> anyhow::Result<bool> {
-        if let Some(status) = self.child.try_wait().context("asking after prometheus")? {
-            bail!("prometheus ended with {status}:\n{}", tail(&self.log));
+        if let Some(status) = self
+            .child
+            .try_wait()
+            .context("checking whether prometheus still runs")?
+        {
+            bail!("prometheus exited with {status}:\n{}", tail(&self.log));
         }
-        // Not listening yet is no reason to give up.
+        // It may not be listening yet.
         let up = self.ask("/api/v1/query?query=up%20%3D%3D%201").await;
         Ok(up.is_ok_and(|up| !up.is_empty()))
     }
@@ -130,18 +137,22 @@ impl LabPrometheus {
     async fn ask(&self, query: &str) -> anyhow::Result<Vec<QuerySample>> {
         let body = timeout(PATIENCE, api_client::get(self.address, query))
             .await
-            .with_context(|| format!("Prometheus did not answer within {} s", PATIENCE.as_secs()))??;
-        let answer: QueryAnswer = serde_json::from_slice(&body).context("reading an answer of Prometheus")?;
+            .with_context(|| format!("no response from Prometheus within {} s", PATIENCE.as_secs()))??;
+        let answer: QueryAnswer =
+            serde_json::from_slice(&body).context("parsing a response of Prometheus")?;
         Ok(answer.data.result)
     }
 
-    /// Everything that was pending or fired since the start.
+    /// Returns everything that was pending or firing since the start.
     pub async fn seen(&self) -> anyhow::Result<Vec<LabAlert>> {
-        let samples = self.ask(SEEN).await.context("asking Prometheus for its alerts")?;
+        let samples = self
+            .ask(SEEN)
+            .await
+            .context("querying Prometheus for its alerts")?;
         alarms(samples)
     }
 
-    /// Waits until an alert of this name fires, at most so long.
+    /// Waits at most `longest` until an alert of this name fires.
     pub async fn fires(&self, alert: &str, longest: Duration) -> anyhow::Result<bool> {
         let start = Instant::now();
         loop {
@@ -156,21 +167,21 @@ impl LabPrometheus {
         }
     }
 
-    /// Ends it.
+    /// Stops it.
     pub async fn stop(mut self) {
-        // Nothing of it is kept, so it need not end in order.
+        // Its data is discarded, so it need not shut down cleanly.
         let _ = self.child.kill().await;
     }
 }
 
-/// The alerts of the shipped rules.
+/// Returns the names of the shipped alerts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     RULES
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "))
 }
 
-/// Those that would have called somebody.
+/// Returns the alerts that fired.
 pub fn firing(seen: &[LabAlert]) -> impl Iterator<Item = &LabAlert> {
     seen.iter().filter(|alarm| alarm.stage == AlertState::Firing)
 }
@@ -186,7 +197,7 @@ fn settings(rules: &Path, aggregator: SocketAddr) -> String {
     )
 }
 
-/// An answer of Prometheus' query API, as far as it is of use.
+/// The part of a query response that is needed.
 #[derive(Debug, Deserialize)]
 struct QueryAnswer {
     data: QueryData,
@@ -202,14 +213,14 @@ struct QuerySample {
     metric: BTreeMap<String, String>,
 }
 
-/// The alerts of an answer; one that was pending first and fired later is told once.
+/// Parses the alerts of a response; an alert that was pending and then fired is returned once.
 fn alarms(samples: Vec<QuerySample>) -> anyhow::Result<Vec<LabAlert>> {
     let mut furthest: BTreeMap<(String, BTreeMap<String, String>), AlertState> = BTreeMap::new();
     for QuerySample { metric } in samples {
         let stage = match metric.get("alertstate").map(String::as_str) {
             Some("firing") => AlertState::Firing,
             Some("pending") => AlertState::Pending,
-            other => bail!("Prometheus has an alert in the state {other:?}"),
+            other => bail!("unexpected alert state of Prometheus: {other:?}"),
         };
         let alert = metric.get("alertname").cloned().unwrap_or_default();
         let labels = metric

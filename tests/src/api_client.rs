@@ -1,5 +1,5 @@
-//! The aggregator as its API shows it. Read tolerantly and without the product's own types: the lab judges from
-//! outside, and a field it does not need may change.
+//! The aggregator's state as its API returns it. Parsed leniently and without the product's own types: the lab judges
+//! from outside, and fields that it does not need may change.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -10,31 +10,31 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::{net::TcpStream, time::timeout};
 
-/// Longest wait for an answer; the aggregator is on this machine.
+/// Timeout of a request; the aggregator is on this machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Largest answer accepted, in bytes.
+/// Maximum size of a response, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// `GET /v1/state`, as far as the lab needs it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct AggregatorState {
-    /// Who reports.
+    /// Vantages and whether they report.
     pub vantages: Vec<Vantage>,
-    /// Targets against vantages.
+    /// Targets by vantages.
     pub matrix: Vec<Row>,
     /// Open and closed incidents.
     pub incidents: Vec<Incident>,
-    /// Wrong without being a region of failure.
+    /// Deviations without a failing region.
     pub findings: Vec<FindingOrHazard>,
-    /// Who would fail though nobody does yet.
+    /// Configurations that would fail for some client.
     pub hazards: Vec<FindingOrHazard>,
-    /// What was counted.
+    /// Probe statistics.
     pub counters: Counters,
-    /// Why the cluster cannot be read, while that is so.
+    /// Why the cluster cannot be read, if so.
     pub topology_error: Option<String>,
-    /// Grows with everything of use that changes in the cluster.
+    /// Increases with each relevant change of the cluster.
     pub topology_revision: u64,
 }
 
@@ -44,21 +44,21 @@ pub struct AggregatorState {
 pub struct FindingOrHazard {
     /// Its kind.
     pub kind: String,
-    /// It in one sentence.
+    /// One-sentence summary.
     pub sentence: String,
-    /// What it rests on.
+    /// Evidence.
     pub evidence: Vec<String>,
-    /// Ways out.
+    /// Remedies.
     pub remedies: Vec<Remedy>,
 }
 
-/// A way out.
+/// A remedy.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Remedy {
     /// What to do.
     pub action: String,
-    /// What it costs.
+    /// Its trade-off.
     pub price: String,
 }
 
@@ -68,7 +68,7 @@ pub struct Remedy {
 pub struct Vantage {
     /// Its name.
     pub vantage: String,
-    /// `reporting`, or not.
+    /// `reporting`, or another state.
     pub state: String,
 }
 
@@ -78,7 +78,7 @@ pub struct Vantage {
 pub struct Row {
     /// The target.
     pub target: String,
-    /// One cell a vantage.
+    /// One cell per vantage.
     pub cells: Vec<Cell>,
 }
 
@@ -90,11 +90,11 @@ pub struct Cell {
     pub state: String,
 }
 
-/// Numbers.
+/// Probe statistics.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Counters {
-    /// Observations that count.
+    /// Observations that were counted.
     pub counted: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct Incident {
     pub id: String,
     /// `open`, `recovering` or `closed`.
     pub state: String,
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
     /// The region.
     pub region: Region,
@@ -114,36 +114,36 @@ pub struct Incident {
     pub class: Vec<Region>,
     /// Causes, likeliest first.
     pub causes: Vec<Cause>,
-    /// Of the region.
+    /// Probability of the region.
     pub probability: f64,
-    /// The finding.
+    /// The verdict's sentence.
     pub sentence: String,
-    /// The table that proves it.
+    /// The evidence table.
     pub evidence: Vec<Evidence>,
-    /// Who answers for the address.
+    /// Which machine answers for the address.
     pub locality: Vec<String>,
-    /// Ways out.
+    /// Remedies.
     pub remedies: Vec<Remedy>,
-    /// What it explains.
+    /// The targets that it explains.
     pub targets: Vec<String>,
-    /// All of it as it came: not judged, only shown.
+    /// The unparsed JSON: shown, never judged.
     #[serde(skip)]
     pub whole: serde_json::Value,
 }
 
-/// What a verdict is about.
+/// Subject of a verdict.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Subject {
-    /// The front, target, node …
+    /// Name of the front, target, node …
     pub name: String,
-    /// What it is.
+    /// Kind of subject.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
 impl Subject {
-    /// Its name; what it is, where there is but one of it (the network).
+    /// Returns its name, or its kind if there is only one of it (the network).
     #[must_use]
     pub fn called(&self) -> &str {
         if self.name.is_empty() {
@@ -158,9 +158,9 @@ impl Subject {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Region {
-    /// Its label.
+    /// Label of the region.
     pub region: String,
-    /// Its pods or nodes.
+    /// Its Pods or nodes.
     pub members: Vec<String>,
 }
 
@@ -170,9 +170,9 @@ pub struct Region {
 pub struct Cause {
     /// Id in the catalogue.
     pub id: String,
-    /// A few words.
+    /// Short title.
     pub title: String,
-    /// Its share.
+    /// Share of the probability.
     pub probability: f64,
 }
 
@@ -180,23 +180,23 @@ pub struct Cause {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// Who asked, and how.
+    /// Clients and channel.
     pub who: String,
-    /// Probes.
+    /// Number of probes.
     pub probes: u64,
-    /// Failures among them.
+    /// Number of failed probes.
     pub failures: u64,
 }
 
 impl AggregatorState {
-    /// Incidents that are not over.
+    /// Returns the incidents that are not closed.
     pub fn open(&self) -> impl Iterator<Item = &Incident> {
         self.incidents
             .iter()
             .filter(|incident| incident.state != "closed")
     }
 
-    /// How many cells are in a state.
+    /// Counts the cells in a state.
     #[must_use]
     pub fn cells(&self, state: &str) -> usize {
         self.matrix
@@ -206,7 +206,7 @@ impl AggregatorState {
             .count()
     }
 
-    /// What is not well, in words: the first few.
+    /// Describes the first few problems.
     #[must_use]
     pub fn not_well(&self) -> String {
         let silent = self
@@ -224,8 +224,8 @@ impl AggregatorState {
         silent.chain(cells).take(6).collect::<Vec<_>>().join(", ")
     }
 
-    /// Every vantage reports and every cell is fresh and well. A client outside does not ask for everything (cluster
-    /// addresses lead nowhere there): what it never asked for is no blemish.
+    /// Reports whether every vantage reports and every cell is fresh and ok. A client outside does not probe everything
+    /// (cluster addresses are unreachable there): what it never probed may be unknown.
     #[must_use]
     pub fn all_well(&self) -> bool {
         let reporting = self.vantages.iter().all(|vantage| vantage.state == "reporting");
@@ -249,16 +249,16 @@ impl AggregatorState {
     }
 }
 
-/// Asks for the state.
+/// Fetches the state.
 pub async fn state(aggregator: SocketAddr) -> anyhow::Result<AggregatorState> {
     let body = match timeout(PATIENCE, get(aggregator, "/v1/state")).await {
         Ok(body) => body?,
         Err(_) => bail!(
-            "the aggregator at {aggregator} did not answer within {} s",
+            "no response from the aggregator at {aggregator} within {} s",
             PATIENCE.as_secs()
         ),
     };
-    read(&body).context("reading the answer of GET /v1/state")
+    read(&body).context("parsing the response of GET /v1/state")
 }
 
 fn read(body: &[u8]) -> serde_json::Result<AggregatorState> {
@@ -270,7 +270,7 @@ fn read(body: &[u8]) -> serde_json::Result<AggregatorState> {
     Ok(state)
 }
 
-/// Asks a server on this machine for something.
+/// Sends a GET request to a server on this machine.
 pub(crate) async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes> {
     let stream = TcpStream::connect(server)
         .await
@@ -286,17 +286,17 @@ pub(crate) async fn get(server: SocketAddr, path: &str) -> anyhow::Result<Bytes>
         let response = sender
             .send_request(request)
             .await
-            .with_context(|| format!("asking for {path}"))?;
+            .with_context(|| format!("sending GET {path}"))?;
         let status = response.status();
         if !status.is_success() {
             bail!("GET {path} answered {status}");
         }
         let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
         Ok(body
-            .map_err(|error| anyhow::anyhow!("reading the answer of GET {path}: {error}"))?
+            .map_err(|error| anyhow::anyhow!("reading the response of GET {path}: {error}"))?
             .to_bytes())
     };
-    // The connection is driven here and ends with the question: nothing outlives this call.
+    // The connection is driven here and ends with the request: nothing outlives this call.
     let (answer, _) = tokio::join!(asked, connection);
     answer
 }

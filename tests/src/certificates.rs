@@ -1,4 +1,4 @@
-//! An authority of the run's own, and one certificate for every name the servers answer to.
+//! The run's own CA, and one certificate for all names that the servers use.
 
 use std::{collections::BTreeSet, fs};
 
@@ -11,7 +11,7 @@ use crate::{
     workloads::{AUTHORITY, CERTIFICATE},
 };
 
-/// The path of the authority's certificate, where the incident has servers with certificates.
+/// Returns the path of the CA certificate, if the incident has TLS servers.
 #[must_use]
 pub fn authority(run: &RunDir, incident: &Incident) -> Option<String> {
     speaks_tls(incident).then(|| run.file(AUTHORITY).display().to_string())
@@ -28,7 +28,7 @@ fn speaks_tls(incident: &Incident) -> bool {
         || services.any(|service| service.balancing == BalancingMode::EndsTls)
 }
 
-/// Writes both into the run's folder.
+/// Writes both into the run's directory.
 pub fn issue(run: &RunDir, incident: &Incident) -> anyhow::Result<()> {
     if !speaks_tls(incident) {
         return Ok(());
@@ -43,7 +43,7 @@ pub fn issue(run: &RunDir, incident: &Incident) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The authority's certificate, and a certificate with its key, both as PEM.
+/// Returns the CA certificate, and a server certificate with its key, as PEM.
 fn make(names: Vec<String>) -> Result<(String, String), rcgen::Error> {
     let call = |params: &mut CertificateParams, name: &str| {
         params.distinguished_name = DistinguishedName::new();

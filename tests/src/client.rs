@@ -1,5 +1,5 @@
-//! An ordinary client: what somebody with curl and ping would see from a pod. It shares nothing with the prober, so
-//! that the lab's ground truth does not lean on the thing under test.
+//! An ordinary client: the view of a user with curl and ping in a Pod. It shares no code with the prober, so that the
+//! lab's ground truth does not depend on the code under test.
 
 use std::{
     io::{BufRead, ErrorKind, Read, Write, stdin, stdout},
@@ -17,20 +17,20 @@ use crate::{
     origin::POD_HEADER,
 };
 
-/// How long something is waited for that must not come: what is dropped is dropped for ever.
+/// Timeout for a response that must not arrive; dropped packets stay dropped.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// How long something is waited for that must come. Linux repeats a SYN after 1, 3 and 7 s (RFC 6298): one that is lost while
-/// the machine is starved is no word about forwarding.
+/// Timeout for a response that must arrive. Linux retransmits a SYN after 1, 3 and 7 s (RFC 6298): a SYN lost while the
+/// machine is starved of CPU says nothing about forwarding.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `ping` sends an echo request each second.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Most bytes of an answer that are read.
+/// Maximum number of response bytes to read.
 const MOST: u64 = 4096;
 
-/// One thing to try.
+/// A single request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientRequest {
@@ -48,13 +48,13 @@ pub enum ClientRequest {
     },
 }
 
-/// One thing to try, and how long to wait for what comes of it.
+/// A request and its timeout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimedAsk {
-    /// What to try.
+    /// The request.
     #[serde(flatten)]
     pub ask: ClientRequest,
-    /// The longest wait for the connection, and for each part of the answer.
+    /// Timeout of the connection, and of each part of the response.
     #[serde(default = "silence")]
     pub timeout: Duration,
 }
@@ -64,7 +64,7 @@ fn silence() -> Duration {
 }
 
 impl TimedAsk {
-    /// Waits as long as what is expected may take.
+    /// Sets the timeout that the expected result requires.
     #[must_use]
     pub fn expecting(ask: ClientRequest, sight: ClientSight) -> Self {
         let timeout = match sight {
@@ -81,7 +81,7 @@ impl TimedAsk {
     }
 }
 
-/// What came of it.
+/// Result of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientAnswer {
@@ -89,27 +89,27 @@ pub enum ClientAnswer {
     Http {
         /// Its status.
         status: u16,
-        /// The pod that gave it, where it says so.
+        /// The Pod that answered, if the response names it.
         pod: Option<String>,
     },
     /// The connection was refused.
     Refused,
-    /// Nothing came back.
+    /// No response.
     TimedOut,
     /// An echo reply.
     Echo {
-        /// Its TTL on arrival.
+        /// TTL on arrival.
         ttl: u8,
     },
-    /// Something else.
+    /// Any other result.
     Other {
-        /// In the words of the system.
+        /// The system's error message.
         what: String,
     },
 }
 
 impl ClientAnswer {
-    /// Whether this is what an incident file means by a sight.
+    /// Reports whether this is the result that an incident file expects.
     #[must_use]
     pub fn is(&self, sight: ClientSight, way: ServiceApproach) -> bool {
         match sight {
@@ -129,21 +129,21 @@ impl ClientAnswer {
             ClientSight::Refused => *self == Self::Refused,
             ClientSight::TimedOut => *self == Self::TimedOut,
             ClientSight::NotConnected => matches!(self, Self::Refused | Self::TimedOut),
-            // Linux starts at 64; every router takes one off.
+            // Linux starts at 64; every router decrements it.
             ClientSight::OwnNode => *self == Self::Echo { ttl: 64 },
         }
     }
 }
 
-/// Questions at once: what is dropped is waited for together.
+/// Concurrent requests, so that timeouts of dropped packets overlap.
 const AT_ONCE: usize = 16;
 
-/// Reads questions and writes answers, as lines of JSON.
+/// Reads requests and writes results, as JSON lines.
 pub fn answer_questions() -> anyhow::Result<()> {
     let mut asks = Vec::new();
     for line in stdin().lock().take(MOST_BYTES).lines() {
         let ask: TimedAsk =
-            serde_json::from_str(&line.context("reading a question")?).context("reading a question")?;
+            serde_json::from_str(&line.context("reading a request")?).context("parsing a request")?;
         asks.push(ask);
     }
     let mut out = stdout().lock();
@@ -154,20 +154,20 @@ pub fn answer_questions() -> anyhow::Result<()> {
                 .map(|ask| scope.spawn(move || self::ask(ask)))
                 .collect();
             let gone = |_| ClientAnswer::Other {
-                what: "the client ended".to_owned(),
+                what: "the client thread panicked".to_owned(),
             };
             let joined = asking.into_iter();
             joined.map(|asking| asking.join().unwrap_or_else(gone)).collect()
         });
         for answer in answers {
-            serde_json::to_writer(&mut out, &answer).context("writing an answer")?;
-            out.write_all(b"\n").context("writing an answer")?;
+            serde_json::to_writer(&mut out, &answer).context("writing a result")?;
+            out.write_all(b"\n").context("writing a result")?;
         }
     }
     Ok(())
 }
 
-/// Tries one thing.
+/// Sends one request.
 #[must_use]
 pub fn ask(ask: &TimedAsk) -> ClientAnswer {
     let tried = match &ask.ask {
@@ -198,7 +198,7 @@ fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Client
         .and_then(|rest| rest.get(..3)?.parse().ok());
     let Some(status) = status else {
         return Ok(ClientAnswer::Other {
-            what: "no HTTP answer".to_owned(),
+            what: "not an HTTP response".to_owned(),
         });
     };
     let pod = text.lines().take_while(|line| !line.is_empty()).find_map(|line| {
@@ -209,7 +209,7 @@ fn http(to: SocketAddr, host: &str, timeout: Duration) -> std::io::Result<Client
     Ok(ClientAnswer::Http { status, pod })
 }
 
-/// A raw socket: it is the one that shows the header, hence the TTL, without ancillary data. The lab is root inside.
+/// Sends an ICMP echo request over a raw socket, which returns the IP header and so the TTL. The lab is root inside.
 fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientAnswer> {
     let begun = Instant::now();
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
@@ -221,7 +221,7 @@ fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientAnswer> {
     (request[2], request[3]) = (high, low);
     socket.send(&request)?;
     let mut buffer = [0; 1500];
-    // A raw socket hears every ICMP packet from there; a bounded number of strangers is skipped.
+    // A raw socket receives every ICMP packet from that address; skip a bounded number of unrelated ones.
     for _ in 0..64 {
         match (&socket).read(&mut buffer) {
             Ok(length) => {
@@ -236,11 +236,11 @@ fn ping(to: Ipv4Addr, timeout: Duration) -> std::io::Result<ClientAnswer> {
         }
     }
     Ok(ClientAnswer::Other {
-        what: "only strangers' ICMP packets".to_owned(),
+        what: "only unrelated ICMP packets".to_owned(),
     })
 }
 
-/// The TTL of an IPv4 packet that is the echo reply with this identifier.
+/// Returns the TTL if the IPv4 packet is the echo reply with this identifier.
 fn reply_ttl(packet: &[u8], id: [u8; 2]) -> Option<u8> {
     let header = usize::from(packet.first()? & 0x0f) * 4;
     let ttl = *packet.get(8)?;
@@ -284,7 +284,7 @@ mod tests {
             )
             .timeout
         };
-        // RFC 6298: the second repetition leaves 1 s + 2 s after the first packet.
+        // RFC 6298: the second retransmission is sent 1 s + 2 s after the first packet.
         let repeated_twice = Duration::from_secs(3);
         for sight in [ClientSight::Answered, ClientSight::Refused, ClientSight::OwnNode] {
             assert!(timeout(sight) > 2 * repeated_twice, "{sight:?}");

@@ -1,6 +1,6 @@
-//! The cluster as it is at one moment: names, addresses, who is behind which Service.
+//! State of the cluster at one moment: names, addresses, and the endpoints of each Service.
 //!
-//! Pure. Both sides of the lab hold one and apply the same changes: the guest to forward packets, the host to
+//! Pure. Both sides of the lab keep a copy and apply the same changes: the guest to forward packets, the host to
 //! publish the topology.
 
 pub mod addresses;
@@ -34,7 +34,7 @@ pub use solver::{ChallengeRoute, PORT as SOLVER_PORT, SolverPod};
 /// The cluster at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    /// Who forwards.
+    /// Implementation of Service forwarding.
     pub dataplane: Dataplane,
     /// Address families of everything below.
     pub families: AddressFamilies,
@@ -46,30 +46,30 @@ pub struct Cluster {
     absent: Vec<Service>,
     /// Ingresses.
     pub ingresses: Vec<Ingress>,
-    /// Targets besides.
+    /// Additional targets.
     pub targets: Vec<TargetSpec>,
-    /// What the configuration says of balancers.
+    /// Balancers in the aggregator's configuration.
     pub balancers: Vec<BalancerSpec>,
     /// The cluster's resolvers; the first one is behind the resolver's Service.
     pub resolvers: Vec<Resolver>,
-    /// Clients outside.
+    /// Clients outside the cluster.
     pub outside: Vec<OutsideClient>,
-    /// Names besides the Ingresses' hosts.
+    /// DNS records in addition to the Ingress hosts.
     records: Vec<NameRecord>,
-    /// What resolvers of the cluster answer instead.
+    /// Records that the cluster's resolvers answer differently.
     overrides: Vec<NameRecord>,
-    /// Answers that deviate, by resolver.
+    /// Deviating answers, by resolver.
     deviations: BTreeMap<(PodName, HostName), Option<IpAddr>>,
-    /// Nodes whose rules stay as they are.
+    /// Nodes whose rules are no longer updated.
     frozen: BTreeSet<NodeName>,
-    /// The number the next workload pod of a node gets. An address is never given twice: a probe to a pod that is
-    /// gone must not reach its successor.
+    /// Number of the next workload Pod of a node. Addresses are never reused: a probe to a deleted Pod must not reach
+    /// its successor.
     next_pod: BTreeMap<NodeName, u8>,
-    /// Pods that are no more; their namespaces keep their names.
+    /// Deleted Pods; their network namespaces keep the names.
     gone: BTreeSet<PodName>,
-    /// Who answers challenges now.
+    /// Pods that answer challenges now.
     pub solvers: Vec<SolverPod>,
-    /// Which of them controllers pass challenges on to.
+    /// Challenge routes of the ingress controllers.
     pub routes: Vec<ChallengeRoute>,
 }
 
@@ -81,23 +81,23 @@ pub struct Node {
     pub name: NodeName,
     /// Its zone.
     pub zone: ZoneName,
-    /// Its place in the file, from 1; all its addresses follow from it.
+    /// Its position in the file, from 1; all its addresses derive from it.
     pub number: u8,
     /// Its prober.
     pub prober: Pod,
-    /// It is part of the cluster now.
+    /// Whether it is part of the cluster now.
     pub present: bool,
-    /// A prober runs in its pod network. (Its pod is there anyway, for an ordinary client.)
+    /// Whether a prober runs in its Pod network. (The Pod exists in any case, for an ordinary client.)
     pub probes: bool,
-    /// A prober runs on its host network as well.
+    /// Whether a prober runs in its host network too.
     pub host_prober: bool,
-    /// The container of its prober pod runs.
+    /// Whether the container of its prober Pod runs.
     pub prober_ready: bool,
     /// `spec.unschedulable`.
     pub cordoned: bool,
     /// Its condition `Ready`.
     pub ready: bool,
-    /// It is connected to the others.
+    /// Whether it is connected to the others.
     pub wired: bool,
 }
 
@@ -115,13 +115,13 @@ pub struct Pod {
 /// A resolver of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolver {
-    /// Where it runs.
+    /// The Pod that it runs in.
     pub pod: Pod,
-    /// What runs there.
+    /// The resolver software.
     pub software: ResolverSoftware,
-    /// The nodes whose pods ask it by its own address.
+    /// Nodes whose Pods query it by its own address.
     pub serves: Vec<NodeName>,
-    /// Seconds for which it keeps what it has heard.
+    /// How many seconds it caches answers.
     pub cache_seconds: Option<u32>,
 }
 
@@ -130,9 +130,9 @@ pub struct Resolver {
 pub struct OutsideClient {
     /// Its name, also of its network namespace.
     pub name: NodeName,
-    /// What it is for the product.
+    /// Its vantage.
     pub vantage: Vantage,
-    /// Its place in the file, from 1.
+    /// Its position in the file, from 1.
     pub number: u8,
 }
 
@@ -141,40 +141,40 @@ pub struct OutsideClient {
 pub struct Service {
     /// `namespace/name`.
     pub key: ServiceKey,
-    /// Its virtual address inside the cluster; a headless one has none.
+    /// ClusterIP; absent for a headless Service.
     pub cluster_ip: Option<Ipv4Addr>,
     /// The balancer's address.
     pub load_balancer_ip: Option<Ipv4Addr>,
-    /// Who answers for it.
+    /// `ipMode` of the load balancer address.
     pub ip_mode: IpMode,
-    /// How the balancer passes connections on.
+    /// How the balancer forwards connections.
     pub balancing: BalancingMode,
-    /// Where its health checks come from.
+    /// Source of its health checks.
     pub health_checks: HealthChecks,
-    /// Where traffic for the balancer's address and the nodePorts may go.
+    /// Policy for traffic to the balancer's address and the nodePorts.
     pub policy: TrafficPolicy,
-    /// Where traffic for the cluster address may go.
+    /// Policy for traffic to the ClusterIP.
     pub internal_policy: TrafficPolicy,
     /// The class whose controller this is.
     pub class: Option<ObjectName>,
     /// Ports.
     pub ports: Vec<ServicePort>,
-    /// What runs in its pods.
+    /// Server in its Pods.
     pub server: ServerSpec,
-    /// What runs in some of them instead.
+    /// Pods with a different server.
     pub other_servers: BTreeMap<PodName, ServerSpec>,
-    /// The pods behind it.
+    /// Its endpoints.
     pub endpoints: Vec<Pod>,
-    /// Those that are not ready.
+    /// Endpoints that are not ready.
     pub states: BTreeMap<PodName, PodState>,
-    /// Pods behind it that are there anyway, besides.
+    /// Additional Pods that are selected in any case.
     pub behind: Option<BackendPods>,
-    /// The `NetworkPolicy` that selects its pods, with the Services whose pods it lets in.
+    /// The `NetworkPolicy` that selects its Pods, and the Services whose Pods it admits.
     pub policed: Option<(ObjectName, Vec<ServiceKey>)>,
 }
 
 impl Service {
-    /// What runs in a pod of it.
+    /// Returns the server in one of its Pods.
     #[must_use]
     pub fn server_of(&self, pod: &PodName) -> &ServerSpec {
         self.other_servers.get(pod).unwrap_or(&self.server)
@@ -189,30 +189,30 @@ impl Cluster {
             .ok_or_else(|| OpError::NoService(key.clone()))
     }
 
-    /// A Service by its name.
+    /// Looks up a Service by key.
     #[must_use]
     pub fn service(&self, key: &ServiceKey) -> Option<&Service> {
         self.services.iter().find(|service| service.key == *key)
     }
 
-    /// A node by its name.
+    /// Looks up a node by name.
     #[must_use]
     pub fn node(&self, name: &NodeName) -> Option<&Node> {
         self.nodes.iter().find(|node| node.name == *name)
     }
 
-    /// Whether everything has an IPv6 address, too.
+    /// Reports whether everything has an IPv6 address too.
     #[must_use]
     pub fn is_dual_stack(&self) -> bool {
         self.families == AddressFamilies::DualStack
     }
 
-    /// The nodes that are part of the cluster now.
+    /// Returns the nodes that are part of the cluster now.
     pub fn present(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.present)
     }
 
-    /// The namespace a client of this name sits in: a node's prober pod, or a client outside.
+    /// Returns the network namespace of a client: a node's prober Pod, or a client outside.
     #[must_use]
     pub fn client(&self, name: &NodeName) -> Option<String> {
         let node = self.node(name).map(|node| node.prober.name.to_string());
@@ -220,7 +220,7 @@ impl Cluster {
         node.or_else(|| Some(outside()?.name.to_string()))
     }
 
-    /// The resolver that pods of a node ask.
+    /// Returns the resolver that a node's Pods query.
     #[must_use]
     pub fn resolver_address(&self, node: &NodeName) -> Ipv4Addr {
         self.resolvers
@@ -229,13 +229,13 @@ impl Cluster {
             .map_or(addresses::DNS_SERVICE, |resolver| resolver.pod.address)
     }
 
-    /// Whether kube-proxy of a node stands still.
+    /// Reports whether a node's kube-proxy is stopped.
     #[must_use]
     pub fn is_frozen(&self, node: &NodeName) -> bool {
         self.frozen.contains(node)
     }
 
-    /// Whether there is a balancer outside the nodes.
+    /// Reports whether there is a balancer outside the nodes.
     #[must_use]
     pub fn has_balancers(&self) -> bool {
         self.services
@@ -243,7 +243,7 @@ impl Cluster {
             .any(|service| service.load_balancer_ip.is_some())
     }
 
-    /// Every pod: resolvers, probers, endpoints.
+    /// Returns every Pod: resolvers, probers, endpoints.
     pub fn pods(&self) -> impl Iterator<Item = &Pod> {
         self.resolvers
             .iter()
@@ -252,7 +252,7 @@ impl Cluster {
             .chain(self.workloads().map(|(_, pod)| pod))
     }
 
-    /// Every pod behind a Service that runs a server of its own, with the Service.
+    /// Returns every Pod with its own server, with its Service.
     pub fn workloads(&self) -> impl Iterator<Item = (&Service, &Pod)> {
         self.services.iter().flat_map(|service| {
             let own = |pod: &&Pod| !self.nodes.iter().any(|node| node.prober.name == pod.name);

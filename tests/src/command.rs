@@ -1,5 +1,5 @@
-//! A command as a value: which namespace, which program, what it reads. What builds the cluster is a list of these,
-//! so that it can be looked at without running it.
+//! Commands as values: network namespace, program, standard input. The steps that build the cluster are a list of
+//! these, so that tests can inspect them without running them.
 
 use std::{
     fmt::{self, Display},
@@ -7,24 +7,24 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Longest tail of a failed command's output in a message.
+/// Maximum length of a failed command's output in an error.
 const TAIL: usize = 400;
 
-/// One command of the machine inside.
+/// One command in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestCommand {
-    /// The network namespace it runs in; the machine's own where absent.
+    /// Its network namespace; absent for the guest's own.
     pub netns: Option<String>,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: String,
 }
 
-/// A command did not do what it should.
+/// A failed command.
 #[derive(Debug, thiserror::Error)]
 pub enum CmdError {
-    /// It could not be run.
+    /// It could not be started.
     #[error("cannot run `{command}`: {source}")]
     Run {
         /// The command.
@@ -32,20 +32,20 @@ pub enum CmdError {
         /// Why.
         source: std::io::Error,
     },
-    /// It ended with an error.
+    /// It exited with an error.
     #[error("`{command}` failed ({status}): {output}")]
     Failed {
         /// The command.
         command: String,
-        /// How it ended.
+        /// Exit status.
         status: std::process::ExitStatus,
-        /// The end of what it said.
+        /// The end of its output.
         output: String,
     },
 }
 
 impl GuestCommand {
-    /// A command of the machine's own network.
+    /// Builds a command in the guest's own network namespace.
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             netns: None,
@@ -54,7 +54,7 @@ impl GuestCommand {
         }
     }
 
-    /// A command inside a network namespace.
+    /// Builds a command in a network namespace.
     pub fn within(netns: impl Into<String>, argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             netns: Some(netns.into()),
@@ -62,15 +62,15 @@ impl GuestCommand {
         }
     }
 
-    /// With lines to read.
+    /// Sets the lines of its standard input.
     #[must_use]
     pub fn reading(mut self, lines: &[String]) -> Self {
         self.stdin = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         self
     }
 
-    /// As a process to be started. `nsenter` rather than `ip netns exec`: no mount namespace is needed, and the
-    /// lab's one CPU starts hundreds of these.
+    /// Builds the process. Uses `nsenter`, not `ip netns exec`: no mount namespace is needed, and the lab's single CPU
+    /// starts hundreds of these.
     #[must_use]
     pub fn to_process(&self) -> Command {
         let mut words = Vec::new();
@@ -87,7 +87,7 @@ impl GuestCommand {
         command
     }
 
-    /// Runs it to its end; answers what it wrote.
+    /// Runs it to completion and returns its output.
     pub fn run(&self) -> Result<String, CmdError> {
         let failed = |source| CmdError::Run {
             command: self.to_string(),
@@ -101,7 +101,7 @@ impl GuestCommand {
             .spawn()
             .map_err(failed)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A command that ends before it has read everything says why on its own.
+            // A command that exits before it has read all input reports the reason itself.
             let _ = stdin.write_all(self.stdin.as_bytes());
         }
         let output = child.wait_with_output().map_err(failed)?;
@@ -134,7 +134,7 @@ impl Display for GuestCommand {
     }
 }
 
-/// Runs all, in order, until one fails.
+/// Runs all in order, until one fails.
 pub fn run_all(commands: &[GuestCommand]) -> Result<(), CmdError> {
     commands.iter().try_for_each(|command| command.run().map(drop))
 }

@@ -1,4 +1,4 @@
-//! The whole story: a healthy cluster, real probers and a real aggregator, a fault, and the verdict that must follow.
+//! Runs an incident: a healthy cluster, real probers and a real aggregator, a fault, and the expected verdict.
 
 mod alarmed;
 mod api_server;
@@ -44,60 +44,60 @@ pub use report::Report;
 
 use setting_up::ground_truth;
 
-/// Time between two looks at the aggregator.
+/// Interval between queries of the aggregator's state.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Looks at the aggregator between two looks at the processes inside.
+/// State queries between two checks of the guest's processes.
 const LOOKS_PER_CHECK: u32 = 10;
 
-/// Longest time from the start of the probers until everything is seen to be well.
+/// Timeout from the start of the probers until everything is ok.
 const ALL_WELL: Duration = Duration::from_mins(3);
 
-/// Most packets of a question that are kept.
+/// Maximum number of packets to keep of a request.
 const MOST_PACKETS: usize = 12;
 
-/// How to run.
+/// Options of a run.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Options {
-    /// End with the result; otherwise the cluster stays until Ctrl-C.
+    /// Exit with the result; otherwise the cluster stays until Ctrl-C.
     pub once: bool,
-    /// Intervals before the first fault, instead of the file's.
+    /// Intervals before the first fault; overrides the file's.
     pub healthy_rounds: Option<u32>,
     /// Where the aggregator's page and API listen.
     pub listen: SocketAddr,
-    /// Leave the run's folder.
+    /// Keep the run's directory.
     pub keep_log: bool,
-    /// Where the aggregator records what it is told, for `parallax replay`.
+    /// Directory in which the aggregator records its input, for `parallax replay`.
     pub record: Option<PathBuf>,
-    /// The result as JSON.
+    /// Print the result as JSON.
     pub json: bool,
-    /// Who makes the Services work instead of the lab.
+    /// Hook that implements the Services instead of the lab.
     pub hook: Option<PathBuf>,
-    /// Whose kernel it runs on; the one that suits the data plane where absent.
+    /// Kernel to run on; by default the one that suits the data plane.
     pub kernel: Option<Kernel>,
-    /// A Prometheus with the shipped rules looks at the aggregator.
+    /// Run a Prometheus with the shipped rules.
     pub alerts: bool,
 }
 
-/// How it ended.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunResult {
-    /// Parallax said what it should.
+    /// Parallax reported what is expected.
     AsExpected,
     /// It did not, or not in time.
     NotAsExpected,
-    /// Somebody ended it before.
+    /// The run was interrupted.
     Interrupted,
 }
 
-/// Runs an incident to its end. An error means that it could not be run.
+/// Runs an incident. An error means that it could not run.
 pub async fn run(incident: Incident, options: Options) -> anyhow::Result<RunResult> {
     let (once, json) = (options.once, options.json);
     let Some(report) = report(incident, options, ProgressScreen::default()).await? else {
         return Ok(RunResult::Interrupted);
     };
-    // One that stays has shown its report before.
+    // A cluster that stays has shown its report already.
     if once {
         report.print(json)?;
     }
@@ -108,7 +108,7 @@ pub async fn run(incident: Incident, options: Options) -> anyhow::Result<RunResu
     })
 }
 
-/// Runs an incident; nothing where somebody ended it before there was a result.
+/// Runs an incident and returns its report, or `None` if it was interrupted first.
 pub async fn report(
     incident: Incident,
     options: Options,
@@ -141,10 +141,10 @@ pub async fn report(
     played
 }
 
-/// Ctrl-C, or a request to end.
+/// Completes on SIGINT or SIGTERM.
 fn interruption() -> anyhow::Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("listening for the signal to end")?;
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     Ok(async move {
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -161,17 +161,17 @@ struct IncidentRun {
     publisher: Option<Publisher>,
     lab: Option<Lab>,
     ended: Option<Report>,
-    /// What was not possible, and what was done instead.
+    /// Substitute kernel or rules, with the reason.
     instead: Option<String>,
-    /// Those that were run.
+    /// Preflights that were run.
     preflights: Vec<ReportedPreflight>,
-    /// Of the topology, when the API server went away.
+    /// Topology revision when the API server became unavailable.
     known_revision: u64,
-    /// Nodes that are cut off, and when the node controller takes notice.
+    /// Disconnected nodes, and when the node controller notices.
     silent: BTreeMap<NodeName, Instant>,
-    /// Incidents that must stay open: the aggregator was restarted while they were.
+    /// Incidents that must stay open across a restart of the aggregator.
     kept: BTreeSet<String>,
-    /// Aggregators so far.
+    /// Number of aggregator processes so far.
     lives: u32,
 }
 
@@ -215,14 +215,14 @@ impl IncidentRun {
             report.print(self.options.json)?;
             let page = aggregator_config::page(self.aggregator()?.address());
             self.screen
-                .line(&format!("the cluster stays until Ctrl-C; look at {page}"));
+                .line(&format!("the cluster stays until Ctrl-C; page: {page}"));
             self.watch(Duration::MAX, |_| OutcomeJudgement::Waiting(String::new()))
                 .await?;
         }
         Ok(report)
     }
 
-    /// What Parallax makes of it.
+    /// Judges Parallax's result.
     async fn judge(&mut self, incident: &Incident, begun: Instant) -> anyhow::Result<OutcomeJudgement> {
         let expected = &incident.expected;
         let left = |seconds: u64| Duration::from_secs(seconds).saturating_sub(begun.elapsed());
@@ -246,7 +246,7 @@ impl IncidentRun {
                 let judgement = self
                     .watch(left(*seconds), |state| judge::quiet(expected, state))
                     .await?;
-                // Quiet to the end; what is to be shown must be there then.
+                // No verdict until the end; the expected findings and hazards must be shown then.
                 let missing = judge::not_shown(expected, &self.state().await?);
                 Ok(match (judgement, missing) {
                     (OutcomeJudgement::Waiting(_), Some(missing)) => OutcomeJudgement::Wrong(missing),
@@ -256,15 +256,15 @@ impl IncidentRun {
         }
     }
 
-    /// What an ordinary client sees after the faults, and the packets of the first that is worth a look.
+    /// Checks what an ordinary client sees after the faults, and captures the packets of the first result of interest.
     async fn prove(&mut self, incident: &Incident, report: &mut Report) -> anyhow::Result<()> {
         let looks = &incident.expected.packets.faulty;
-        let lab = self.lab.as_mut().context("there is no lab")?;
+        let lab = self.lab.as_mut().context("the lab is not running")?;
         let truth = ground_truth(lab, looks).await?;
         if !looks.is_empty() {
-            self.screen.line(&format!("after the faults {truth}"));
+            self.screen.line(&format!("after the faults, {truth}"));
         }
-        let lab = self.lab.as_mut().context("there is no lab")?;
+        let lab = self.lab.as_mut().context("the lab is not running")?;
         let questions = packets::questions(lab.cluster(), looks);
         let telling = questions.into_iter().find(|question| {
             question.expected != ClientSight::Answered && question.way != ServiceApproach::Ping
@@ -281,11 +281,11 @@ impl IncidentRun {
         Ok(())
     }
 
-    /// Until everything is seen to be well. Answers what was wrongly said meanwhile, or that it never was.
+    /// Waits until everything is ok. Returns an unexpected verdict, or that it never became ok.
     async fn healthy_phase(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
         let start = Instant::now();
-        // An aggregator that watches an API server may know the clients outside before it knows any node.
-        let wanted = api_server::vantages(self.lab.as_ref().context("there is no lab")?.cluster());
+        // An aggregator that watches an API server may know the outside clients before it knows any node.
+        let wanted = api_server::vantages(self.lab.as_ref().context("the lab is not running")?.cluster());
         while start.elapsed() < ALL_WELL {
             let state = self.state().await?;
             if let OutcomeJudgement::Wrong(wrong) = judge::healthy(&state) {
@@ -302,17 +302,17 @@ impl IncidentRun {
             }
             sleep(PAUSE).await;
         }
-        let lab = self.lab.as_mut().context("there is no lab")?;
+        let lab = self.lab.as_mut().context("the lab is not running")?;
         let truth = ground_truth(lab, &incident.expected.packets.healthy).await?;
         let state = self.state().await?;
         Ok(Some(format!(
-            "not everything is seen to be well {} s after the start of the probers, though {truth}: {}",
+            "not everything is ok {} s after the start of the probers, although {truth}: {}",
             ALL_WELL.as_secs(),
             state.not_well()
         )))
     }
 
-    /// Looks at the aggregator until the judge has decided or the time is over.
+    /// Polls the aggregator until the judge has decided or the time is up.
     async fn watch(
         &mut self,
         longest: Duration,
@@ -334,7 +334,7 @@ impl IncidentRun {
             if looks.is_multiple_of(LOOKS_PER_CHECK) {
                 self.lab
                     .as_mut()
-                    .context("there is no lab")?
+                    .context("the lab is not running")?
                     .check_processes()
                     .await?;
             }
@@ -349,10 +349,10 @@ impl IncidentRun {
     }
 
     fn aggregator(&self) -> anyhow::Result<&RunningAggregator> {
-        self.aggregator.as_ref().context("there is no aggregator")
+        self.aggregator.as_ref().context("the aggregator is not running")
     }
 
-    /// Stops everything, in order; after a failure the ends of the logs are shown first.
+    /// Stops everything in order; after a failure, prints the ends of the logs first.
     async fn finish(mut self, failed: bool) {
         if failed {
             if let Some(aggregator) = &self.aggregator {
@@ -372,7 +372,7 @@ impl IncidentRun {
             self.screen
                 .line(&format!("logs are kept in {}", lab.run().path().display()));
         }
-        // It writes into the folder of the run, which goes with the lab.
+        // Prometheus writes into the run's directory, which is deleted with the lab.
         if let Some(alarms) = self.alarms.take() {
             alarms.stop().await;
         }

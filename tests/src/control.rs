@@ -1,5 +1,5 @@
-//! What the host tells the machine inside, and what it answers: one JSON line each, over one connection: TCP that the
-//! inside opens, or a pair of sockets it was started with. One order, one answer. When it ends, the machine halts.
+//! Control protocol between host and guest: one JSON line per message, over one connection: TCP opened by the guest,
+//! or a socket pair that it was started with. Each command gets one reply. The guest halts when the connection ends.
 
 use std::net::IpAddr;
 
@@ -13,10 +13,10 @@ use crate::{
     kernel::Kernel,
 };
 
-/// Longest line either side accepts, in bytes: an incident with a thousand hosts has about 40 KiB.
+/// Maximum length of a line, in bytes: an incident with a thousand hosts has about 40 KiB.
 pub const MOST_BYTES: u64 = 1 << 20;
 
-/// From the host.
+/// Message of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "kebab-case")]
 pub enum HostCommand {
@@ -24,112 +24,112 @@ pub enum HostCommand {
     Build {
         /// What to build.
         incident: Box<Incident>,
-        /// The run's folder, as the host's file system has it.
+        /// The run's directory, as a path of the host.
         folder: String,
-        /// Who makes the Services work instead of the lab, as the host's file system has it.
+        /// Hook that implements the Services instead of the lab, as a path of the host.
         hook: Option<String>,
-        /// Whose kernel it is.
+        /// The kernel in use.
         kernel: Kernel,
     },
-    /// Start a prober in each prober pod.
+    /// Start a prober in each prober Pod.
     StartProbers {
         /// The `parallax` binary.
         parallax: String,
-        /// The aggregator, as seen from inside.
+        /// The aggregator's address as seen from the guest.
         aggregator: String,
-        /// The authority that signed the servers' certificates, where there are any.
+        /// The CA that signed the servers' certificates, if any.
         authority: Option<String>,
     },
-    /// Let a fault happen.
+    /// Apply a fault.
     Fault {
-        /// Its place in the incident.
+        /// Its index in the incident.
         index: usize,
     },
-    /// The node controller has not heard of a node for its grace period.
+    /// The node controller's grace period for a node has passed.
     Unheard {
         /// The node.
         node: NodeName,
     },
-    /// A solver's pod starts, behind its Service.
+    /// Start a solver Pod and its Service.
     StartSolver {
-        /// It.
+        /// The solver.
         solver: Box<SolverPod>,
     },
-    /// Controllers pass a challenge on.
+    /// Route a challenge in an ingress controller.
     Route {
-        /// Which, and to whom.
+        /// The route.
         route: ChallengeRoute,
     },
-    /// A solver and the routes to it go.
+    /// Remove a solver and its routes.
     EndSolver {
-        /// It.
+        /// The solver.
         solver: ServiceKey,
     },
-    /// Try things, from the prober pods of nodes or from clients outside.
+    /// Send requests from the prober Pods of nodes or from clients outside.
     Look {
-        /// What to try from where.
+        /// Client and request.
         asks: Vec<(NodeName, TimedAsk)>,
     },
-    /// Try one thing and record the packets between the client and an address meanwhile.
+    /// Send one request and capture the packets between the client and an address meanwhile.
     Capture {
         /// The node of the prober pod, or the client outside.
         node: NodeName,
         /// The address.
         address: IpAddr,
-        /// What to try.
+        /// The request.
         ask: ClientRequest,
     },
-    /// Say whether all processes still run.
+    /// Check that all processes still run.
     Alive,
     /// Halt.
     Stop,
 }
 
-/// From the machine inside.
+/// Message of the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// Booted; sent once, unasked.
+    /// Booted; sent once, without a command.
     Ready {
         /// The run it belongs to.
         run: String,
         /// Its kernel.
         kernel: String,
     },
-    /// The cluster stands.
+    /// The cluster is built.
     Built {
-        /// Pods started.
+        /// Number of Pods started.
         pods: usize,
-        /// Milliseconds it took.
+        /// Duration in milliseconds.
         millis: u64,
     },
-    /// The order is done.
+    /// The command is completed.
     Done,
-    /// What was seen, in the order asked.
+    /// Results in the order of the requests.
     Looked {
-        /// The answers.
+        /// The results.
         answers: Vec<ClientAnswer>,
     },
-    /// What was seen, and the packets.
+    /// Result and captured packets.
     Captured {
-        /// The answer.
+        /// The result.
         answer: ClientAnswer,
-        /// One line a packet, as tcpdump prints it.
+        /// One line per packet, as printed by tcpdump.
         packets: Vec<String>,
     },
-    /// Which processes have ended though nobody ended them.
+    /// Processes that have exited unexpectedly.
     Alive {
         /// Their names.
         ended: Vec<String>,
     },
-    /// The order failed; the cluster may be half built.
+    /// The command failed; the cluster may be incomplete.
     Failed {
-        /// What was tried and what is wrong.
+        /// The failed operation and its error.
         what: String,
     },
 }
 
-/// A line as it is sent.
+/// Serializes a message as a line.
 pub fn line<T: Serialize>(message: &T) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

@@ -1,4 +1,4 @@
-//! What forwards Service traffic on the nodes, and the balancers in front of them.
+//! Forwarding of Service traffic on the nodes, and the balancers in front of them.
 
 pub mod balancer;
 mod iptables;

@@ -1,8 +1,8 @@
-//! A data plane from outside: the lab builds nodes, pods and balancers, and leaves the Services to somebody else, such as
-//! real kube-proxies. What that somebody is told is a contract, printed in `docs/contributing/lab.md`.
+//! External data plane: the lab builds nodes, Pods and balancers, and a hook implements the Services, for example with
+//! real kube-proxies. The hook's input is a contract, documented in `docs/contributing/lab.md`.
 //!
-//! Before anything is asked, and after every change of the cluster, the lab runs the hook inside the machine as
-//! `HOOK EVENT FILE`. Once it has ended, the rules stand.
+//! Before the first probe and after every change of the cluster, the lab runs `HOOK EVENT FILE` inside the machine.
+//! When it exits, the rules must be in effect.
 
 use std::net::Ipv4Addr;
 
@@ -15,16 +15,16 @@ use crate::{
     incident::{IpMode, ServicePort, TrafficPolicy},
 };
 
-/// What the hook reads.
+/// Input file of the hook.
 pub const FILE: &str = "/run/cluster.json";
 
-/// What the hook and everything it starts write to.
+/// Output of the hook and of everything it starts.
 pub const LOG: &str = "/run/hook.log";
 
-/// Why the hook is run.
+/// Reason for running the hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookEvent {
-    /// The namespaces stand, and no Service works yet.
+    /// The network namespaces exist; no Service works yet.
     Built,
     /// The cluster has changed.
     Changed,
@@ -39,17 +39,17 @@ impl HookEvent {
     }
 }
 
-/// The cluster, for who is to make its Services work.
+/// The cluster as the hook's input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookInput<'a> {
-    /// All pods.
+    /// CIDR of all Pods.
     #[serde(rename = "podCIDR")]
     pod_cidr: &'static str,
-    /// All cluster addresses.
+    /// CIDR of all ClusterIPs.
     #[serde(rename = "serviceCIDR")]
     service_cidr: &'static str,
-    /// The loopback of the machine outside, where an API server may listen.
+    /// The host's loopback, where an API server may listen.
     host: Ipv4Addr,
     nodes: Vec<Node<'a>>,
     services: Vec<ServiceOf<'a>>,
@@ -64,9 +64,9 @@ struct Node<'a> {
     address: Ipv4Addr,
     #[serde(rename = "podCIDR")]
     pod_cidr: String,
-    /// Part of the cluster now.
+    /// Whether it is part of the cluster now.
     present: bool,
-    /// Its rules are to stay as they are.
+    /// Whether its rules must stay unchanged.
     frozen: bool,
 }
 
@@ -74,7 +74,7 @@ struct Node<'a> {
 #[serde(rename_all = "camelCase")]
 struct ServiceOf<'a> {
     service: String,
-    /// None where it is headless.
+    /// Absent for a headless Service.
     #[serde(rename = "clusterIP")]
     cluster_ip: Option<Ipv4Addr>,
     #[serde(rename = "loadBalancerIP")]
@@ -102,7 +102,7 @@ struct Resolver {
 }
 
 impl<'a> HookInput<'a> {
-    /// What there is to say of a cluster.
+    /// Builds the hook's input from a cluster.
     #[must_use]
     pub fn of(cluster: &'a Cluster) -> Self {
         let node = |node: &'a crate::cluster::Node| Node {
@@ -149,8 +149,8 @@ fn service(service: &Service) -> ServiceOf<'_> {
     }
 }
 
-/// The hook as a command. What it starts and leaves running ends with the machine; it writes to a file, so that nothing
-/// waits for that.
+/// Builds the hook's command. Processes that it leaves running end with the machine; they write to a file, so that
+/// nothing waits for them.
 #[must_use]
 pub fn command(hook: &str, why: HookEvent) -> GuestCommand {
     let script =

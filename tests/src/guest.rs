@@ -1,6 +1,6 @@
-//! The machine inside: builds the cluster, starts its processes, does what the host orders, halts with it.
+//! The guest: builds the cluster, starts its processes, executes the host's commands, and halts with it.
 //!
-//! Blocking on purpose: one order after the other, and nothing else to do meanwhile.
+//! Blocking on purpose: it executes one command at a time and has nothing else to do.
 
 mod building;
 mod capture;
@@ -33,13 +33,13 @@ use crate::{
 
 use processes::PodProcesses;
 
-/// A connection of either kind.
+/// A control connection of either kind.
 trait GuestStream: Read + Write {}
 
 impl<T: Read + Write> GuestStream for T {}
 
-/// Connects to the host and serves its orders until it stops or goes away. Without an address the standard input is the
-/// connection.
+/// Connects to the host and serves its commands until it stops or the connection ends. Without an address, standard
+/// input is the connection.
 pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
     let stream: Box<dyn GuestStream> = if let Some(control) = control {
         let stream =
@@ -66,7 +66,7 @@ pub fn run(control: Option<SocketAddr>, run: &str) -> anyhow::Result<()> {
         if line.is_empty() {
             return Ok(());
         }
-        let event = match serde_json::from_slice(&line).context("reading an order") {
+        let event = match serde_json::from_slice(&line).context("parsing a command") {
             Ok(HostCommand::Stop) => return Ok(()),
             Ok(order) => guest.obey(order).unwrap_or_else(|error| Event::Failed {
                 what: format!("{error:#}"),
@@ -85,13 +85,13 @@ fn answer(host: &mut BufReader<Box<dyn GuestStream>>, event: &Event) -> anyhow::
 }
 
 struct GuestMachine {
-    /// This program, as the host's file system has it.
+    /// Path of this program on the host.
     lab: String,
     built: Option<BuiltCluster>,
     processes: PodProcesses,
-    /// What runs in the pods behind Services.
+    /// Servers in the Pods behind Services.
     servers: BTreeMap<PodName, GuestCommand>,
-    /// How probers are started, once they are.
+    /// How to start probers, once they run.
     probers: Option<ProberSettings>,
 }
 
@@ -100,7 +100,7 @@ struct BuiltCluster {
     faults: Vec<TimedFault>,
     rules: BTreeMap<NodeName, NodeRules>,
     folder: PathBuf,
-    /// Who makes the Services work instead of the lab.
+    /// Hook that implements the Services instead of the lab.
     hook: Option<String>,
     kernel: Kernel,
 }
@@ -110,10 +110,10 @@ impl BuiltCluster {
         self.cluster
             .workloads()
             .find(|(_, pod)| pod.name == *name)
-            .with_context(|| format!("there is no pod {name}"))
+            .with_context(|| format!("no Pod {name} in the cluster"))
     }
 
-    /// What runs in a pod.
+    /// Returns the process in a Pod.
     fn server(&self, lab: &str, name: &PodName) -> anyhow::Result<WorkloadProcess> {
         let (service, pod) = self.service_of(name)?;
         Ok(workloads::server(lab, &self.folder, &self.cluster, service, pod))
@@ -173,12 +173,12 @@ impl GuestMachine {
             HostCommand::Alive => Ok(Event::Alive {
                 ended: self.processes.ended()?,
             }),
-            HostCommand::Stop => bail!("a stop is no order to obey"),
+            HostCommand::Stop => bail!("unexpected command Stop"),
         }
     }
 
     fn built(&self) -> anyhow::Result<&BuiltCluster> {
-        self.built.as_ref().context("nothing is built yet")
+        self.built.as_ref().context("the cluster is not built yet")
     }
 
     fn look(&self, asks: &[(NodeName, TimedAsk)]) -> anyhow::Result<Vec<ClientAnswer>> {
@@ -186,7 +186,7 @@ impl GuestMachine {
         for (i, (client, ask)) in asks.iter().enumerate() {
             by_client.entry(client).or_default().push((i, ask));
         }
-        // Clients ask side by side, as what is dropped is waited for.
+        // Clients run in parallel, so that timeouts of dropped packets overlap.
         let said: Vec<anyhow::Result<Vec<(usize, ClientAnswer)>>> = std::thread::scope(|scope| {
             let asking: Vec<_> = by_client
                 .into_iter()
@@ -194,7 +194,11 @@ impl GuestMachine {
                 .collect();
             let joined = asking.into_iter();
             joined
-                .map(|asking| asking.join().unwrap_or_else(|_| bail!("a client ended")))
+                .map(|asking| {
+                    asking
+                        .join()
+                        .unwrap_or_else(|_| bail!("a client thread panicked"))
+                })
                 .collect()
         });
         let mut answers = BTreeMap::new();
@@ -219,7 +223,7 @@ impl GuestMachine {
         let said: Vec<ClientAnswer> = said.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
         if said.len() != asks.len() {
             bail!(
-                "the client on {client} gave {} answers to {} questions",
+                "the client on {client} returned {} results for {} requests",
                 said.len(),
                 asks.len()
             );
@@ -231,5 +235,5 @@ impl GuestMachine {
 fn namespace(cluster: &Cluster, client: &NodeName) -> anyhow::Result<String> {
     cluster
         .client(client)
-        .with_context(|| format!("there is no client {client}"))
+        .with_context(|| format!("no client {client} in the cluster"))
 }

@@ -1,12 +1,12 @@
-//! The machine on this machine's own kernel: the guest, as root, in namespaces that nobody else is in.
+//! A guest on this machine's own kernel, as root in private namespaces.
 //!
-//! All of it is bound to the first process of a process namespace. When that ends, for whatever reason, the kernel ends
-//! the others, and with the last of them go its mounts, its links and the namespaces that are named under `/run`. It is
-//! ended when the lab ends ([`crate::machine`]); and it ends by itself when the control connection does.
+//! Everything is bound to the first process of a PID namespace. When it exits, for whatever reason, the kernel kills
+//! the others, and with them vanish the mounts, links and network namespaces named under `/run`. The lab kills it at
+//! its end ([`crate::machine`]), and it exits by itself when the control connection closes.
 //!
-//! Nothing of this machine is changed: its network has no part in the lab's (the way out is [`crate::uplink`]), its files
-//! are mounted read-only, of its kernel's settings only those of the lab's own network can be written, and the rights to
-//! set the clock, load modules or halt are given up.
+//! Nothing on this machine is changed: its network is separate from the lab's (outgoing traffic: [`crate::uplink`]),
+//! its files are mounted read-only, only kernel settings of the lab's own network are writable, and the capabilities
+//! to set the clock, load modules or halt are dropped.
 
 use std::{os::fd::OwnedFd, path::Path, process::Stdio};
 
@@ -20,7 +20,7 @@ use crate::{
     uplink,
 };
 
-/// What `unshare` makes. Mounts are private, so none is seen outside.
+/// Namespaces created by `unshare`. Mounts are private, so none is visible outside.
 pub(crate) const NAMESPACES: [&str; 8] = [
     "--net",
     "--mount",
@@ -32,7 +32,7 @@ pub(crate) const NAMESPACES: [&str; 8] = [
     "--mount-proc",
 ];
 
-/// Starts it. The guest speaks with the lab over `control`, its standard input.
+/// Starts the guest. It communicates with the lab over `control`, its standard input.
 pub(crate) fn start(program: &Path, run: &RunDir, control: OwnedFd) -> anyhow::Result<RunningMachine> {
     let init = run.file("init.sh");
     machine::script(&init, &init_script(program, run.id()))?;
@@ -52,7 +52,7 @@ fn init_script(program: &Path, run: &str) -> String {
     let host = addresses::HOST;
     let port = uplink::PORT;
     format!(
-        r#"# First process of the namespaces. Mounts and settings made here are seen by nobody else.
+        r#"# First process of the namespaces. Mounts and settings made here are invisible to other processes.
 set -e
 export PATH=/run/sbin:/usr/sbin:/usr/bin:/sbin:/bin RUST_BACKTRACE=1
 mount -t tmpfs tmpfs /run
@@ -60,7 +60,7 @@ cut -d ' ' -f 5 /proc/self/mountinfo > /run/mounts
 while read -r point; do
   point=$(printf '%b' "$point")
   case $point in /proc|/proc/*|/sys|/sys/*|/dev|/dev/*|/run|/run/*) continue ;; esac
-  # What nobody can see any more, under another mount, cannot be mounted anew.
+  # A mount point hidden under another mount cannot be remounted.
   mount -o remount,bind,ro "$point" || test "$point" != /
 done < /run/mounts
 mount -t sysfs sysfs /sys
@@ -74,7 +74,7 @@ for tool in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6
 done
 ip link set lo up
 ip addr add {host}/32 dev lo
-# Whatever port of this machine's loopback is asked for: the lab, outside, listens at one and reads which was meant.
+# Any port of this machine's loopback: the lab, outside, listens on one and reads the original destination.
 nft -f - <<RULES
 table ip uplink {{
   chain in {{ type nat hook prerouting priority -110; ip daddr {host} meta l4proto tcp dnat to {host}:{port}; }}

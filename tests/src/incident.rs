@@ -1,7 +1,7 @@
-//! An incident as data: a cluster, what goes wrong in it, and what Parallax must say.
+//! An incident as data: a cluster, the faults in it, and the verdict that Parallax must reach.
 //!
-//! The files live in `tests/incidents/`; `docs/contributing/lab.md` explains how to add one. Unknown fields are refused, since a
-//! misspelt expectation would otherwise hold for ever.
+//! The files are in `tests/incidents/`; `docs/contributing/lab.md` explains how to add one. Unknown fields are
+//! rejected, because a misspelt expectation would otherwise always hold.
 
 mod check;
 mod check_expected;
@@ -44,71 +44,71 @@ pub struct Incident {
     pub id: String,
     /// One line for lists.
     pub title: String,
-    /// What happens, for people.
+    /// What happens, for readers.
     pub description: String,
-    /// Who forwards Service traffic on the nodes.
+    /// Implementation of Service forwarding on the nodes.
     pub dataplane: Dataplane,
     /// Time between two probes of one assignment, in milliseconds.
     pub interval_ms: u64,
-    /// Deadline of one probe, in milliseconds.
+    /// Timeout of one probe, in milliseconds.
     pub timeout_ms: u64,
-    /// The aggregator keeps what must survive its restart in a file.
+    /// Whether the aggregator keeps a checkpoint file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
-    /// The cluster, healthy.
+    /// The healthy cluster.
     pub topology: Topology,
-    /// What happens to it, in order.
+    /// The faults, in order.
     #[serde(default)]
     pub faults: Vec<TimedFault>,
-    /// Preflights, and what must come out of them.
+    /// Preflights and their expected results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preflight: Vec<PreflightRun>,
-    /// What must be seen.
+    /// The expected result.
     pub expected: ExpectedOutcome,
 }
 
 impl Incident {
-    /// What it takes that only a kernel of the lab's own gives.
+    /// Returns the property that requires the lab's own kernel, if any.
     #[must_use]
     pub fn needs_own_kernel(&self) -> Option<&'static str> {
         if !self.dataplane.is_iptables() {
-            return Some("its data plane is IPVS, which is only made in user-mode Linux");
+            return Some("its data plane is IPVS, which the lab builds only in user-mode Linux");
         }
         let mut ops = self.faults.iter().flat_map(|fault| &fault.ops);
         ops.find_map(FaultOperation::needs_own_kernel)
     }
 }
 
-/// Who forwards Service traffic on the nodes.
+/// Implementation of Service forwarding on the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dataplane {
     /// kube-proxy in IPVS mode before kubernetes#97081: with policy Local and no local endpoint, the load balancer
     /// address has no destination.
     IpvsOld,
-    /// A current kube-proxy in IPVS mode: without a local endpoint it takes the cluster's.
+    /// A current kube-proxy in IPVS mode: without a local endpoint it uses those of the cluster.
     Ipvs,
-    /// kube-proxy in iptables mode: pods are served by the cluster's endpoints whatever the policy.
+    /// kube-proxy in iptables mode: Pods reach the cluster's endpoints whatever the policy.
     Iptables,
-    /// The same without `--cluster-cidr`: nothing tells it who is a pod, so pods are held to the policy, too.
+    /// The same without `--cluster-cidr`: it cannot recognise Pods, so the policy applies to them too.
     IptablesNoClusterCidr,
     /// kube-proxy in nftables mode.
     Nftables,
-    /// The same before kubernetes#132456: what a node without a local endpoint itself sends to the balancer's address is
-    /// dropped before it is translated. Its pods are served.
+    /// The same before kubernetes#132456: on a node without a local endpoint, traffic of the node itself to the
+    /// balancer's address is dropped before translation. Pods are served.
     NftablesOld,
-    /// nftables mode without a cluster CIDR: pods are held to the policy, too.
+    /// nftables mode without a cluster CIDR: the policy applies to Pods too.
     NftablesNoClusterCidr,
 }
 
 impl Dataplane {
-    /// The nodes' rules are those of iptables, or of nftables: the modes without IPVS.
+    /// Reports whether the nodes' rules are those of iptables or nftables: the modes without IPVS.
     #[must_use]
     pub const fn is_iptables(self) -> bool {
         !matches!(self, Self::IpvsOld | Self::Ipvs)
     }
 
-    /// The rules are those of nftables where the kernel has them.
+    /// Reports whether the rules are those of nftables, if the kernel supports them.
     #[must_use]
     pub const fn is_nftables(self) -> bool {
         matches!(
@@ -117,7 +117,7 @@ impl Dataplane {
         )
     }
 
-    /// kube-proxy is told the pods' addresses (`--cluster-cidr`).
+    /// Reports whether kube-proxy knows the Pods' addresses (`--cluster-cidr`).
     #[must_use]
     pub const fn knows_pods(self) -> bool {
         !matches!(self, Self::IptablesNoClusterCidr | Self::NftablesNoClusterCidr)

@@ -1,4 +1,4 @@
-//! The host's end of the control connection.
+//! The host's side of the control connection.
 
 use std::{net::SocketAddr, os::fd::OwnedFd, time::Duration};
 
@@ -11,15 +11,15 @@ use tokio::{
 
 use crate::control::{self, Event, HostCommand, MOST_BYTES};
 
-/// Longest any order may take: building is the longest, some two seconds on an idle machine.
+/// Timeout of a command: building takes longest, about two seconds on an idle machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// A connection of either kind.
+/// A control connection of either kind.
 trait InsideStream: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Unpin> InsideStream for T {}
 
-/// Where the machine will connect to.
+/// How the guest will connect.
 #[derive(Debug)]
 pub struct GuestAddress {
     way: GuestTransport,
@@ -28,13 +28,13 @@ pub struct GuestAddress {
 
 #[derive(Debug)]
 enum GuestTransport {
-    /// It has a network of its own, and connects.
+    /// The guest has its own network, and connects.
     Tcp(TcpListener),
-    /// It was started with the other end.
+    /// The guest was started with the other end.
     Pair(UnixStream),
 }
 
-/// The machine, ready for orders.
+/// A guest that is ready for commands.
 #[derive(Debug)]
 pub struct GuestConnection {
     stream: BufReader<Box<dyn InsideStream>>,
@@ -42,7 +42,7 @@ pub struct GuestConnection {
 }
 
 impl GuestAddress {
-    /// Listens on a free port of the loopback; answers it.
+    /// Listens on a free loopback port and returns its address.
     pub async fn listen(run: &str) -> anyhow::Result<(Self, SocketAddr)> {
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
@@ -51,7 +51,7 @@ impl GuestAddress {
         Ok((Self::by(GuestTransport::Tcp(listener), run), address))
     }
 
-    /// A pair of connected sockets; answers the machine's end.
+    /// Creates a pair of connected sockets and returns the guest's end.
     pub fn pair(run: &str) -> anyhow::Result<(Self, OwnedFd)> {
         let (here, there) =
             std::os::unix::net::UnixStream::pair().context("making the control connection")?;
@@ -68,12 +68,12 @@ impl GuestAddress {
         }
     }
 
-    /// Waits for the machine of this run; connections of anybody else are closed.
+    /// Waits for the guest of this run; closes all other connections.
     pub async fn ready(self) -> anyhow::Result<GuestConnection> {
         let listener = match self.way {
             GuestTransport::Pair(stream) => {
                 let inside = GuestConnection::of(Box::new(stream)).named(&self.run).await?;
-                return inside.context("the machine is of another run");
+                return inside.context("the machine belongs to another run");
             }
             GuestTransport::Tcp(listener) => listener,
         };
@@ -97,7 +97,7 @@ impl GuestConnection {
         }
     }
 
-    /// Once it has said that it is ready; nothing where it belongs to another run.
+    /// Waits for its `Ready` message; `None` if it belongs to another run.
     async fn named(mut self, wanted: &str) -> anyhow::Result<Option<Self>> {
         let Event::Ready { run, kernel } = self.read().await? else {
             return Ok(None);
@@ -106,13 +106,13 @@ impl GuestConnection {
         Ok((run == wanted).then_some(self))
     }
 
-    /// Its kernel's version.
+    /// Returns the version of its kernel.
     #[must_use]
     pub fn kernel(&self) -> &str {
         &self.kernel
     }
 
-    /// Gives an order and waits until it is done. A failure inside is an error here.
+    /// Sends a command and waits for its completion. A failure in the guest is returned as an error.
     pub async fn order(&mut self, order: &HostCommand) -> anyhow::Result<Event> {
         let line = control::line(order)?;
         let asked = async {
@@ -120,24 +120,24 @@ impl GuestConnection {
                 .get_mut()
                 .write_all(&line)
                 .await
-                .context("sending an order")?;
+                .context("sending a command")?;
             self.read().await
         };
         match timeout(PATIENCE, asked).await {
-            Err(_) => bail!("the machine did not answer within {} s", PATIENCE.as_secs()),
+            Err(_) => bail!("no response from the machine within {} s", PATIENCE.as_secs()),
             Ok(Ok(Event::Failed { what })) => bail!("inside the machine: {what}"),
             Ok(event) => event,
         }
     }
 
-    /// Tells it to halt.
+    /// Makes it halt.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         let line = control::line(&HostCommand::Stop)?;
         self.stream
             .get_mut()
             .write_all(&line)
             .await
-            .context("sending the order to stop")
+            .context("sending the command Stop")
     }
 
     async fn read(&mut self) -> anyhow::Result<Event> {
@@ -146,10 +146,10 @@ impl GuestConnection {
             .take(MOST_BYTES)
             .read_until(b'\n', &mut line)
             .await
-            .context("reading an answer")?;
+            .context("reading a reply")?;
         if line.is_empty() {
             bail!("the machine closed the control connection");
         }
-        serde_json::from_slice(&line).context("reading an answer of the machine")
+        serde_json::from_slice(&line).context("parsing a reply of the machine")
     }
 }

@@ -1,4 +1,4 @@
-//! Is what Parallax says what it should say? Pure.
+//! Compares Parallax's result with the expected one. Pure.
 
 use crate::{
     api_client::{AggregatorState, FindingOrHazard, Incident as Named},
@@ -8,20 +8,20 @@ use crate::{
     packets::printable,
 };
 
-/// What to make of the aggregator's state.
+/// Judgement of the aggregator's state.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutcomeJudgement {
-    /// Not yet as expected; why, should it stay so.
+    /// Not yet as expected, with the reason in case it stays so.
     Waiting(String),
     /// As expected.
     Named(Box<Named>),
     /// As expected: these findings and hazards, and no verdict.
     Shown(Vec<FindingOrHazard>),
-    /// Something that must not be said has been said.
+    /// A verdict or finding that must not appear.
     Wrong(String),
 }
 
-/// Before the first fault, or where nothing goes wrong: any verdict is wrong, and any finding that is not expected.
+/// Judges the time before the first fault, or without any: any verdict and any unexpected finding is wrong.
 #[must_use]
 pub fn quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> OutcomeJudgement {
     if let Some(named) = state.incidents.first() {
@@ -37,7 +37,7 @@ pub fn quiet(expected: &ExpectedOutcome, state: &AggregatorState) -> OutcomeJudg
     OutcomeJudgement::Waiting("no verdict".to_owned())
 }
 
-/// Before the first fault findings are wrong, too.
+/// Judges the time before the first fault, in which findings are wrong too.
 #[must_use]
 pub fn healthy(state: &AggregatorState) -> OutcomeJudgement {
     let nothing = ExpectedOutcome {
@@ -50,7 +50,7 @@ pub fn healthy(state: &AggregatorState) -> OutcomeJudgement {
     quiet(&nothing, state)
 }
 
-/// Nothing but the expected findings and hazards: all of them, and no verdict other than of the regions allowed.
+/// Judges an incident without a verdict: all expected findings and hazards, and only verdicts of the allowed regions.
 #[must_use]
 pub fn shown_only(
     expected: &ExpectedOutcome,
@@ -74,7 +74,7 @@ pub fn shown_only(
     }
 }
 
-/// The first expected finding or hazard that is not there.
+/// Returns the first expected finding or hazard that is missing.
 #[must_use]
 pub fn not_shown(expected: &ExpectedOutcome, state: &AggregatorState) -> Option<String> {
     let missing = |what: &str, wanted: &[ExpectedNotice], there: &[FindingOrHazard]| {
@@ -84,9 +84,9 @@ pub fn not_shown(expected: &ExpectedOutcome, state: &AggregatorState) -> Option<
             .find(|wanted| !there.iter().any(|notice| fits(wanted, notice)))?;
         let same = there.iter().find(|notice| notice.kind == lacking.kind);
         Some(match same {
-            None => format!("there is no {what} {}", lacking.kind),
+            None => format!("no {what} {}", lacking.kind),
             Some(other) => format!(
-                "the {what} {} does not say {:?}: {}",
+                "the {what} {} does not contain {:?}: {}",
                 lacking.kind,
                 lacking.says,
                 printable(&other.sentence)
@@ -126,7 +126,7 @@ fn unexpected<'a>(expected: &ExpectedOutcome, state: &'a AggregatorState) -> Opt
         .find(|finding| !expected.findings.iter().any(|wanted| wanted.kind == finding.kind))
 }
 
-/// After the last fault: exactly the expected verdict must be named.
+/// Judges the time after the last fault: exactly the expected verdict must be named.
 #[must_use]
 pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &AggregatorState) -> OutcomeJudgement {
     if let Some(named) = state
@@ -142,7 +142,7 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &Aggregat
     }
     if let Some(finding) = unexpected(&incident.expected, state) {
         return OutcomeJudgement::Wrong(format!(
-            "a finding that is not expected ({}): {}",
+            "an unexpected finding ({}): {}",
             finding.kind,
             printable(&finding.sentence)
         ));
@@ -175,7 +175,7 @@ pub fn verdict(incident: &Incident, expected: &ExpectedVerdict, state: &Aggregat
     OutcomeJudgement::Named(Box::new((*named).clone()))
 }
 
-/// What the one verdict should cover and does not.
+/// Returns what the verdict should cover and does not.
 fn uncovered(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> Option<String> {
     let members = incident
         .hosts()
@@ -210,7 +210,7 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
         .or_else(|| expected.subject.clone());
     if let Some(subject) = subject.filter(|subject| *subject != named.subject.called()) {
         return Some(format!(
-            "it is about {}, expected {subject}",
+            "its subject is {}, expected {subject}",
             printable(named.subject.called())
         ));
     }
@@ -220,13 +220,13 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
             .any(|front| front.to_string() == named.subject.called())
     {
         return Some(format!(
-            "it is about {}, expected a front of {service}",
+            "its subject is {}, expected a front of {service}",
             printable(named.subject.called())
         ));
     }
     if !expected.on.is_empty() && expected.on != named.region.members {
         return Some(format!(
-            "it is about {}, expected {}",
+            "its subject is {}, expected {}",
             printable(&named.region.members.join(", ")),
             expected.on.join(", ")
         ));
@@ -239,7 +239,7 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
         tie.sort_unstable();
         if class != tie {
             return Some(format!(
-                "it cannot be told from {:?}, expected {tie:?}",
+                "it is tied with {:?}, expected {tie:?}",
                 printable(&class.join(", "))
             ));
         }
@@ -281,20 +281,20 @@ fn mismatch(incident: &Incident, expected: &ExpectedVerdict, named: &Named) -> O
             .iter()
             .any(|remedy| remedy.action.contains(words.as_str()) || remedy.price.contains(words.as_str()))
     }) {
-        return Some(format!("no way out says {words:?}"));
+        return Some(format!("no remedy contains {words:?}"));
     }
     expected
         .locality
         .iter()
         .find(|words| !named.locality.iter().any(|line| line.contains(words.as_str())))
-        .map(|words| format!("nothing is said of {words:?}"))
+        .map(|words| format!("the verdict does not mention {words:?}"))
 }
 
 fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
     let mut rows = named
         .evidence
         .iter()
-        // One probe, asked beyond the plan, is no share of anything.
+        // A single probe beyond the plan is not representative.
         .filter(|row| expected.begins(&row.who) && row.probes >= 2)
         .peekable();
     rows.peek().is_some()
@@ -308,7 +308,7 @@ fn shown(expected: &ExpectedEvidence, named: &Named) -> bool {
         })
 }
 
-/// The host of a target's URL.
+/// Returns the host of a target's URL.
 fn target_host(target: &str) -> Option<&str> {
     let rest = target.split_once("://")?.1;
     rest.split(['/', ':']).next()

@@ -11,7 +11,7 @@ fn incident(text: &str) -> (Incident, ExpectedVerdict) {
     (incident, *expected)
 }
 
-/// The shape of the aggregator's answer, with fields the lab does not know.
+/// Builds a state in the shape of the aggregator's response, with fields that the lab does not know.
 fn state(region: &str, cause: &str, hosts: &[String]) -> AggregatorState {
     let row = |who: &str, failures: u64| serde_json::json!({"who": who, "channel": "vip", "probes": 4, "failures": failures, "kinds": []});
     let targets: Vec<_> = hosts.iter().map(|host| format!("http://{host}/")).collect();

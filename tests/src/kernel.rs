@@ -1,8 +1,8 @@
-//! Whose kernel a lab runs on: one of its own (user-mode Linux), or this machine's.
+//! The kernel that a lab runs on: its own (user-mode Linux), or this machine's.
 //!
-//! User-mode Linux has IPVS and no translation by nftables; many other kernels have it the other way round. So data planes of
-//! nftables run on this machine's kernel where that is possible, and are made with rules of iptables elsewhere. Data planes of
-//! iptables run on this machine's kernel only where user-mode Linux does not boot. Either substitute is announced.
+//! User-mode Linux has IPVS but no NAT in nftables; for many other kernels it is the other way round. Data planes with
+//! nftables therefore run on this machine's kernel if possible, and use iptables rules otherwise. Data planes with
+//! iptables run on this machine's kernel only if user-mode Linux does not boot. Both substitutes are announced.
 
 mod trial;
 
@@ -18,35 +18,35 @@ use crate::incident::{Dataplane, Incident};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
-    /// One of its own, as an ordinary process.
+    /// Its own, as an ordinary process.
     Uml,
-    /// This machine's, in namespaces of the lab's own.
+    /// This machine's, in private namespaces.
     Host,
 }
 
-/// Where a lab is built, and what to know about that.
+/// The selected kernel, with a note about substitutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabKernel {
     /// The kernel.
     pub kernel: Kernel,
-    /// What was not possible, and what is done instead; one line.
+    /// Substitute and its reason, in one line.
     pub instead: Option<String>,
 }
 
-/// No kernel on this machine can serve.
+/// No kernel on this machine can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoUsableKernel {
-    /// This machine's kernel was asked for.
+    /// This machine's kernel was requested.
     #[error("this machine's kernel cannot be used: {0}")]
     Host(String),
-    /// Neither serves.
+    /// Neither can be used.
     #[error(
         "user-mode Linux does not boot here: {uml}; and this machine's kernel cannot be used instead: {host}"
     )]
     Neither {
         /// Why user-mode Linux does not boot.
         uml: String,
-        /// Why this machine's kernel does not serve.
+        /// Why this machine's kernel cannot be used.
         host: String,
     },
 }
@@ -60,7 +60,7 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// What can boot on this machine; an error is the reason, for people.
+/// Checks what can boot on this machine; errors are reasons for the user.
 trait BootCheck {
     fn uml(&self) -> Result<(), String>;
     fn host(&self, dataplane: Dataplane) -> Result<(), String>;
@@ -79,8 +79,8 @@ impl BootCheck for ThisMachine {
 }
 
 impl LabKernel {
-    /// The ground for an incident. If no kernel is asked for, nftables takes this machine's where it can, iptables where user-mode
-    /// Linux does not boot.
+    /// Selects the kernel for an incident. Unless one is requested, nftables uses this machine's if possible, iptables
+    /// only if user-mode Linux does not boot.
     pub fn choose(incident: &Incident, asked: Option<Kernel>) -> Result<Self, NoUsableKernel> {
         Self::on(&ThisMachine, incident, asked)
     }
@@ -99,7 +99,7 @@ impl LabKernel {
                 .map(|()| Self::plain(Kernel::Host))
                 .map_err(NoUsableKernel::Host),
             (Some(Kernel::Uml), _) if dataplane.is_nftables() => {
-                Ok(Self::iptables_for_nftables("nftables was not asked for"))
+                Ok(Self::iptables_for_nftables("user-mode Linux was requested"))
             }
             (None, None) if dataplane.is_nftables() => Ok(match machine.host(dataplane) {
                 Ok(()) => Self::plain(Kernel::Host),
@@ -113,7 +113,7 @@ impl LabKernel {
                     Ok(()) => Ok(Self {
                         kernel: Kernel::Host,
                         instead: Some(format!(
-                            "user-mode Linux does not boot here: {uml}; rules of iptables on this machine's kernel do the same to packets"
+                            "user-mode Linux does not boot here: {uml}; iptables rules on this machine's kernel have the same effect on packets"
                         )),
                     }),
                     Err(host) => Err(NoUsableKernel::Neither { uml, host }),
@@ -134,7 +134,7 @@ impl LabKernel {
         Self {
             kernel: Kernel::Uml,
             instead: Some(format!(
-                "{why}: rules of iptables in user-mode Linux do the same to packets"
+                "{why}: iptables rules in user-mode Linux have the same effect on packets"
             )),
         }
     }
@@ -197,11 +197,11 @@ mod tests {
     fn nftables_takes_this_machines_kernel_where_it_can_and_says_why_where_not() {
         let can = choose(&host(Ok(())), Dataplane::Nftables, None).unwrap();
         assert_eq!((can.kernel, can.instead), (Kernel::Host, None));
-        let cannot = choose(&host(Err("that takes root")), Dataplane::NftablesOld, None).unwrap();
+        let cannot = choose(&host(Err("root is required")), Dataplane::NftablesOld, None).unwrap();
         assert_eq!(cannot.kernel, Kernel::Uml);
         let line = cannot.instead.unwrap();
         assert!(
-            line.contains("that takes root") && line.contains("iptables in user-mode Linux"),
+            line.contains("root is required") && line.contains("iptables in user-mode Linux"),
             "{line}"
         );
         assert!(!line.contains('\n'));
@@ -229,12 +229,12 @@ mod tests {
 
     #[test]
     fn where_neither_serves_both_reasons_are_given() {
-        let machine = both(Err("ptrace is not permitted"), Some(Err("that takes root")));
+        let machine = both(Err("ptrace is not permitted"), Some(Err("root is required")));
         let error = choose(&machine, Dataplane::Iptables, None)
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("here: ptrace is not permitted") && error.ends_with("instead: that takes root"),
+            error.contains("here: ptrace is not permitted") && error.ends_with("instead: root is required"),
             "{error}"
         );
     }
@@ -254,13 +254,13 @@ mod tests {
     #[test]
     fn a_kernel_that_is_asked_for_is_never_replaced() {
         let error = choose(
-            &host(Err("that takes root")),
+            &host(Err("root is required")),
             Dataplane::Nftables,
             Some(Kernel::Host),
         );
         assert_eq!(
             error.unwrap_err().to_string(),
-            "this machine's kernel cannot be used: that takes root"
+            "this machine's kernel cannot be used: root is required"
         );
         let uml = choose(&UNTRIED, Dataplane::Nftables, Some(Kernel::Uml)).unwrap();
         assert_eq!(uml.kernel, Kernel::Uml);

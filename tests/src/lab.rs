@@ -1,4 +1,4 @@
-//! One lab, from the host: a run's folder, the machine, the cluster as it now is.
+//! One lab, from the host's side: the run's directory, the machine, and the current cluster.
 
 use std::{net::IpAddr, path::Path, time::Duration};
 
@@ -20,19 +20,19 @@ use crate::{
     uplink::OutsideProxy,
 };
 
-/// Longest time from start to the first sign of life.
+/// Timeout from start to the guest's first message.
 const BOOT: Duration = Duration::from_mins(3);
 
-/// Longest time to halt; the process group is ended after it.
+/// Timeout to halt; afterwards the process group is killed.
 const HALT: Duration = Duration::from_secs(5);
 
-/// Longest part of a log that is shown, in bytes.
+/// Maximum part of a log that is shown, in bytes.
 const TAIL: usize = 4000;
 
-/// A running lab. Dropping it ends the machine.
+/// A running lab. Dropping it kills the machine.
 #[derive(Debug)]
 pub struct Lab {
-    // Fields are dropped in this order: the machine ends before its folder goes.
+    // Fields are dropped in this order: the machine is killed before its directory is deleted.
     inside: GuestConnection,
     machine: RunningMachine,
     _uplink: Option<OutsideProxy>,
@@ -43,18 +43,18 @@ pub struct Lab {
     hook: Option<String>,
 }
 
-/// What building took.
+/// Result of building the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuildTimes {
-    /// Pods started.
+    /// Number of Pods started.
     pub pods: usize,
-    /// How long.
+    /// Duration.
     pub took: Duration,
 }
 
-/// The machine did not come up.
+/// The machine did not boot.
 #[derive(Debug, thiserror::Error)]
-#[error("the machine did not come up ({kernel}; {why}); its log is {log}")]
+#[error("the machine did not boot ({kernel}; {why}); see its log {log}")]
 pub struct BootError {
     kernel: Kernel,
     why: String,
@@ -62,8 +62,8 @@ pub struct BootError {
 }
 
 impl Lab {
-    /// Boots a machine for an incident; `program` is this crate's binary, which runs inside too. On failure the run's
-    /// folder stays, for its log.
+    /// Boots a machine for an incident; `program` is this crate's binary, which also runs inside. On failure the run's
+    /// directory is kept for its log.
     pub async fn boot(
         program: &Path,
         mut run: RunDir,
@@ -85,17 +85,17 @@ impl Lab {
         let ready = tokio::select! {
             ready = tokio::time::timeout(BOOT, awaited.ready()) => match ready {
                 Ok(ready) => ready.map_err(|error| format!("{error:#}")),
-                Err(_) => Err(format!("no sign of life within {} s", BOOT.as_secs())),
+                Err(_) => Err(format!("no message within {} s", BOOT.as_secs())),
             },
             ended = machine.wait() => Err(match ended {
-                Ok(status) => format!("it ended with {status}"),
+                Ok(status) => format!("it exited with {status}"),
                 Err(error) => error.to_string(),
             }),
         };
         match ready {
             Ok(inside) => Ok(Self {
                 _uplink: match kernel {
-                    // slirp leads there.
+                    // slirp leads to the host.
                     Kernel::Uml => None,
                     Kernel::Host => machine.pid().map(OutsideProxy::open).transpose()?,
                 },
@@ -122,17 +122,17 @@ impl Lab {
         }
     }
 
-    /// Leaves the Services to a program that is run inside (see [`crate::external`]); said before the cluster is built.
+    /// Leaves the Services to a hook (see [`crate::external`]); call it before the cluster is built.
     pub fn leave_services_to(&mut self, hook: &Path) -> anyhow::Result<()> {
         let hook = hook
             .canonicalize()
             .with_context(|| format!("looking for the hook {}", hook.display()))?;
-        let hook = hook.to_str().context("the hook's path is no UTF-8 text")?;
+        let hook = hook.to_str().context("the hook's path is not valid UTF-8")?;
         self.hook = Some(hook.to_owned());
         Ok(())
     }
 
-    /// Builds the cluster, healthy.
+    /// Builds the healthy cluster.
     pub async fn build(&mut self) -> anyhow::Result<BuildTimes> {
         let order = HostCommand::Build {
             incident: Box::new(self.incident.clone()),
@@ -145,17 +145,17 @@ impl Lab {
                 pods,
                 took: Duration::from_millis(millis),
             }),
-            other => bail!("unexpected answer to the order to build: {other:?}"),
+            other => bail!("unexpected reply to Build: {other:?}"),
         }
     }
 
-    /// Lets a fault happen on the data plane, and in this side's picture of the cluster.
+    /// Applies a fault to the data plane and to this side's copy of the cluster.
     pub async fn fault(&mut self, index: usize) -> anyhow::Result<()> {
         let fault = self
             .incident
             .faults
             .get(index)
-            .with_context(|| format!("there is no fault {index}"))?;
+            .with_context(|| format!("the incident has no fault {index}"))?;
         let mut cluster = self.cluster.clone();
         for op in &fault.ops {
             cluster.apply(op)?;
@@ -165,7 +165,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The node controller has not heard of a node for its grace period: it and its pods are no longer ready.
+    /// Marks a node and its Pods not ready: the node controller's grace period has passed.
     pub async fn unheard(&mut self, node: &NodeName) -> anyhow::Result<()> {
         let mut cluster = self.cluster.clone();
         cluster.set_heard(node, false)?;
@@ -174,7 +174,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Starts a prober in each prober pod, and wherever else the incident wants one.
+    /// Starts a prober in each prober Pod, and wherever else the incident wants one.
     pub async fn start_probers(&mut self, parallax: &Path, aggregator_port: u16) -> anyhow::Result<()> {
         let order = HostCommand::StartProbers {
             parallax: parallax.display().to_string(),
@@ -184,23 +184,23 @@ impl Lab {
         self.done(&order).await
     }
 
-    /// A solver's pod starts, behind its Service. Only the data plane learns of it: its objects are another's.
+    /// Starts a solver Pod behind its Service, in the data plane only: its objects are managed elsewhere.
     pub async fn start_solver(&mut self, solver: SolverPod) -> anyhow::Result<()> {
         let solver = Box::new(solver);
         self.done(&HostCommand::StartSolver { solver }).await
     }
 
-    /// The controllers of a class pass a challenge on.
+    /// Routes a challenge in the controllers of a class.
     pub async fn route(&mut self, route: ChallengeRoute) -> anyhow::Result<()> {
         self.done(&HostCommand::Route { route }).await
     }
 
-    /// A solver goes, with the routes to it.
+    /// Removes a solver and its routes.
     pub async fn end_solver(&mut self, solver: ServiceKey) -> anyhow::Result<()> {
         self.done(&HostCommand::EndSolver { solver }).await
     }
 
-    /// Asks what an incident file expects an ordinary client to see.
+    /// Sends the requests for what an incident file expects of an ordinary client.
     pub async fn look(&mut self, looks: &[PacketLine]) -> anyhow::Result<Vec<PacketResult>> {
         let questions = packets::questions(&self.cluster, looks);
         let asks = questions
@@ -208,10 +208,10 @@ impl Lab {
             .map(|q| (q.from.clone(), TimedAsk::expecting(q.ask.clone(), q.expected)))
             .collect();
         let Event::Looked { answers } = self.order(&HostCommand::Look { asks }).await? else {
-            bail!("unexpected answer to the order to look");
+            bail!("unexpected reply to Look");
         };
         if answers.len() != questions.len() {
-            bail!("{} answers to {} questions", answers.len(), questions.len());
+            bail!("{} results for {} requests", answers.len(), questions.len());
         }
         Ok(questions
             .into_iter()
@@ -220,7 +220,7 @@ impl Lab {
             .collect())
     }
 
-    /// Asks one thing from a node's prober pod, or from outside, and records the packets between client and address.
+    /// Sends one request from a node's prober Pod or from outside, and captures the packets between client and address.
     pub async fn capture(
         &mut self,
         node: &NodeName,
@@ -236,23 +236,23 @@ impl Lab {
             .await?
         {
             Event::Captured { answer, packets } => Ok((answer, packets)),
-            other => bail!("unexpected answer to the order to capture: {other:?}"),
+            other => bail!("unexpected reply to Capture: {other:?}"),
         }
     }
 
-    /// Fails when a process inside has ended on its own.
+    /// Fails if a process inside has exited unexpectedly.
     pub async fn check_processes(&mut self) -> anyhow::Result<()> {
         match self.order(&HostCommand::Alive).await? {
             Event::Alive { ended } if ended.is_empty() => Ok(()),
-            Event::Alive { ended } => bail!("ended though nobody ended them: {}", ended.join(", ")),
-            other => bail!("unexpected answer to the question for life: {other:?}"),
+            Event::Alive { ended } => bail!("processes exited unexpectedly: {}", ended.join(", ")),
+            other => bail!("unexpected reply to Alive: {other:?}"),
         }
     }
 
     async fn done(&mut self, order: &HostCommand) -> anyhow::Result<()> {
         match self.order(order).await? {
             Event::Done => Ok(()),
-            other => bail!("unexpected answer: {other:?}"),
+            other => bail!("unexpected reply: {other:?}"),
         }
     }
 
@@ -260,55 +260,55 @@ impl Lab {
         self.inside.order(order).await
     }
 
-    /// The cluster as it now is.
+    /// Returns the current cluster.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// The incident.
+    /// Returns the incident.
     #[must_use]
     pub fn incident(&self) -> &Incident {
         &self.incident
     }
 
-    /// The run's folder.
+    /// Returns the run's directory.
     #[must_use]
     pub fn run(&self) -> &RunDir {
         &self.run
     }
 
-    /// The machine's kernel: its version, and whose it is.
+    /// Describes the machine's kernel: its version, and whether it is the lab's own.
     #[must_use]
     pub fn kernel(&self) -> String {
         format!("{} ({})", self.inside.kernel(), self.kernel)
     }
 
-    /// The machine's log.
+    /// Returns the path of the machine's log.
     #[must_use]
     pub fn log(&self) -> &Path {
         self.machine.log()
     }
 
-    /// The end of the machine's log.
+    /// Returns the end of the machine's log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         tail(self.machine.log())
     }
 
-    /// Halts the machine; ends it by force when it does not. `keep` leaves the run's folder.
+    /// Halts the machine, or kills it if it does not halt. `keep` keeps the run's directory.
     pub async fn stop(mut self, keep: bool) {
         if keep {
             self.run.keep();
         }
-        // A machine that does not hear or does not halt is ended by the drop below.
+        // A machine that does not respond or halt is killed by the drop below.
         if self.inside.stop().await.is_ok() {
             let _ = tokio::time::timeout(HALT, self.machine.wait()).await;
         }
     }
 }
 
-/// The end of a text file, readable whatever is in it.
+/// Returns the end of a text file; invalid UTF-8 is replaced.
 #[must_use]
 pub fn tail(file: &Path) -> String {
     let bytes = std::fs::read(file).unwrap_or_default();

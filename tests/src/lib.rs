@@ -1,19 +1,19 @@
-//! The lab: incidents with real packets, in user-mode Linux or on this machine's kernel, without a cluster.
+//! The lab: incidents with real packets, in user-mode Linux or on this machine's kernel, without a Kubernetes cluster.
 //!
 //! ```text
 //! incident (YAML) ─▶ cluster ─▶ commands (net, dataplane, workloads) ─▶ guest: namespaces, IPVS, pods, probers
-//!                       │                                                  ▲ orders │ answers
+//!                       │                                                ▲ commands │ replies
 //!                       └─▶ published topology ─▶ aggregator ─▶ verdict ─▶ conductor
 //! ```
 //!
-//! Everything up to the arrows into `guest` and `conductor` is pure. `docs/contributing/lab.md` says how to add an incident and how
-//! to look inside.
+//! Everything up to the arrows into `guest` and `conductor` is pure. `docs/contributing/lab.md` explains how to add an
+//! incident and how to look inside.
 #![forbid(unsafe_code)]
 
 pub mod aggregator_config;
 pub mod alarms;
 pub mod api_client;
-// The API server that the aggregator's own tests have.
+// The same API server as in the aggregator's tests.
 pub mod certificates;
 pub mod client;
 pub mod cluster;

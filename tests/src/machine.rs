@@ -1,4 +1,4 @@
-//! A running machine, whichever kernel it has: a child process, its group, its log.
+//! A running machine on either kernel: a child process, its process group, its log.
 
 use std::{
     fs::{self, File},
@@ -11,7 +11,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
-/// A running machine; ended with all its processes when dropped.
+/// A running machine; killed with all its processes on drop.
 #[derive(Debug)]
 pub struct RunningMachine {
     child: Child,
@@ -20,7 +20,7 @@ pub struct RunningMachine {
 }
 
 impl RunningMachine {
-    /// Starts a command that is the machine, in a group of its own. What it writes goes to `log`.
+    /// Starts the machine's command in its own process group. Its output goes to `log`.
     pub(crate) fn start(mut command: Command, log: PathBuf) -> anyhow::Result<Self> {
         let out = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         let child = command
@@ -33,18 +33,18 @@ impl RunningMachine {
         Ok(Self { child, group, log })
     }
 
-    /// Its process on this machine.
+    /// Returns its PID on this machine.
     pub(crate) fn pid(&self) -> Option<Pid> {
         self.group
     }
 
-    /// What the machine and everything in it wrote.
+    /// Returns the log of the machine and everything in it.
     #[must_use]
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub async fn wait(&mut self) -> std::io::Result<ExitStatus> {
         self.child.wait().await
     }
@@ -53,13 +53,13 @@ impl RunningMachine {
 impl Drop for RunningMachine {
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            // Nobody left to end is fine.
+            // It is fine if no process is left.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Writes a script that can be run.
+/// Writes an executable script.
 pub(crate) fn script(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))

@@ -1,4 +1,4 @@
-//! `parallax-lab`: incidents with real packets.
+//! `parallax-lab`: runs incidents with real packets.
 
 use std::{
     io::{Write, stdout},
@@ -25,11 +25,11 @@ use parallax_lab::{
     uml::InvalidSetting,
 };
 
-/// Incidents with real packets: a small cluster of namespaces in user-mode Linux, or on this machine's kernel.
+/// Runs incidents with real packets: a small cluster of namespaces in user-mode Linux, or on this machine's kernel.
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 as expected · 1 not as expected · 2 wrong usage or incident file · \
+    after_help = "Exit codes: 0 as expected · 1 not as expected · 2 usage error or invalid incident file · \
     3 could not run · 130 interrupted"
 )]
 struct Cli {
@@ -44,44 +44,44 @@ enum Command {
         #[command(flatten)]
         folder: LabFolder,
     },
-    /// Run an incident: probers inside, the aggregator here, and the verdict that must follow.
+    /// Run an incident: probers inside, the aggregator on this machine, and the expected verdict.
     Run {
         /// Id of the incident, or the path of its file.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
-        /// Run every incident and end with the results.
+        /// Run every incident and exit with a summary.
         #[arg(long, conflicts_with_all = ["once", "healthy_rounds", "keep_log", "record", "dataplane"])]
         all: bool,
-        /// With --all: only incidents whose id begins so; may be repeated.
+        /// With --all: only incidents whose id starts with this prefix; can be repeated.
         #[arg(long, value_name = "START", requires = "all")]
         only: Vec<String>,
-        /// With --all: labs side by side; each takes a CPU for itself.
+        /// With --all: number of concurrent labs; each uses one CPU.
         #[arg(long, value_name = "1|2", requires = "all", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
         jobs: u8,
-        /// With --all: write the results for people into this file, as HTML.
+        /// With --all: write an HTML report to this file.
         #[arg(long, value_name = "FILE", requires = "all")]
         report: Option<PathBuf>,
-        /// With --all: seconds of quiet instead of what the files say.
+        /// With --all: duration of quiet incidents in seconds; overrides the files'.
         #[arg(long, value_name = "N", requires = "all", value_parser = clap::value_parser!(u64).range(1..))]
         quiet_seconds: Option<u64>,
-        /// End with the result instead of staying until Ctrl-C.
+        /// Exit with the result instead of running until Ctrl-C.
         #[arg(long)]
         once: bool,
-        /// Intervals before the first fault, instead of what the file says.
+        /// Intervals before the first fault; overrides the file's.
         #[arg(long, value_name = "N")]
         healthy_rounds: Option<u32>,
-        /// Where the aggregator's page and API listen; port 0 takes a free one.
+        /// Listen address of the aggregator's page and API; port 0 selects a free port.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080",
             value_parser = listen_address)]
         listen: SocketAddr,
-        /// Keep the folder with all logs.
+        /// Keep the directory with all logs.
         #[arg(long)]
         keep_log: bool,
-        /// Record what the aggregator is told into this folder, for `parallax replay`.
+        /// Record the aggregator's input into this directory, for `parallax replay`.
         #[arg(long, value_name = "FOLDER")]
         record: Option<PathBuf>,
-        /// Let a real Prometheus look at the aggregator with the shipped rules, and say whom it would have called. What must
-        /// stay quiet must not call anybody; a cause that is named must.
+        /// Run a real Prometheus with the shipped rules and report its alerts. Quiet incidents must not fire any; a
+        /// named cause must.
         #[arg(long)]
         alerts: bool,
         /// Print the result as one line of JSON.
@@ -98,7 +98,7 @@ enum Command {
     Packets {
         /// Id of the incident, or the path of its file.
         id: String,
-        /// Keep the folder with all logs.
+        /// Keep the directory with all logs.
         #[arg(long)]
         keep_log: bool,
         #[command(flatten)]
@@ -108,16 +108,16 @@ enum Command {
         #[command(flatten)]
         folder: LabFolder,
     },
-    /// The machine inside (started by its init script).
+    /// The guest (started by its init script).
     #[command(hide = true)]
     Guest {
-        /// The host; without it the standard input is the connection.
+        /// Address of the host [default: standard input is the connection].
         #[arg(long)]
         control: Option<SocketAddr>,
         #[arg(long)]
         run: String,
     },
-    /// The workload of a pod.
+    /// The server in a Pod.
     #[command(hide = true)]
     Origin {
         #[arg(long, required = true)]
@@ -135,45 +135,46 @@ enum Command {
         #[arg(long)]
         host: Vec<String>,
     },
-    /// The balancers of the cloud.
+    /// The cloud's balancers.
     #[command(hide = true)]
     Balancer,
-    /// An ordinary client: JSON questions in, JSON answers out.
+    /// An ordinary client: JSON requests in, JSON results out.
     #[command(hide = true)]
     Client,
 }
 
-/// Whose kernel a lab runs on.
+/// The kernel of a lab.
 #[derive(Debug, Args)]
 struct KernelChoice {
-    /// `host` takes this machine's kernel, in namespaces (as root; not for data planes of IPVS) and fails where that is not
-    /// possible, `uml` one of its own. Without it nftables takes this machine's where it can, iptables where user-mode Linux does
-    /// not boot.
+    /// `host` uses this machine's kernel, in namespaces (requires root; not for IPVS data planes), and fails if that
+    /// is not possible; `uml` uses the lab's own [default: for nftables this machine's if possible, for iptables only
+    /// if user-mode Linux does not boot].
     #[arg(long, value_name = "host|uml")]
     kernel: Option<Kernel>,
 }
 
-/// Who makes the Services work on the nodes.
+/// Implementation of the Services on the nodes.
 #[derive(Debug, Args)]
 struct ServiceChoice {
-    /// `external` leaves the Services to the hook; the incident's own data plane is then what that is said to be.
+    /// `external` leaves the Services to the hook; the incident's own data plane then only describes the expected
+    /// behaviour.
     #[arg(long, value_name = "external", requires = "hook", value_parser = ["external"])]
     dataplane: Option<String>,
-    /// With --dataplane external: a program that is run inside as `HOOK built|changed FILE` and makes the Services in
-    /// FILE work before it ends.
+    /// With --dataplane external: a program that is run inside as `HOOK built|changed FILE`, and makes the Services in
+    /// FILE work before it exits.
     #[arg(long, value_name = "PROGRAM", requires = "dataplane")]
     hook: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct LabFolder {
-    /// The folder of the incident files.
+    /// Directory of the incident files.
     #[arg(long = "incidents", value_name = "FOLDER", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/incidents"),
         hide_default_value = true)]
     incidents: PathBuf,
 }
 
-/// The probers inside reach the host's loopback and nothing else of it.
+/// Parses a listen address. The probers inside can reach the host only on its loopback.
 fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
         .parse()
@@ -183,15 +184,15 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
         return Ok(address);
     }
     Err(
-        "expected 127.0.0.1, 0.0.0.0 or [::]: the probers inside only reach this machine's loopback"
+        "expected 127.0.0.1, 0.0.0.0 or [::]: the probers inside can reach only this machine's loopback"
             .to_owned(),
     )
 }
 
-/// Could not run.
+/// Exit code if the lab could not run.
 const COULD_NOT: u8 = 3;
 
-// One thread: children are bound to the life of the thread that starts them (`setpriv --pdeathsig`).
+// A single thread: children are bound to the lifetime of the thread that starts them (`setpriv --pdeathsig`).
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -250,7 +251,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             folder,
             ..
         } => {
-            let incident = incident::load(&folder.incidents, &id.context("no incident is named")?)?;
+            let incident = incident::load(&folder.incidents, &id.context("no incident given")?)?;
             let options = Options {
                 once,
                 healthy_rounds,
@@ -289,7 +290,7 @@ async fn command(command: Command) -> anyhow::Result<u8> {
             host,
         } => {
             let manner = OriginBehaviour {
-                status: hyper::StatusCode::from_u16(status).context("reading the status")?,
+                status: hyper::StatusCode::from_u16(status).context("parsing the status")?,
                 delay: Duration::from_millis(delay_ms),
                 body_bytes,
                 hosts: host,

@@ -1,7 +1,7 @@
-//! The wires: namespaces, veth pairs, bridges, routes. Pure: a list of commands, mostly `ip -batch`.
+//! The network: namespaces, veth pairs, bridges, routes. Pure: a list of commands, mostly `ip -batch`.
 //!
-//! Per node a namespace with `eth0` on the underlay bridge and `cbr0` for its pods; per pod a namespace on `cbr0`.
-//! The machine's own namespace is the cloud: the nodes' gateway, and the way to the host.
+//! Each node is a namespace with `eth0` on the underlay bridge and `cbr0` for its Pods; each Pod is a namespace on
+//! `cbr0`. The machine's own namespace is the cloud: gateway of the nodes and route to the host.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
     dataplane::six,
 };
 
-/// The cloud, all nodes, all pods and whoever is outside.
+/// Builds the cloud, all nodes, all Pods and the clients outside.
 #[must_use]
 pub fn build(cluster: &Cluster) -> Vec<GuestCommand> {
     let mut commands = cloud(cluster);
@@ -25,7 +25,7 @@ pub fn build(cluster: &Cluster) -> Vec<GuestCommand> {
     commands
 }
 
-/// The way to the host stands already: the machine's first process needs it.
+/// Builds the cloud. The link to the host exists already, because the machine's first process needs it.
 fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
     let mut links = vec![
         "link add under address 02:70:78:00:01:00 type bridge".to_owned(),
@@ -36,7 +36,7 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
         format!("addr add {}/32 dev lo", addresses::PUBLIC_DNS),
         "link set out up".to_owned(),
     ];
-    // The balancers' own addresses: they check from there, and HAProxy listens there.
+    // The balancers' own addresses: sources of their health checks, and listen addresses of HAProxy.
     if cluster.has_balancers() {
         let ips: BTreeSet<_> = cluster
             .services
@@ -61,9 +61,9 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
     }
     let sysctls = [
         ("net/ipv4/ip_forward", "1"),
-        // The underlay is a plain switch: frames between nodes must not meet the cloud's own translation.
+        // The underlay is a plain switch: frames between nodes must not pass the cloud's own NAT.
         ("net/bridge/bridge-nf-call-iptables", "0"),
-        // What nodes send each other through a balancer comes out where it came in.
+        // Traffic between nodes through a balancer leaves on the interface on which it arrived.
         ("net/ipv4/conf/all/send_redirects", "0"),
         ("net/ipv4/conf/under/send_redirects", "0"),
     ];
@@ -72,7 +72,7 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
         set_up(None, &sysctls[..3], &links),
         set_up(None, &sysctls[3..], &[]),
         iptables_restore(None, &translation(cluster)),
-        // A balancer does not pass on that a node refused: its clients see silence (incident I7).
+        // A balancer does not forward a node's refusal: its clients see silence (incident I7).
         GuestCommand::new([
             "iptables",
             "-A",
@@ -103,8 +103,8 @@ fn cloud(cluster: &Cluster) -> Vec<GuestCommand> {
     commands
 }
 
-/// The lines of `ip` that give addresses and routes, for IPv6. No address is tried for a duplicate: it could not be used
-/// for a second.
+/// Adds the IPv6 counterparts of addresses and routes to lines of `ip`. Without duplicate address detection, which
+/// would delay their use by a second.
 fn counterparts(links: &[String]) -> Vec<String> {
     let all = links.iter().map(String::as_str);
     let addresses = all.clone().filter(|line| line.starts_with("addr "));
@@ -115,7 +115,7 @@ fn counterparts(links: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// What the cloud translates.
+/// Returns the NAT rules of the cloud.
 fn translation(cluster: &Cluster) -> Vec<String> {
     let (underlay, outside) = (addresses::UNDERLAY_CIDR, addresses::OUTSIDE_CIDR);
     let mut rules = vec![
@@ -140,10 +140,10 @@ fn translation(cluster: &Cluster) -> Vec<String> {
     rules
 }
 
-/// The chain of the cloud in which balancers translate.
+/// Chain of the cloud with the balancers' NAT rules.
 pub const BALANCER: &str = "BALANCER";
 
-/// A client outside the cluster.
+/// Builds a client outside the cluster.
 fn outside(cluster: &Cluster, client: &OutsideClient) -> Vec<GuestCommand> {
     let (name, number) = (client.name.as_str(), client.number);
     let outer = [
@@ -172,8 +172,8 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
         format!("addr add {}/24 dev eth0", addresses::underlay(node.number)),
         "link set eth0 up".to_owned(),
         format!("route add default via {}", addresses::ROUTER),
-        // An address of its own, as CNI plugins give it: otherwise it is the least of its ports' and changes with them, and
-        // the pods that know the old one are cut off.
+        // A fixed MAC address, as CNI plugins set it: otherwise it is the lowest of the bridge's ports and changes with
+        // them, which cuts off Pods that have cached it.
         format!(
             "link add cbr0 address 02:70:78:00:00:{:02x} type bridge",
             node.number
@@ -194,7 +194,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
                 )
             }),
     );
-    // What came through a balancer goes back through it, though the client may be a neighbour.
+    // Replies to traffic through a balancer return through it, although the client may be on the same network.
     if cluster.has_balancers() {
         links.extend([
             format!("route add default via {} table 100", addresses::ROUTER),
@@ -203,7 +203,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     }
     let sysctls = [
         ("net/ipv4/ip_forward", "1"),
-        // Answers of a pod to its neighbour on the bridge pass the node's translation backwards.
+        // Replies of a Pod to its neighbour on the bridge pass the node's NAT in reverse.
         ("net/bridge/bridge-nf-call-iptables", "1"),
     ];
     let name = Some(node.name.as_str());
@@ -231,7 +231,7 @@ fn node(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     commands
 }
 
-/// The marks by which a node knows what came through a balancer.
+/// Returns the rules that mark connections that arrived through a balancer.
 #[must_use]
 pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     if !cluster.has_balancers() {
@@ -259,7 +259,7 @@ pub fn return_path(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     commands
 }
 
-/// A pod's namespace, wired to its node.
+/// Builds a Pod's namespace, connected to its node.
 #[must_use]
 pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<GuestCommand> {
     let Some(node) = cluster.node(&pod.node) else {
@@ -279,7 +279,7 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<GuestCommand> {
         "link set eth0 up".to_owned(),
         format!("route add default via {}", addresses::gateway(node.number)),
     ];
-    // Pods may send echo requests without privileges, as the DaemonSet's safe sysctl allows.
+    // Pods may send ICMP echo requests without privileges, as the DaemonSet's safe sysctl allows.
     let sysctls = [("net/ipv4/ping_group_range", "0 2147483647")];
     let mut commands = vec![
         set_up(Some(node.name.as_str()), &[], &outside),
@@ -291,20 +291,20 @@ pub fn pod(cluster: &Cluster, pod: &Pod) -> Vec<GuestCommand> {
     commands
 }
 
-/// Takes a pod's wire away, as the network plugin does when a pod ends: what is sent to its address then finds nothing there.
+/// Deletes a Pod's link, as the network plugin does when a Pod is deleted: packets to its address then find no host.
 #[must_use]
 pub fn unplug(pod: &Pod) -> GuestCommand {
     let port = port_of(pod);
     GuestCommand::new(["ip", "-n", pod.node.as_str(), "link", "del", &port])
 }
 
-/// The bridge port of a pod on its node.
+/// Returns the bridge port of a Pod on its node.
 fn port_of(pod: &Pod) -> String {
     format!("v{}", pod.address.octets()[3])
 }
 
-/// Sets values under `/proc/sys` (the network's belong to the namespace of the process that writes them), then runs
-/// lines of `ip`. One process for all of it: starting one takes the lab's CPU longer than what it does.
+/// Sets values under `/proc/sys` (network values belong to the namespace of the writing process), then runs lines of
+/// `ip`. A single process for all of it: starting one costs the lab's CPU more than its work.
 #[must_use]
 pub fn set_up(netns: Option<&str>, sysctls: &[(&str, &str)], links: &[String]) -> GuestCommand {
     let mut script: Vec<String> = sysctls
@@ -326,13 +326,14 @@ pub fn iptables_restore(netns: Option<&str>, rules: &[String]) -> GuestCommand {
     restore(netns, "nat", rules)
 }
 
-/// Replaces a table. Which sort of iptables that is depends on the kernel; the machine's first process has laid it out.
+/// Replaces a table. The variant of iptables depends on the kernel; the machine's first process has linked the right
+/// one.
 #[must_use]
 pub fn restore(netns: Option<&str>, table: &str, rules: &[String]) -> GuestCommand {
     restore_by("iptables-restore", netns, table, rules)
 }
 
-/// Replaces a table of IPv6.
+/// Replaces an IPv6 table.
 #[must_use]
 pub fn restore_six(netns: Option<&str>, table: &str, rules: &[String]) -> GuestCommand {
     restore_by("ip6tables-restore", netns, table, rules)
@@ -356,7 +357,7 @@ pub fn only_declared(mut restore: GuestCommand) -> GuestCommand {
     restore
 }
 
-/// Replaces the chains of a table that the lines declare, and leaves the others.
+/// Replaces the declared chains of a table, and keeps the others.
 #[must_use]
 pub fn restore_chains(netns: Option<&str>, table: &str, rules: &[String]) -> GuestCommand {
     only_declared(restore(netns, table, rules))

@@ -1,4 +1,4 @@
-//! A cluster as objects of the Kubernetes API: what its controllers would have written by now. Pure.
+//! A cluster as objects of the Kubernetes API, as its controllers would have written them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use crate::{
     incident::{BackendPods, Ingress, IpMode, TrafficPolicy},
 };
 
-/// The namespace of the probers.
+/// Namespace of the probers.
 pub const NAMESPACE: &str = "parallax";
 
 /// Resource, namespace and name.
 pub type Key = (&'static str, String, String);
 
-/// All of them.
+/// Builds all objects.
 #[must_use]
 pub fn of(cluster: &Cluster) -> BTreeMap<Key, Value> {
     let mut all = BTreeMap::new();
@@ -117,7 +117,7 @@ fn policy(policy: TrafficPolicy) -> &'static str {
     }
 }
 
-/// What the cloud, or a controller, publishes as the address of a Service, or of an Ingress behind it.
+/// Builds the load balancer status that the cloud or a controller publishes for a Service or an Ingress behind it.
 pub(crate) fn balancer(cluster: &Cluster, service: &Service) -> Value {
     let mode = match service.ip_mode {
         IpMode::Vip => "VIP",
@@ -156,7 +156,7 @@ fn service(cluster: &Cluster, service: &Service) -> Value {
     };
     let mut metadata = json!({"labels": {"app.kubernetes.io/name": service.key.name}});
     if service.behind == Some(BackendPods::Probers) {
-        // As in the manifest of Parallax.
+        // As in the manifests of Parallax.
         metadata["labels"]["parallax.dev/echo"] = "true".into();
         metadata["annotations"] = json!({"parallax.dev/expect": "200", "parallax.dev/path": "/healthz"});
     }

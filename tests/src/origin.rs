@@ -1,4 +1,4 @@
-//! The workload of the lab: answers every host with 200 and says which pod it is, unless told otherwise.
+//! The lab's workload: answers every host with 200 and the name of its Pod, unless configured otherwise.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,19 +16,19 @@ use tokio::{net::TcpListener, task::JoinSet};
 /// The header that names the answering pod.
 pub const POD_HEADER: &str = "parallax-pod";
 
-/// Most connections at once; a client beyond it waits in the kernel's queue.
+/// Maximum number of concurrent connections; further clients wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 256;
 
-/// How it answers.
+/// Behaviour of the server.
 #[derive(Debug, Clone)]
 pub struct OriginBehaviour {
-    /// Status of every answer.
+    /// Status of every response.
     pub status: StatusCode,
-    /// Time before each.
+    /// Delay before each response.
     pub delay: Duration,
-    /// Bytes of the body; a line about the pod where absent.
+    /// Size of the body; by default a line about the Pod.
     pub body_bytes: Option<usize>,
-    /// Hosts that it answers, the others get a 404; empty: any.
+    /// Hosts that it serves, others get a 404; empty means any.
     pub hosts: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl OriginBehaviour {
     }
 }
 
-/// Serves until the process is ended.
+/// Serves until the process is killed.
 pub async fn serve(
     listen: &[SocketAddr],
     pod: &str,
@@ -109,7 +109,7 @@ async fn accept(
             }
         });
         connections.spawn(async move {
-            // What a client does to its connection is its own business.
+            // Errors of a client's connection are ignored.
             let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), service)

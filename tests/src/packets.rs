@@ -1,5 +1,5 @@
-//! The lab's own ground truth: from what an incident file expects of an ordinary client to questions, and back from
-//! the answers to what is not as expected. Pure.
+//! The lab's ground truth: derives requests from what an incident file expects of an ordinary client, and reports which
+//! results differ. Pure.
 
 use std::{
     collections::BTreeMap,
@@ -15,39 +15,39 @@ use crate::{
     incident::{ClientFamily, ClientSight, PacketLine, ServiceApproach},
 };
 
-/// One question with what it must bring.
+/// One request with its expected result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketCheck {
-    /// From the prober pod of this node.
+    /// Client: the prober Pod of this node.
     pub from: NodeName,
-    /// How.
+    /// Destination address.
     pub way: ServiceApproach,
-    /// What.
+    /// Request.
     pub ask: ClientRequest,
-    /// What must be seen.
+    /// Expected result.
     pub expected: ClientSight,
-    /// Questions of one number are one connection after the other of the same sort.
+    /// Requests with the same number are repeated connections of one kind.
     pub sort: usize,
 }
 
-/// A question and what it brought.
+/// A request and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketResult {
-    /// The question.
+    /// The request.
     pub question: PacketCheck,
-    /// The answer.
+    /// The result.
     pub answer: ClientAnswer,
 }
 
 impl PacketResult {
-    /// Whether it is as the incident file says.
+    /// Reports whether the result is as the incident file expects.
     #[must_use]
     pub fn as_expected(&self) -> bool {
         self.answer.is(self.question.expected, self.question.way)
     }
 }
 
-/// What is not as the incident file says, each with what was expected.
+/// Describes results that differ from the incident file, each with what was expected.
 #[must_use]
 pub fn wrong(seen: &[PacketResult]) -> Vec<String> {
     let mut wrong: Vec<String> = seen
@@ -67,7 +67,7 @@ pub fn wrong(seen: &[PacketResult]) -> Vec<String> {
         let answered = seen.iter().filter(answered).count();
         if let Some(first) = seen.first().filter(|_| answered == 0 || answered == seen.len()) {
             wrong.push(format!(
-                "{first}: {answered} of {} connections were answered  (expected some, not all)",
+                "{first}: {answered} of {} connections succeeded  (expected some, not all)",
                 seen.len()
             ));
         }
@@ -75,11 +75,11 @@ pub fn wrong(seen: &[PacketResult]) -> Vec<String> {
     wrong
 }
 
-/// Connections that are made where some must be answered and some not: of forty at a quarter of failures all pass once in
-/// a hundred thousand times.
+/// Number of connections if some must succeed and some fail: with a quarter failing, all forty pass once in a hundred
+/// thousand runs.
 const SEVERAL: usize = 40;
 
-/// The questions of a list of expectations, for the cluster as it is now.
+/// Returns the requests for a list of expectations, for the current cluster.
 #[must_use]
 pub fn questions(cluster: &Cluster, looks: &[PacketLine]) -> Vec<PacketCheck> {
     let mut questions = Vec::new();
@@ -113,7 +113,7 @@ pub fn questions(cluster: &Cluster, looks: &[PacketLine]) -> Vec<PacketCheck> {
     questions
 }
 
-/// A host the Service is the entry of; its own name where there is none.
+/// Returns a host whose entry is the Service, or the Service's own name.
 fn host_of(cluster: &Cluster, service: &Service) -> String {
     cluster
         .ingresses
@@ -123,7 +123,7 @@ fn host_of(cluster: &Cluster, service: &Service) -> String {
         .map_or_else(|| service.key.name.to_string(), ToString::to_string)
 }
 
-/// The client speaks in the clear only; what is served with a certificate is left to the prober.
+/// Returns the requests of an expectation. The client does not speak TLS; TLS servers are left to the prober.
 fn asks(service: &Service, look: &PacketLine, host: &str) -> Vec<ClientRequest> {
     let http = |ip: Ipv4Addr, port| ClientRequest::Http {
         to: match look.family {
@@ -173,7 +173,7 @@ impl fmt::Display for PacketResult {
                 status,
                 pod: Some(pod),
             } => write!(f, "{status} from {}", printable(pod))?,
-            ClientAnswer::Http { status, pod: None } => write!(f, "{status} from nobody known")?,
+            ClientAnswer::Http { status, pod: None } => write!(f, "{status} from an unknown server")?,
             ClientAnswer::Refused => f.write_str("refused")?,
             ClientAnswer::TimedOut => f.write_str("timed out")?,
             ClientAnswer::Echo { ttl } => write!(f, "echo reply, ttl {ttl}")?,
@@ -181,13 +181,13 @@ impl fmt::Display for PacketResult {
         }
         if !self.as_expected() {
             let expected = match expected {
-                ClientSight::Answered => "an answer",
+                ClientSight::Answered => "a response",
                 ClientSight::Refused => "a refusal",
                 ClientSight::TimedOut => "silence",
-                ClientSight::NotConnected => "a refusal or silence",
-                ClientSight::OwnNode => "an echo reply of the own node (ttl 64)",
-                ClientSight::Mixed => "some answers and some failures",
-                ClientSight::CutOff => "a connection without an answer",
+                ClientSight::NotConnected => "a refusal or a timeout",
+                ClientSight::OwnNode => "an echo reply of its own node (ttl 64)",
+                ClientSight::Mixed => "some successes and some failures",
+                ClientSight::CutOff => "a connection without a response",
                 ClientSight::NotFound => "a 404",
                 ClientSight::Unavailable => "a 503",
                 ClientSight::GatewayTimeout => "a 504",
@@ -198,7 +198,7 @@ impl fmt::Display for PacketResult {
     }
 }
 
-/// Text from inside, bounded and without control characters.
+/// Returns text from inside, limited in length and without control characters.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
@@ -249,7 +249,7 @@ mod tests {
         };
         assert_eq!(
             seen.to_string(),
-            "n3 -> 203.0.113.10:80: refused  (expected an answer)"
+            "n3 -> 203.0.113.10:80: refused  (expected a response)"
         );
     }
 

@@ -1,4 +1,4 @@
-//! The product under test, as a person would start it: the binary `parallax` beside this one.
+//! The product under test as a user starts it: the `parallax` binary next to this one.
 
 use std::{
     fs::File,
@@ -21,13 +21,13 @@ use crate::{
     run_dir::RunDir,
 };
 
-/// Longest time until the aggregator answers, and until it has stopped.
+/// Timeout until the aggregator responds, and until it has stopped.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time between two questions whether it answers.
+/// Delay between two queries whether it responds.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A running aggregator; ended when dropped.
+/// A running aggregator; killed on drop.
 #[derive(Debug)]
 pub struct RunningAggregator {
     child: Child,
@@ -35,20 +35,20 @@ pub struct RunningAggregator {
     log: PathBuf,
 }
 
-/// The binary beside this crate's own. It must have been built from the same sources: `make` builds the workspace
-/// first.
+/// Returns the binary next to this crate's own. It must have been built from the same sources: `make` builds the
+/// workspace first.
 pub fn beside(program: &Path) -> anyhow::Result<PathBuf> {
     let beside = program.with_file_name("parallax");
     if beside.is_file() {
         return Ok(beside);
     }
     bail!(
-        "there is no {}; build it with: cargo build --workspace",
+        "cannot find {}; build it with: cargo build --workspace",
         beside.display()
     )
 }
 
-/// Makes sure the address is free, and turns port 0 into one that is.
+/// Checks that the address is free, and replaces port 0 by a free one.
 pub fn free_address(listen: SocketAddr) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(listen)
         .with_context(|| format!("cannot listen on {listen}; choose another address with --listen"))?;
@@ -56,7 +56,7 @@ pub fn free_address(listen: SocketAddr) -> anyhow::Result<SocketAddr> {
 }
 
 impl RunningAggregator {
-    /// Starts it and waits until its API answers.
+    /// Starts it and waits until its API responds.
     pub async fn start(
         parallax: &Path,
         config: &Path,
@@ -79,7 +79,7 @@ impl RunningAggregator {
             .stdin(Stdio::null())
             .stdout(out.try_clone().context("sharing the log file")?)
             .stderr(out)
-            // A Ctrl-C of the terminal goes to the lab, which then stops the aggregator in order.
+            // Ctrl-C in the terminal must reach only the lab, which then stops the aggregator in order.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -90,9 +90,9 @@ impl RunningAggregator {
             if let Some(status) = aggregator
                 .child
                 .try_wait()
-                .context("asking after the aggregator")?
+                .context("checking whether the aggregator still runs")?
             {
-                bail!("the aggregator ended with {status}:\n{}", tail(&aggregator.log));
+                bail!("the aggregator exited with {status}:\n{}", tail(&aggregator.log));
             }
             match aggregator.state().await {
                 Ok(_) => return Ok(aggregator),
@@ -107,32 +107,32 @@ impl RunningAggregator {
         }
     }
 
-    /// What it says.
+    /// Fetches its state.
     pub async fn state(&self) -> anyhow::Result<AggregatorState> {
         api_client::state(self.address).await
     }
 
-    /// The end of its log.
+    /// Returns the end of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
         tail(&self.log)
     }
 
-    /// Where it listens.
+    /// Returns its listen address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Kills it, as when its node fails or its memory limit is reached.
+    /// Kills it, as when its node fails or its memory limit is exceeded.
     pub async fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill().await.context("killing the aggregator")
     }
 
-    /// Stops it in order.
+    /// Terminates it gracefully.
     pub async fn stop(mut self) {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            // One that has ended already needs no signal; one that does not end is killed by the drop.
+            // If it has exited already, no signal is needed; if it does not exit, the drop kills it.
             let _ = kill_process(pid, Signal::TERM);
             let _ = timeout(PATIENCE, self.child.wait()).await;
         }

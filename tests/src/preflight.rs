@@ -1,5 +1,5 @@
-//! What `parallax preflight --json` said, held against what an incident expects of it. Pure, and without the product's own
-//! types: the lab judges from outside.
+//! Compares the output of `parallax preflight --json` with an incident's expectations. Pure, and without the product's
+//! own types: the lab judges from outside.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,31 @@ use crate::{
     packets::printable,
 };
 
-/// The document, as far as the lab needs it.
+/// The part of the document that the lab needs.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PreflightDocument {
-    /// One for each name.
+    /// One per name.
     pub hosts: Vec<HostResult>,
 }
 
-/// What came out for a name.
+/// Result for a name.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HostResult {
     /// The name.
     pub host: String,
-    /// What would be made for the solver.
+    /// The solver that would be created.
     pub solver: String,
-    /// cert-manager's own check.
+    /// Verdict of cert-manager's self check.
     pub self_check: Verdict,
-    /// The CA's.
+    /// Verdict of the CA's validation.
     pub ca: Verdict,
-    /// What each vantage saw of the first.
+    /// Results of the self check by vantage.
     pub self_check_answers: Vec<VantageAnswer>,
-    /// And of the second.
+    /// Results of the CA's validation by vantage.
     pub ca_answers: Vec<VantageAnswer>,
-    /// What nobody looked at.
+    /// What was not checked.
     pub not_checked: Vec<String>,
 }
 
@@ -42,29 +42,29 @@ pub struct HostResult {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Verdict {
-    /// How it stands.
+    /// Its standing.
     pub standing: String,
-    /// In one sentence.
+    /// Its sentence.
     pub sentence: String,
-    /// What fails alike.
+    /// Failing vantages, grouped.
     pub failing: Vec<VantageGroup>,
-    /// What makes it uncertain.
+    /// Reasons for uncertainty.
     pub caveats: Vec<String>,
-    /// What to know besides.
+    /// Further findings.
     pub findings: Vec<Finding>,
 }
 
-/// Vantages that fail alike.
+/// Vantages that fail in the same way.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct VantageGroup {
-    /// In our words.
+    /// The failure in Parallax's words.
     pub words: String,
-    /// In those of whose check it is.
+    /// The error of cert-manager or the CA.
     pub theirs: String,
-    /// Why.
+    /// Causes.
     pub causes: Vec<Cause>,
-    /// Ways out.
+    /// Remedies.
     pub remedies: Vec<crate::api_client::Remedy>,
 }
 
@@ -74,46 +74,46 @@ pub struct VantageGroup {
 pub struct Cause {
     /// Id in the catalogue.
     pub id: String,
-    /// The diagnosis has named it.
+    /// Whether the diagnosis named it.
     pub diagnosed: bool,
 }
 
-/// Something to know besides.
+/// A further finding.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Finding {
     /// Id in the catalogue.
     pub id: String,
-    /// In a sentence.
+    /// One-sentence text.
     pub text: String,
 }
 
-/// What one vantage saw.
+/// Result of one vantage.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct VantageAnswer {
-    /// From where.
+    /// The vantage.
     pub vantage: String,
-    /// How it sits to the entry.
+    /// Its placement.
     pub placement: String,
     /// `ok`, `failed`, `not_asked`.
     pub result: String,
     /// The kind of a failure.
     pub kind: String,
-    /// The status that came.
+    /// Status of the response.
     pub status: Option<u16>,
-    /// The whole of it.
+    /// Total duration.
     pub total_us: Option<u64>,
 }
 
 impl VantageAnswer {
-    /// `n1`, `n1/host` or the name of a client outside.
+    /// Returns `n1`, `n1/host` or the name of a client outside.
     fn name(&self) -> &str {
         let name = self.vantage.strip_suffix("/pod").unwrap_or(&self.vantage);
         name.split_once(':').map_or(name, |(_, name)| name)
     }
 
-    /// In a word.
+    /// Returns the result as a single word.
     fn sees(&self) -> &str {
         match self.result.as_str() {
             "ok" => PASSES,
@@ -140,40 +140,40 @@ impl VantageAnswer {
     }
 }
 
-/// A preflight, for the report.
+/// A preflight in the report.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ReportedPreflight {
-    /// What it was for.
+    /// Its purpose.
     pub name: String,
-    /// What was typed.
+    /// The command line.
     pub command: String,
     /// Its exit code.
     pub exit: i32,
-    /// Seconds from the command to its end.
+    /// Duration of the command in seconds.
     pub seconds: f64,
-    /// Seconds from when the controllers had the route, where one was made.
+    /// Seconds since the controllers had the route, if one was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_after_route: Option<f64>,
-    /// Both sentences, host by host.
+    /// Both sentences of each host.
     pub sentences: Vec<String>,
     /// Vantage, placement, self check, CA.
     pub table: Vec<[String; 4]>,
-    /// What nobody looked at.
+    /// What was not checked.
     pub not_checked: Vec<String>,
-    /// What the lab itself does in place of a cluster.
+    /// What the lab does itself in place of a cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_exercised: Vec<String>,
 }
 
-/// What the lab's own part leaves out where a solver's objects are made.
+/// Parts of a cluster that the lab replaces when a solver's objects are created.
 const NOT_EXERCISED: [&str; 3] = [
     "scheduler, kubelet and image: the lab runs the container's command itself",
-    "an ingress controller: the lab writes nginx's configuration and the Ingress's status, and no admission webhook looks at it",
+    "an ingress controller: the lab writes nginx's configuration and the Ingress's status, and there is no admission webhook",
     "a Gateway, and GRPC or TLS before the solver",
 ];
 
 impl ReportedPreflight {
-    /// What is shown of a preflight that ended so.
+    /// Builds the report of a finished preflight.
     #[must_use]
     pub fn of(step: &PreflightRun, command: String, exit: i32, document: &PreflightDocument) -> Self {
         let mut shown = Self {
@@ -226,7 +226,7 @@ fn causes(verdict: &Verdict) -> impl Iterator<Item = &Cause> {
     verdict.failing.iter().flat_map(|group| &group.causes)
 }
 
-/// What did not come out as expected, if anything.
+/// Returns the first difference from the expectations.
 #[must_use]
 pub fn wrong(step: &PreflightRun, exit: Option<i32>, document: &PreflightDocument) -> Option<String> {
     let expected = &step.expected;
@@ -234,7 +234,7 @@ pub fn wrong(step: &PreflightRun, exit: Option<i32>, document: &PreflightDocumen
     let problem = problem.or_else(|| {
         (exit != Some(expected.exit)).then(|| {
             let got = exit.map_or("a signal".to_owned(), |code| code.to_string());
-            format!("it ended with {got}, expected {}", expected.exit)
+            format!("it exited with {got}, expected {}", expected.exit)
         })
     })?;
     Some(format!("preflight {:?}: {problem}", step.name))
@@ -248,7 +248,7 @@ fn differs(
     let asked: Vec<&str> = step.hosts.iter().map(parallax_model::HostName::as_str).collect();
     let told: Vec<&str> = document.hosts.iter().map(|host| host.host.as_str()).collect();
     if asked != told {
-        return Some(format!("it is about {told:?}, expected {asked:?}"));
+        return Some(format!("its names are {told:?}, expected {asked:?}"));
     }
     document.hosts.iter().find_map(|host| {
         of_check(&expected.self_check, &host.self_check, &host.self_check_answers)
@@ -289,7 +289,7 @@ fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswe
     }
     let diagnosed = !verdict.failing.is_empty() && causes(verdict).all(|cause| cause.diagnosed);
     if expected.diagnosed && !diagnosed {
-        return Some("the diagnosis has not named its causes".to_owned());
+        return Some("the diagnosis did not name its causes".to_owned());
     }
     let findings: BTreeSet<&str> = verdict.findings.iter().map(|f| f.id.as_str()).collect();
     if findings != expected.findings.iter().map(String::as_str).collect() {
@@ -300,7 +300,7 @@ fn of_check(expected: &ExpectedCheck, verdict: &Verdict, answers: &[VantageAnswe
     }
     let missing = expected.says.iter().find(|words| !says(verdict, words))?;
     Some(format!(
-        "nothing says {missing:?}: {}; {:?}; {:?}",
+        "the output does not contain {missing:?}: {}; {:?}; {:?}",
         printable(&verdict.sentence),
         verdict.caveats,
         verdict.failing
@@ -332,7 +332,7 @@ fn of_lines(expected: &ExpectedPreflight, lines: &[String]) -> Option<String> {
     }
     let listed = expected.checked.iter().find(has)?;
     Some(format!(
-        "{listed:?} is listed as not checked, and it was: {lines:?}"
+        "{listed:?} is listed as not checked although it was checked: {lines:?}"
     ))
 }
 
@@ -356,13 +356,13 @@ expected:
     standing: passed
     from: {n1: passes, laptop: passes}
   notChecked: ['secondary validation']
-  checked: ['internet reaches port 80']
+  checked: ['to port 80 from the internet']
 ";
 
     fn document() -> serde_json::Value {
         serde_json::json!({"hosts": [{
             "host": "shop.example.test", "solver": "s",
-            "selfCheck": {"standing": "failed", "sentence": "cert-manager's pod sits on n2, where it fails", "caveats": [],
+            "selfCheck": {"standing": "failed", "sentence": "cert-manager's Pod runs on n2, where the check fails", "caveats": [],
                 "failing": [{"words": "refused", "theirs": "dial", "causes": [{"id": "F1", "diagnosed": true}], "remedies": []}],
                 "findings": []},
             "ca": {"standing": "passed", "sentence": "it passes from outside", "failing": [], "caveats": [], "findings": []},
@@ -389,7 +389,7 @@ expected:
         use serde_json::json;
         assert_eq!(problem("", json!(null)), None);
         for (path, value, says) in [
-            ("/hosts/0/host", json!("other"), "it is about [\"other\"]"),
+            ("/hosts/0/host", json!("other"), "its names are [\"other\"]"),
             (
                 "/hosts/0/selfCheck/standing",
                 json!("at_risk"),
@@ -410,7 +410,7 @@ expected:
             (
                 "/hosts/0/selfCheck/failing/0/causes/0/diagnosed",
                 json!(false),
-                "has not named",
+                "did not name",
             ),
             (
                 "/hosts/0/ca/findings",
@@ -420,13 +420,13 @@ expected:
             (
                 "/hosts/0/selfCheck/sentence",
                 json!("fails"),
-                "nothing says \"sits on n2\"",
+                "does not contain \"sits on n2\"",
             ),
             ("/hosts/0/notChecked", json!([]), "is not listed as not checked"),
             (
                 "/hosts/0/notChecked/0",
-                json!("secondary validation; whether the internet reaches port 80"),
-                "is listed as not checked, and it was",
+                json!("secondary validation; access to port 80 from the internet"),
+                "is listed as not checked although it was checked",
             ),
         ] {
             let told = problem(path, value).unwrap_or_default();
@@ -441,9 +441,13 @@ expected:
         assert!(
             wrong(&step, Some(0), &same)
                 .unwrap()
-                .contains("ended with 0, expected 1")
+                .contains("exited with 0, expected 1")
         );
-        assert!(wrong(&step, None, &same).unwrap().contains("ended with a signal"));
+        assert!(
+            wrong(&step, None, &same)
+                .unwrap()
+                .contains("exited with a signal")
+        );
     }
 
     #[test]
@@ -453,10 +457,10 @@ expected:
         let shown = ReportedPreflight::of(&step, "parallax preflight".to_owned(), 1, &document);
         assert_eq!(
             shown.sentences[0],
-            "shop.example.test, self check, failed: cert-manager's pod sits on n2, where it fails [F1]"
+            "shop.example.test, self check, failed: cert-manager's Pod runs on n2, where the check fails [F1]"
         );
         assert_eq!(shown.table[1], ["n1/pod", "same-node", "✓ 200 in 12 ms", "✓ 200"]);
         assert_eq!(shown.table[2], ["n2/pod", "no-local", "✗ refused", "-"]);
-        assert!(shown.not_exercised.is_empty(), "nothing was made");
+        assert!(shown.not_exercised.is_empty(), "nothing was created");
     }
 }

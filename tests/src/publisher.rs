@@ -1,4 +1,4 @@
-//! How the aggregator learns of the cluster: from a file, or from an API server of the lab's own.
+//! How the aggregator learns of the cluster: from a file, or from the lab's own API server.
 
 use std::{collections::BTreeMap, fs};
 
@@ -14,25 +14,25 @@ use crate::{
 };
 use parallax_api_server::ApiServer;
 
-/// A kind that this cluster does not have.
+/// Kinds that this cluster does not have.
 const ABSENT: [&str; 2] = ["gateways", "httproutes"];
 
-/// Who publishes.
+/// Publisher of the topology.
 #[derive(Debug)]
 pub(crate) enum Publisher {
-    /// A file in the run's folder.
+    /// A file in the run's directory.
     File,
-    /// An API server, with what it was told last.
+    /// An API server and the objects last written to it.
     ApiServer {
         /// The server.
         server: Box<ApiServer>,
-        /// What it knows.
+        /// Its objects.
         known: BTreeMap<Key, Value>,
     },
 }
 
 impl Publisher {
-    /// Starts it and publishes the cluster. Of an API server the run's folder gets the kubeconfig.
+    /// Starts it and publishes the cluster. For an API server, writes a kubeconfig to the run's directory.
     pub(crate) async fn start(run: &RunDir, incident: &Incident, cluster: &Cluster) -> anyhow::Result<Self> {
         let mut publisher = match incident.topology.published_by {
             PublishedBy::File => Self::File,
@@ -51,7 +51,7 @@ impl Publisher {
         Ok(publisher)
     }
 
-    /// Publishes the cluster as it now is. An API server that nobody can reach knows it as well: others may.
+    /// Publishes the current cluster. An unreachable API server is updated too: it may be reachable for others.
     pub(crate) fn publish(&mut self, run: &RunDir, cluster: &Cluster) -> anyhow::Result<()> {
         match self {
             Self::File => aggregator_config::publish(run, cluster),
@@ -71,7 +71,7 @@ impl Publisher {
         }
     }
 
-    /// The API server, where there is one.
+    /// Returns the API server, if there is one.
     pub(crate) fn api_server(&self) -> Option<&ApiServer> {
         match self {
             Self::File => None,
@@ -79,10 +79,10 @@ impl Publisher {
         }
     }
 
-    /// Refuses everybody, and breaks the connections there are; or listens again.
+    /// Makes the API server unreachable and closes its connections, or makes it reachable again.
     pub(crate) async fn reachable(&mut self, reachable: bool) -> anyhow::Result<()> {
         let Self::ApiServer { server, .. } = self else {
-            bail!("there is no API server to go away or come back");
+            bail!("the topology is published in a file: there is no API server");
         };
         if reachable {
             server.come_back().await;

@@ -1,4 +1,4 @@
-//! The resolvers of the cluster and the one outside: commands, and what their files contain. Pure.
+//! The resolvers of the cluster and the one outside: commands, and the contents of their files. Pure.
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ use crate::{
     workloads::WorkloadProcess,
 };
 
-/// One resolver of the cluster: the hosts of the Ingresses and the names of Services, and no other name exists. Of one that
-/// caches it is what is behind the cache.
+/// Builds a resolver of the cluster, which knows the hosts of the Ingresses and the names of Services, and no others.
+/// If it caches, this is the server behind the cache.
 #[must_use]
 pub fn names(cluster: &Cluster, resolver: &Resolver) -> WorkloadProcess {
     let pod = &resolver.pod;
@@ -37,9 +37,9 @@ pub fn names(cluster: &Cluster, resolver: &Resolver) -> WorkloadProcess {
     }
 }
 
-/// The cache in front of a resolver's names, where it has one.
+/// Builds the cache in front of a resolver, if it has one.
 ///
-/// dnsmasq gives no SOA record with a negative answer, so the cache is told how long to keep one.
+/// dnsmasq sends no SOA record with a negative answer, so the cache's negative TTL is configured.
 #[must_use]
 pub fn cache(resolver: &Resolver) -> Option<WorkloadProcess> {
     let seconds = resolver.cache_seconds?;
@@ -59,13 +59,13 @@ pub fn cache(resolver: &Resolver) -> Option<WorkloadProcess> {
     })
 }
 
-/// Where a resolver has the names of Services from.
+/// Returns the path of a resolver's file with the names of Services.
 #[must_use]
 pub fn service_names_path(pod: &Pod) -> String {
     format!("/run/{}.hosts", pod.name)
 }
 
-/// The names of Services, as in `hosts(5)`.
+/// Renders the names of Services as in `hosts(5)`.
 #[must_use]
 pub fn service_names(cluster: &Cluster) -> String {
     let all = cluster.service_names();
@@ -75,7 +75,7 @@ pub fn service_names(cluster: &Cluster) -> String {
     lines.collect()
 }
 
-/// The resolver outside.
+/// Builds the resolver outside.
 #[must_use]
 pub fn public(cluster: &Cluster, name: &PodName) -> WorkloadProcess {
     let listen = format!(

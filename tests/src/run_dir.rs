@@ -1,4 +1,4 @@
-//! The folder of one run: everything it writes lives there, and goes with it.
+//! The directory of one run, with everything that it writes. Deleted at its end.
 
 use std::{
     fs,
@@ -8,10 +8,10 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// Says where runs live instead of `lab/` in the build folder.
+/// Environment variable that overrides `lab/` in the build directory.
 pub const VARIABLE: &str = "PARALLAX_LAB_DIR";
 
-/// One run's folder; removed when dropped unless it is kept.
+/// One run's directory; deleted on drop unless it is kept.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a folder of its own, so that labs side by side do not meet.
+    /// Creates a unique directory, so that concurrent labs do not interfere.
     pub fn create(keep: bool) -> anyhow::Result<Self> {
         let base = match std::env::var_os(VARIABLE) {
             Some(folder) => PathBuf::from(folder),
@@ -30,19 +30,19 @@ impl RunDir {
     }
 
     fn create_in(base: &Path, keep: bool) -> anyhow::Result<Self> {
-        let advice = format!("set {VARIABLE} to a folder you may write to");
+        let advice = format!("set {VARIABLE} to a writable directory");
         fs::create_dir_all(base).with_context(|| format!("creating {}; {advice}", base.display()))?;
         let base = base
             .canonicalize()
             .with_context(|| format!("resolving {}", base.display()))?;
-        let text = base.to_str().context("the lab's folder is no UTF-8 text")?;
-        // The path becomes part of a kernel command line and of LD_PRELOAD, where these separate; inside, /run is another file
-        // system.
+        let text = base.to_str().context("the lab's directory is not valid UTF-8")?;
+        // The path becomes part of a kernel command line and of LD_PRELOAD, where these characters are separators;
+        // inside the machine, /run is another file system.
         if text.contains(|c: char| c.is_whitespace() || [',', ':', '"'].contains(&c))
             || base.starts_with("/run")
         {
             bail!(
-                "the lab cannot live in {text:?} (white space, comma, colon or quote in it, or below /run); {advice}"
+                "the lab cannot use the directory {text:?} (it contains white space, comma, colon or quote, or is below /run); {advice}"
             );
         }
         let nanos = SystemTime::now()
@@ -55,25 +55,25 @@ impl RunDir {
         Ok(Self { path, id, keep })
     }
 
-    /// Name of the run.
+    /// Returns the name of the run.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The folder itself.
+    /// Returns the directory's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A file in it.
+    /// Returns the path of a file in it.
     #[must_use]
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Leaves it behind: somebody is pointed to a file in it.
+    /// Keeps the directory, because a message refers to a file in it.
     pub fn keep(&mut self) {
         self.keep = true;
     }
@@ -82,17 +82,19 @@ impl RunDir {
 impl Drop for RunDir {
     fn drop(&mut self) {
         if !self.keep {
-            // A file that cannot be removed is found by the next look into the build folder.
+            // A file that cannot be deleted stays in the build directory.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// `lab/` beside the build profile's folder: `target/debug/parallax-lab` gives `target/lab`.
+/// Returns `lab/` next to the build profile's directory: `target/lab` for `target/debug/parallax-lab`.
 fn default_base() -> anyhow::Result<PathBuf> {
     let exe = std::env::current_exe().context("finding the path of this program")?;
-    let profile = exe.parent().context("this program lies in no folder")?;
-    // A test's own executable lies in `deps/` below it.
+    let profile = exe
+        .parent()
+        .context("this program's path has no parent directory")?;
+    // A test's own executable is in `deps/` below it.
     let profile = if profile.ends_with("deps") {
         profile.parent().unwrap_or(profile)
     } else {

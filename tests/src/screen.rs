@@ -1,10 +1,10 @@
-//! Progress for people: one line for what has happened, one that is redrawn for what is.
+//! Progress output: a line per event, and a status line that is redrawn.
 
 use std::io::{IsTerminal, Write, stderr};
 
 use tokio::time::Instant;
 
-/// Writes to the error output, so that the result alone stands on the standard output.
+/// Writes to stderr, so that stdout contains only the result.
 #[derive(Debug)]
 pub struct ProgressScreen {
     start: Instant,
@@ -25,7 +25,7 @@ impl Default for ProgressScreen {
 }
 
 impl ProgressScreen {
-    /// Only how things are, and only on a terminal.
+    /// Prints only the status line, and only on a terminal.
     #[must_use]
     pub fn brief() -> Self {
         let mut screen = Self::default();
@@ -33,7 +33,7 @@ impl ProgressScreen {
         screen
     }
 
-    /// Nothing at all.
+    /// Prints nothing.
     #[must_use]
     pub fn silent() -> Self {
         let mut screen = Self::brief();
@@ -41,19 +41,19 @@ impl ProgressScreen {
         screen
     }
 
-    /// Something has happened.
+    /// Prints an event.
     pub fn line(&mut self, text: &str) {
         if !self.lines {
             return;
         }
         self.wipe();
         let seconds = self.start.elapsed().as_secs_f64();
-        // An output that is gone is no reason to stop.
+        // A closed stderr is no reason to stop.
         let _ = writeln!(stderr(), "{seconds:6.1} s  {text}");
         self.status.clear();
     }
 
-    /// How things are. On a terminal redrawn in place; elsewhere printed when it changes.
+    /// Prints the status. Redrawn in place on a terminal; otherwise printed when it changes.
     pub fn status(&mut self, text: &str) {
         if self.terminal {
             self.wipe();
@@ -67,7 +67,7 @@ impl ProgressScreen {
         }
     }
 
-    /// Seconds since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn elapsed(&self) -> std::time::Duration {
         self.start.elapsed()

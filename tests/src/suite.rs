@@ -1,4 +1,4 @@
-//! All incidents, one after the other or two side by side, and what came of each.
+//! Runs all incidents, one or two at a time, and reports the results.
 
 mod html;
 
@@ -20,39 +20,39 @@ use crate::{
     screen::ProgressScreen,
 };
 
-/// What to run, and where the report goes.
+/// Options of a suite.
 #[derive(Debug, Clone)]
 pub struct SuiteOptions {
-    /// The folder of the incident files.
+    /// Directory of the incident files.
     pub folder: PathBuf,
-    /// Only incidents whose id begins with one of these; all where empty.
+    /// Only incidents whose id starts with one of these; empty means all.
     pub only: Vec<String>,
-    /// Labs side by side, 1 or 2: each takes a CPU for itself.
+    /// Number of concurrent labs, 1 or 2: each uses one CPU.
     pub jobs: u8,
-    /// The report for people, as one HTML file.
+    /// Path of the HTML report.
     pub report: Option<PathBuf>,
-    /// Seconds of quiet instead of what the files say.
+    /// Duration of quiet incidents in seconds; overrides the files'.
     pub quiet_seconds: Option<u64>,
-    /// The results as JSON lines on the standard output.
+    /// Print the results as JSON lines on stdout.
     pub json: bool,
-    /// A Prometheus with the shipped rules looks at each.
+    /// Run a Prometheus with the shipped rules for each.
     pub alerts: bool,
-    /// Whose kernel they run on; the one that suits each data plane where absent.
+    /// Kernel to run on; by default the one that suits each data plane.
     pub kernel: Option<Kernel>,
 }
 
-/// How it ended.
+/// Result of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuiteResult {
-    /// Everything was as expected.
+    /// All incidents were as expected.
     AsExpected,
-    /// Something was not.
+    /// At least one was not.
     NotAsExpected,
-    /// Somebody ended it before.
+    /// The suite was interrupted.
     Interrupted,
 }
 
-/// What the workers share; all on one thread.
+/// State shared by the workers, which run on one thread.
 struct WorkerQueue {
     waiting: RefCell<VecDeque<Incident>>,
     reports: RefCell<Vec<Report>>,
@@ -61,7 +61,7 @@ struct WorkerQueue {
 }
 
 impl SuiteOptions {
-    /// Runs everything. All files are read before anything boots.
+    /// Runs all incidents. All files are parsed before the first boot.
     pub async fn run(&self) -> anyhow::Result<SuiteResult> {
         let mut incidents = self.incidents()?;
         for incident in &mut incidents {
@@ -94,10 +94,9 @@ impl SuiteOptions {
             "{good} of {} as expected, {:.0} min{}",
             reports.len(),
             (start.elapsed().as_secs_f64() / 60.0).ceil(),
-            self.report.as_ref().map_or(String::new(), |path| format!(
-                "; the report is {}",
-                path.display()
-            ))
+            self.report
+                .as_ref()
+                .map_or(String::new(), |path| format!("; report: {}", path.display()))
         ));
         Ok(if *work.interrupted.borrow() {
             SuiteResult::Interrupted
@@ -118,7 +117,7 @@ impl SuiteOptions {
         }
         anyhow::ensure!(
             !all.is_empty(),
-            "no incident of {} begins with {}",
+            "no incident in {} starts with {}",
             self.folder.display(),
             self.only.join(" or ")
         );
@@ -157,7 +156,7 @@ impl SuiteOptions {
                     work.waiting.borrow_mut().clear();
                     return Ok(());
                 }
-                // One that cannot be run is no reason to leave the others out.
+                // If one cannot run, the others still do.
                 Err(error) => Report::broken(&incident, &error),
             };
             say(&result(&report));
@@ -188,7 +187,7 @@ fn result(report: &Report) -> String {
 }
 
 fn say(text: &str) {
-    // An output that is gone is no reason to stop.
+    // A closed stderr is no reason to stop.
     let _ = writeln!(stderr(), "{text}");
 }
 

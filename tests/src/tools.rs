@@ -1,19 +1,19 @@
-//! The programs the lab leans on, and what to say when one is missing.
+//! Programs that the lab needs, and how to install missing ones.
 
 use std::path::{Path, PathBuf};
 
 use crate::kernel::Kernel;
 
-/// What installs all of them on Debian and Ubuntu.
+/// Command that installs all of them on Debian and Ubuntu.
 pub const INSTALL: &str = "install with: apt-get install user-mode-linux slirp iptables ipvsadm iproute2 kmod dnsmasq-base \
     tcpdump nginx-light haproxy unbound nftables";
 
-/// On either kernel. `nsenter`, `setpriv` and `unshare` are part of util-linux, which no Debian lacks.
+/// Needed on either kernel. `nsenter`, `setpriv` and `unshare` belong to util-linux, which every Debian has.
 const NEEDED: [&str; 10] = [
     "ip", "dnsmasq", "tcpdump", "nginx", "haproxy", "unbound", "nft", "nsenter", "setpriv", "unshare",
 ];
 
-/// With a kernel of its own.
+/// Needed for user-mode Linux.
 const WITH_UML: [&str; 5] = [
     "linux.uml",
     "slirp-fullbolt",
@@ -22,20 +22,20 @@ const WITH_UML: [&str; 5] = [
     "modprobe",
 ];
 
-/// On this machine's kernel.
+/// Needed on this machine's kernel.
 const ON_HOST: [&str; 1] = ["xtables-nft-multi"];
 
-/// Also searched: an ordinary user's `PATH` often lacks them.
+/// Searched too, because an ordinary user's `PATH` often lacks them.
 const SYSTEM: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
-/// Some programs are missing.
+/// Missing programs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the lab needs {}; {INSTALL}", missing.join(", "))]
 pub struct MissingPrograms {
     missing: Vec<&'static str>,
 }
 
-/// Fails unless everything is there that a lab on this kernel needs.
+/// Checks that everything is installed that a lab on this kernel needs.
 pub fn check(kernel: Kernel) -> Result<(), MissingPrograms> {
     let more: &[&str] = match kernel {
         Kernel::Uml => &WITH_UML,
@@ -50,7 +50,7 @@ pub fn check(kernel: Kernel) -> Result<(), MissingPrograms> {
     }
 }
 
-/// Where a program is.
+/// Returns the path of a program.
 #[must_use]
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

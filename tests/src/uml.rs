@@ -1,4 +1,4 @@
-//! The machine: user-mode Linux as an ordinary process, booted from the host's file tree, read-only.
+//! A machine in user-mode Linux: an ordinary process that boots from the host's file system, read-only.
 
 mod memory;
 mod xstate;
@@ -17,15 +17,15 @@ use crate::{
     run_dir::RunDir,
 };
 
-/// Memory of the machine in MiB. It is taken only when used.
+/// Memory of the machine in MiB, allocated on use.
 const MEMORY: u64 = 512;
 
-/// All modules, loaded at once: the nodes' namespaces must not race for the loader.
+/// All modules, loaded at once: the nodes' namespaces must not race for the module loader.
 const MODULES: &str = "dummy veth bridge br_netfilter ip_vs ip_vs_rr nf_conntrack iptable_nat iptable_filter \
     xt_MASQUERADE xt_mark xt_nat xt_tcpudp iptable_mangle iptable_raw ipt_REJECT xt_connmark xt_conntrack xt_statistic \
     xt_addrtype xt_length sch_netem ip6table_nat ip6table_filter ip6table_mangle ip6t_REJECT";
 
-/// Starts it. Inside, `program guest` connects to `control` on the host and names the run.
+/// Starts it. Inside, `program guest` connects to `control` on the host and sends the run's id.
 pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow::Result<RunningMachine> {
     let init = run.file("init.sh");
     machine::script(&init, &init_script(program, control, run.id()))?;
@@ -37,8 +37,8 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("setpriv");
     command
-        // Should the lab be killed, the machine hears of it from the kernel. (It also halts by itself when the
-        // control connection ends.)
+        // If the lab is killed, the kernel signals the machine. (It also halts by itself when the control connection
+        // closes.)
         .args(["--pdeathsig", "TERM", "--", "linux.uml"])
         .arg(format!("mem={MEMORY}M"))
         .args([
@@ -54,7 +54,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
         .arg(format!("eth0=slirp,,{}", slirp.display()))
         .args(["con=null", "con0=null,fd:2", "con1=fd:0,fd:1"])
         .env("PATH", format!("{path}:/usr/sbin:/sbin:/usr/bin:/bin"))
-        // slirp and the machine look for settings of theirs there.
+        // slirp and user-mode Linux look for their settings there.
         .env("HOME", run.path())
         .env("TMPDIR", memory::folder(run.path(), MEMORY << 20))
         .stdin(Stdio::null());
@@ -64,7 +64,7 @@ pub(crate) fn start(program: &Path, run: &RunDir, control: SocketAddr) -> anyhow
     RunningMachine::start(command, run.file("uml.log")).context("starting linux.uml")
 }
 
-/// Adds to the way in which it ended why it did not boot, if that is known.
+/// Appends the reason why it did not boot to its exit status, if the reason is known.
 pub(crate) async fn explain(ended: &str, log: &Path) -> String {
     let reason = match xstate::hint(&fs::read(log).unwrap_or_default()) {
         Some(hint) => Some(hint),
@@ -81,7 +81,7 @@ fn init_script(program: &Path, control: SocketAddr, run: &str) -> String {
     let uplink = addresses::UPLINK;
     format!(
         r#"#!/bin/sh
-# First process of the machine. The host's tree is mounted read-only; only /run can be written.
+# First process of the machine. The host's file system is mounted read-only; only /run is writable.
 export PATH=/run/sbin:/usr/sbin:/usr/bin:/sbin:/bin RUST_BACKTRACE=1
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -93,7 +93,7 @@ printf '#!/bin/sh\nexec modprobe -d /run/modules "$@"\n' > /run/modprobe
 chmod +x /run/modprobe
 echo /run/modprobe > /proc/sys/kernel/modprobe
 modprobe -d /run/modules -a {MODULES}
-# The kernel has no translation by nftables, hence the legacy programs.
+# This kernel has no NAT in nftables, hence the legacy programs.
 mkdir /run/sbin
 for tool in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
   ln -s "$(command -v xtables-legacy-multi)" /run/sbin/$tool

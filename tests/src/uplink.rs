@@ -1,9 +1,9 @@
-//! The way out of a machine on this machine's kernel: 10.0.2.2 inside is the loopback outside, as it is for user-mode
-//! Linux by way of slirp.
+//! Outgoing traffic of a machine on this machine's kernel: 10.0.2.2 inside is the loopback outside, as with slirp for
+//! user-mode Linux.
 //!
-//! No wire leads out. A socket that listens inside belongs to the lab's process, outside: a thread enters the namespace,
-//! opens it and ends. Inside, every port of the address is translated to that socket's, and the kernel says which one was
-//! asked for.
+//! There is no link to the outside. A listening socket inside belongs to the lab's process outside: a thread enters
+//! the network namespace, opens it and exits. Inside, every port of the address is translated to that socket's, and
+//! the kernel returns the original port.
 
 use std::{
     fs::File,
@@ -28,22 +28,22 @@ use tokio::{
 
 use crate::cluster::addresses;
 
-/// The port at which the lab listens, inside.
+/// Port on which the lab listens inside.
 pub(crate) const PORT: u16 = 1;
 
-/// Most connections at once; one more waits in the kernel's queue.
+/// Maximum number of concurrent connections; further ones wait in the kernel's queue.
 const MOST: usize = 512;
 
-/// Ends when dropped, with its connections.
+/// A running proxy. Stops on drop, with its connections.
 #[derive(Debug)]
 pub struct OutsideProxy(JoinHandle<()>);
 
 impl OutsideProxy {
-    /// Opens the way out of the network namespace of a process.
+    /// Starts a proxy in the network namespace of a process.
     pub fn open(of: Pid) -> anyhow::Result<Self> {
         let listener = thread::spawn(move || listen_inside(of))
             .join()
-            .map_err(|_| anyhow::anyhow!("the thread that enters the namespace has panicked"))?
+            .map_err(|_| anyhow::anyhow!("the thread that enters the namespace panicked"))?
             .with_context(|| format!("listening at {}:{PORT} inside", addresses::HOST))?;
         let listener = TcpListener::from_std(listener).context("listening inside")?;
         Ok(Self(tokio::spawn(serve(listener))))
@@ -56,7 +56,7 @@ impl Drop for OutsideProxy {
     }
 }
 
-/// For a thread of its own, as it never comes back to where it was.
+/// Must run on a separate thread, because it cannot return to the original namespace.
 fn listen_inside(of: Pid) -> io::Result<StdListener> {
     let namespace = File::open(format!("/proc/{}/ns/net", of.as_raw_nonzero()))?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
@@ -74,24 +74,24 @@ async fn serve(listener: TcpListener) {
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((inside, _)) => {
-                // How a connection ends is between those who use it.
+                // Errors of a connection are ignored: its two ends notice.
                 connections.spawn(async move { pass_on(inside).await.ok() });
             }
-            // Out of descriptors, for a moment: those who have some give them back.
+            // Temporarily out of file descriptors: wait until connections close.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-/// What nobody listens for outside is reset inside, too late to be a refusal.
+/// Forwards a connection. If nothing listens outside, it is reset inside, because it has been accepted already.
 async fn pass_on(mut inside: TcpStream) -> anyhow::Result<()> {
     let port = SockRef::from(&inside)
         .original_dst_v4()
-        .context("asking which port was meant")?
+        .context("reading the original destination")?
         .as_socket()
         .map(|meant| meant.port());
     let Some(port) = port else {
-        bail!("an address without a port was meant")
+        bail!("the original destination has no port")
     };
     let outside = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     match TcpStream::connect(outside).await {

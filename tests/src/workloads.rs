@@ -1,4 +1,4 @@
-//! The processes of the pods. Pure: commands, and what their files contain.
+//! The processes in the Pods. Pure: commands, and the contents of their files.
 
 use std::{collections::BTreeMap, fmt::Write, net::Ipv4Addr, path::Path};
 
@@ -10,22 +10,22 @@ use crate::{
     incident::{ServerSoftware, ServerSpec, ServicePort},
 };
 
-/// A certificate and its key for every host of the lab, in the run's folder.
+/// Certificate and key for every host of the lab, in the run's directory.
 pub const CERTIFICATE: &str = "server.pem";
 
-/// The authority that signed it.
+/// The CA that signed it.
 pub const AUTHORITY: &str = "ca.pem";
 
-/// A process and the files it reads.
+/// A process and the files that it reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadProcess {
-    /// What is started.
+    /// The command.
     pub command: GuestCommand,
-    /// Files to be written before, with their paths.
+    /// Files to write first, with their paths.
     pub files: Vec<(String, String)>,
 }
 
-/// What a pod of the namespace `default` has as `/etc/resolv.conf`.
+/// Renders `/etc/resolv.conf` of a Pod in the namespace `default`.
 #[must_use]
 pub fn resolv_conf(resolver: Ipv4Addr) -> String {
     format!(
@@ -33,13 +33,13 @@ pub fn resolv_conf(resolver: Ipv4Addr) -> String {
     )
 }
 
-/// What a client outside has.
+/// Renders that of a client outside.
 #[must_use]
 pub fn outside_resolv_conf() -> String {
     format!("nameserver {}\n", addresses::PUBLIC_DNS)
 }
 
-/// A pod behind a Service.
+/// Builds the server of a Pod behind a Service.
 #[must_use]
 pub fn server(lab: &str, folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod) -> WorkloadProcess {
     if let Some(solver) = cluster.solver(&service.key) {
@@ -145,14 +145,14 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
         }
     }
     if let Some(to) = &server.redirect {
-        // Before any location: the whole host is redirected, challenges as well.
+        // Before any location: the whole host is redirected, including challenges.
         let _ = writeln!(
             listen,
             "    if ($scheme = http) {{ return 308 {to}$request_uri; }}"
         );
     }
     let status = server.status.unwrap_or(200);
-    // What a host is answered is the host's, whichever controller passes it on; the header says which pod did.
+    // The response depends on the host, whichever controller forwards it; the header names the Pod.
     let answer = |status: u16| {
         format!(
             "    add_header Parallax-Pod {} always;\n    location / {{ return {status} \"the page of $host\\n\"; }}\n",
@@ -164,7 +164,7 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
         let _ = write!(text, "  server {{\n{listen}{own}{}  }}\n", answer(status));
     } else {
         let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-        // The first server of an address answers whatever no other names.
+        // The first server of an address answers all names that no other server has.
         let _ = write!(text, "  server {{\n{listen}{}  }}\n", answer(404));
         let _ = write!(
             text,
@@ -181,7 +181,7 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
         );
     }
     for (host, to) in cluster.passed_on(service) {
-        // The application's word is passed on; what keeps it from answering becomes a 504 before a prober gives up.
+        // The application's response is forwarded; if it fails, the controller sends a 504 before a prober times out.
         let _ = write!(
             text,
             "  server {{\n{listen}    server_name {host};\n    add_header Parallax-Pod {} always;\n    location / {{\n      \
@@ -194,7 +194,7 @@ fn nginx_conf(folder: &Path, cluster: &Cluster, service: &Service, pod: &Pod, ho
     text
 }
 
-/// The challenges that a controller passes on: those of the hosts that it serves anyway, and by host the others.
+/// Returns the challenges that a controller routes: those of the hosts that it serves anyway, and the others by host.
 fn challenges<'a>(
     cluster: &'a Cluster,
     service: &Service,
@@ -266,18 +266,18 @@ fn haproxy_conf(
     text
 }
 
-/// What every prober is told.
+/// Settings of every prober.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProberSettings {
-    /// The binary.
+    /// Path of the binary.
     pub parallax: String,
-    /// The aggregator, as seen from inside.
+    /// The aggregator's address as seen from inside.
     pub aggregator: String,
-    /// The lab's authority, where there are certificates.
+    /// The lab's CA, if there are certificates.
     pub authority: Option<String>,
 }
 
-/// The prober of a node.
+/// Builds the prober of a node.
 #[must_use]
 pub fn prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> WorkloadProcess {
     let echo = format!("{}:{}", node.prober.address, addresses::ECHO_PORT);
@@ -290,7 +290,7 @@ pub fn prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> Work
     }
 }
 
-/// The prober on a node's host network. It sees the devices of the node only where `/sys` is the node's own.
+/// Builds the prober in a node's host network. It sees the node's devices only if `/sys` is the node's own.
 #[must_use]
 pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) -> WorkloadProcess {
     let echo = format!("{}:{}", addresses::underlay(node.number), addresses::ECHO_PORT);
@@ -312,7 +312,7 @@ pub fn host_prober(settings: &ProberSettings, cluster: &Cluster, node: &Node) ->
     }
 }
 
-/// The prober of a client outside.
+/// Builds the prober of a client outside.
 #[must_use]
 pub fn outside_prober(settings: &ProberSettings, outside: &OutsideClient) -> WorkloadProcess {
     let name = outside.name.as_str();
@@ -350,7 +350,7 @@ impl ProberSettings {
     }
 }
 
-/// An ordinary client in a namespace; reads what to ask, writes what it saw.
+/// Builds an ordinary client in a namespace; it reads requests and writes results.
 #[must_use]
 pub fn client(lab: &str, namespace: &str) -> GuestCommand {
     GuestCommand::within(namespace, [lab, "client"])

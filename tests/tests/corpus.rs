@@ -1,4 +1,4 @@
-//! The fault corpus: reproducible, true to what it says, and a fair judge.
+//! The fault corpus: reproducible, consistent with its truth, and scored fairly.
 #![expect(clippy::unwrap_used, reason = "helpers of tests panic where tests do")]
 
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ const NO_DIRECT: ProbeChannels = ProbeChannels {
     proxied: false,
 };
 
-/// Nodes in zones a, b, c, a, …; one endpoint on each of the nodes named.
+/// Builds nodes in zones a, b, c, a, …, with one endpoint on each of the given nodes.
 fn world(nodes: usize, endpoints_on: &[usize], channels: ProbeChannels) -> SimulatedCluster {
     SimulatedCluster {
         zones: (0..nodes).map(|node| node % SimulatedCluster::ZONES).collect(),
@@ -91,7 +91,7 @@ fn dead(region: Region) -> DrawnFault {
     }
 }
 
-/// Twelve rounds of a world in which only the faults fail.
+/// Runs twelve rounds of a world in which only the faults fail.
 fn run(world: SimulatedCluster, faults: Vec<DrawnFault>) -> SimulatedTrial {
     let plan = Plan {
         world,
@@ -103,7 +103,7 @@ fn run(world: SimulatedCluster, faults: Vec<DrawnFault>) -> SimulatedTrial {
     simulate::run(plan, OutputForm::Stream, &mut Rng::of(&[1]))
 }
 
-/// What no observed cell separates from the first fault.
+/// Returns the regions that no observed cell separates from the first fault.
 fn equivalent(world: SimulatedCluster, faults: Vec<DrawnFault>) -> Vec<String> {
     let truth = truth::of(&run(world, faults), "by hand", 0);
     truth.faults[0]
@@ -193,7 +193,7 @@ fn a_name_fault_on_one_node_is_not_the_node() {
 
 #[test]
 fn another_hard_fault_hides_what_it_breaks() {
-    // All that is left of the endpoint's own fault are the probes that start on its node.
+    // Only the probes that start on its node are left as evidence of the endpoint's own fault.
     let both = vec![dead(Region::Backend(0)), dead(Region::BnodeRemote(0))];
     assert_eq!(
         equivalent(world(4, &[0, 1], EVERYTHING), both),
@@ -261,7 +261,7 @@ fn a_fault_met_twice_is_not_observable_and_says_why() {
     assert!(!truth.faults[0].observable);
     assert_eq!(
         truth.faults[0].unobservable_because.as_deref(),
-        Some("2 failing client-rounds, 3 are needed")
+        Some("2 failing client-rounds, at least 3 are needed")
     );
 }
 

@@ -1,9 +1,9 @@
-//! The lab itself, with real packets. Needs user-mode Linux, and takes this machine's kernel for
-//! what is of nftables where it may; `PARALLAX_LAB=skip` leaves these tests out, loudly.
+//! The lab itself, with real packets. Needs user-mode Linux, and uses this machine's kernel for nftables if possible;
+//! `PARALLAX_LAB=skip` skips these tests with a message.
 //!
-//! What is asserted comes from an ordinary client and from tcpdump, never from Parallax' own counters. The tests that
-//! run the product start the binaries `parallax` and `parallax-lab` beside each other in the build folder: `make test`
-//! builds the workspace first, so that neither is stale.
+//! Assertions are based on an ordinary client and on tcpdump, never on Parallax's own counters. Tests that run the
+//! product start the binaries `parallax` and `parallax-lab` from the build directory: `make test` builds the workspace
+//! first, so that neither is stale.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
 mod boot;
@@ -71,7 +71,7 @@ async fn a_refused_client_sends_one_syn_and_its_own_node_answers_that_the_port_i
             icmp.contains("203.0.113.10 > 10.244.3.5: ICMP 203.0.113.10 tcp port 80 unreachable, length 68"),
             "{icmp}"
         );
-        // No router has touched it, so the node itself has sent it.
+        // No router has decremented it, so the node itself sent it.
         assert!(icmp.contains("ttl 64"), "{icmp}");
     })
     .await;
@@ -82,7 +82,7 @@ async fn the_services_can_be_left_to_a_program_that_makes_them_work_before_anybo
  {
     let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/hook.sh");
     let mut incident = incident("i1");
-    // What the hook does not do: it binds no address that could answer a ping.
+    // The hook does not bind addresses, so none of them answers a ping.
     let by_address = |looks: &mut Vec<incident::PacketLine>| {
         looks.retain(|look| {
             matches!(
@@ -125,7 +125,7 @@ async fn a_current_kube_proxy_does_not_refuse() {
     .await;
 }
 
-/// Of two labs side by side one breaks and ends; the other does not notice.
+/// Runs two labs concurrently; one fails and ends, and the other is not affected.
 async fn side_by_side(id: &str) {
     if skipped() {
         return;
@@ -152,10 +152,10 @@ async fn nor_do_two_on_this_machines_kernel() {
     side_by_side("f3").await;
 }
 
-/// A fault that runs a command on a node, which fails the test when it fails.
+/// Builds a fault that runs a command on a node; if the command fails, so does the test.
 fn check_on(node: &str, run: String) -> TimedFault {
     TimedFault {
-        name: "a look from the node".to_owned(),
+        name: "a check from the node".to_owned(),
         after_rounds: 0,
         ops: vec![FaultOperation::Command {
             namespace: node.to_owned(),
@@ -168,7 +168,7 @@ fn check_on(node: &str, run: String) -> TimedFault {
 async fn nftables_mode_serves_pods_whatever_the_policy_by_a_table_of_its_own_on_this_machines_kernel() {
     let mut incident = incident("quiet-nftables");
     let kernel = kernel(&incident);
-    // Empty where rules of iptables stand in for it: in user-mode Linux.
+    // Empty if iptables rules are used instead: in user-mode Linux.
     let table = "nft list map ip kube-proxy no-endpoint-services | grep -q '203.0.113.10 . tcp . 80 : drop'";
     incident.faults.push(check_on("n3", table.to_owned()));
     lab(incident, async |lab| {
@@ -181,7 +181,7 @@ async fn nftables_mode_serves_pods_whatever_the_policy_by_a_table_of_its_own_on_
     .await;
 }
 
-/// Measured: the filter of what is forwarded comes after the translation at an earlier hook, whatever its priority.
+/// Measured: the filter of forwarded packets comes after the NAT of an earlier hook, whatever its priority.
 #[tokio::test]
 async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serves_its_pods() {
     let mut incident = incident("quiet-nftables");
@@ -192,7 +192,7 @@ async fn before_its_fix_nftables_mode_drops_what_the_node_itself_sends_and_serve
     };
     let ask = serde_json::to_string(&ask).unwrap();
     let sees = |what: &str| format!("echo '{ask}' | {} client | grep -q {what}", lab_binary());
-    // The node's own clients are led to any endpoint where they are led at all, as pods are.
+    // Connections of the node itself are forwarded to any endpoint, if they are forwarded, as those of Pods are.
     incident.faults.push(check_on("n1", sees("'ingress-[12]'")));
     incident.faults.push(check_on("n3", sees("timed-out")));
     lab(incident, async |lab| {
@@ -211,7 +211,7 @@ async fn connections_go_to_a_node_that_is_cut_off_until_the_node_controller_take
         assert_seen(lab, false).await;
         lab.fault(0).await.unwrap();
         let looks = lab.incident().expected.packets.faulty.clone();
-        // About one connection in three is sent there.
+        // About one connection in three is forwarded there.
         let mut unanswered = false;
         for _ in 0..20 {
             let seen = lab.look(&looks).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_pod_is_connected_to_from_when_it_is_ready_and_serves_through_its_grac
     .await;
 }
 
-/// Whether the resolver of the cluster says that a name exists, asked for its A record.
+/// Builds a fault that checks whether the cluster's resolver has an A record of a name.
 fn resolves(namespace: &str, name: &str, wanted: bool) -> TimedFault {
     let labels: Vec<String> = name
         .split('.')
@@ -271,7 +271,7 @@ fn resolves(namespace: &str, name: &str, wanted: bool) -> TimedFault {
     let query = format!(
         "\\x00\\x07\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00{labels}\\x00\\x00\\x01\\x00\\x01"
     );
-    // The fourth byte of the answer has the response code: 0, or 3 where the name does not exist.
+    // The fourth byte of the response contains the code: 0, or 3 for NXDOMAIN.
     let code = if wanted { "0" } else { "3" };
     check_on(
         namespace,
@@ -295,7 +295,7 @@ async fn a_caching_resolver_goes_on_saying_that_a_name_does_not_exist() {
         resolves("prober-n1", young, false),
         four,
         ready,
-        // There is an endpoint by now, and the answer of before is still kept.
+        // There is an endpoint by now, but the earlier answer is still cached.
         resolves("prober-n1", young, false),
         resolves("prober-n1", "plain.side.svc.cluster.local", true),
     ];
@@ -317,17 +317,17 @@ fn packets_of(id: &str, folder: &Path) -> tokio::process::Child {
         .unwrap()
 }
 
-/// Kills a lab without a chance to tidy up, once its cluster stands.
+/// Kills a lab without a chance to clean up, once its cluster is built.
 async fn killed_when_it_stands(id: &str) {
     let folder = tempfile::tempdir().unwrap();
     let mut child = packets_of(id, folder.path());
-    // The first line comes when the cluster stands.
+    // The first line is printed when the cluster is built.
     let mut lines =
         tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
     let first = lines.next_line().await.unwrap().unwrap();
     assert!(first.starts_with("kernel "), "{first}");
     let cleanup = Cleanup::of(folder.path());
-    assert!(cleanup.machine_runs(), "the machine should run by now");
+    assert!(cleanup.machine_runs(), "the machine should be running");
     let namespaces = cleanup.namespaces();
     child.kill().await.unwrap();
     cleanup.machine_ends(&namespaces).await;
@@ -352,7 +352,7 @@ async fn a_lab_on_this_machines_kernel_changes_nothing_of_it_and_leaves_nothing_
         return killed_when_it_stands("f3").await;
     }
     let before = this_machine();
-    // As its first process starts, while its nodes and pods are built, and once they stand.
+    // When its first process starts, while its nodes and Pods are built, and when they are complete.
     for least in [1, 5, 7] {
         let folder = tempfile::tempdir().unwrap();
         let mut child = packets_of("f3", folder.path());
@@ -366,7 +366,7 @@ async fn a_lab_on_this_machines_kernel_changes_nothing_of_it_and_leaves_nothing_
     assert_eq!(this_machine(), before);
 }
 
-/// The whole product: probers inside, the aggregator here. Some of the incidents, two side by side; `make lab` runs
+/// The whole product: probers inside, the aggregator on the host. Some of the incidents, two at a time; `make lab` runs
 /// all of them.
 #[test]
 fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() {
@@ -402,7 +402,7 @@ fn incidents_are_named_and_ordinary_events_pass_in_silence_as_their_files_say() 
     );
 }
 
-/// The lab of a file that is wrong: nothing boots, nothing is left.
+/// An invalid incident file: nothing boots, and nothing is left behind.
 #[test]
 fn an_incident_with_a_typo_is_refused_with_file_line_and_what_was_expected_and_nothing_is_left_running() {
     let folder = tempfile::tempdir().unwrap();
@@ -420,7 +420,7 @@ fn an_incident_with_a_typo_is_refused_with_file_line_and_what_was_expected_and_n
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
         said.contains(&format!("i1.yaml:{line}: faults[0].ops[1]: "))
-            && said.contains("has no pod ingress-9"),
+            && said.contains("has no Pod ingress-9"),
         "{said}"
     );
     assert!(!folder.path().join("runs").exists());

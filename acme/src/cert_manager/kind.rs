@@ -1,4 +1,4 @@
-//! What is read, and where the API server keeps it.
+//! The watched kinds, and where the API server serves them.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use parallax_preflight::{Certificate, Challenge, Issuer, Meta, read};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A kind of cert-manager's objects, in the whole cluster.
+/// A kind of cert-manager's objects, watched in the whole cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CertManagerKind {
     /// `certificates.cert-manager.io`.
@@ -20,7 +20,7 @@ pub enum CertManagerKind {
     Challenges,
 }
 
-/// One object of any of them.
+/// One object of any kind.
 #[derive(Debug)]
 pub enum CertManagerObject {
     Certificate(Arc<Certificate>),
@@ -29,11 +29,11 @@ pub enum CertManagerObject {
     Challenge(Arc<Challenge>),
 }
 
-/// Annotations that are of use; what `kubectl apply` keeps among them would double every object.
+/// Prefixes of annotations to keep; the annotation of `kubectl apply` would double the size of every object.
 const ANNOTATIONS: [&str; 3] = ["acme.cert-manager.io/", "cert-manager.io/", "parallax.dev/"];
 
 impl CertManagerKind {
-    /// Every kind, in the order in which they are watched.
+    /// Every kind, in the order in which the watches start.
     pub const ALL: [Self; 4] = [
         Self::Certificates,
         Self::Issuers,
@@ -41,7 +41,7 @@ impl CertManagerKind {
         Self::Challenges,
     ];
 
-    /// The rule of a `ClusterRole` without which they are not to be read.
+    /// Returns the `ClusterRole` rule that is required to read the kind.
     pub(crate) fn rule(self) -> String {
         format!(
             "{{apiGroups: [{}], resources: [{}], verbs: [list, watch]}}",
@@ -102,7 +102,7 @@ impl fmt::Display for CertManagerKind {
     }
 }
 
-/// Where an object is.
+/// Returns the key of an object.
 pub(super) fn key(meta: &Meta) -> Key {
     Key {
         namespace: meta.namespace.clone(),
@@ -114,7 +114,7 @@ fn named<T: DeserializeOwned>(value: Value, meta: impl Fn(&mut T) -> &mut Meta) 
     let mut object = read(value)?;
     let meta = meta(&mut object);
     if meta.name.is_empty() {
-        return Err("it has no name".to_owned());
+        return Err("the object has no name".to_owned());
     }
     meta.annotations
         .retain(|name, _| ANNOTATIONS.iter().any(|kept| name.starts_with(kept)));

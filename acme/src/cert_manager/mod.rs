@@ -1,11 +1,11 @@
-//! cert-manager's own objects as they are now: what is to be certified, by whom, and what waits for it.
+//! The current objects of cert-manager: Certificates, their issuers, and pending Challenges.
 //!
 //! ```text
-//! API server ─▶ reflectors (certificates, issuers, clusterissuers, challenges) ─▶ follow ─▶ Picture (a watch channel)
+//! API server ─▶ reflectors (certificates, issuers, clusterissuers, challenges) ─▶ CertManagerState (a watch channel)
 //! ```
-//! Read only, and never needed: where cert-manager's definitions are not installed, or the right is missing, the picture
-//! says so instead of showing nothing, and goes on looking. A Challenge's token and key are in the picture because the
-//! self check is replayed with them; the key is neither logged nor served.
+//! Read only and optional: if cert-manager's CRDs are not installed or the permission is missing, the state
+//! contains the reason and watching continues. The state contains a Challenge's token and key, because they are
+//! needed to replay the self check; the key is neither logged nor served.
 
 mod kind;
 mod state;
@@ -21,7 +21,7 @@ pub use state::ObjectStore;
 pub use state::{CertManagerState, UnavailableReason};
 pub use watcher::follow;
 
-/// The cluster in which they are followed, if they are.
+/// Returns the cluster in which to watch the objects, if watching is enabled.
 #[must_use]
 pub fn wanted(kubernetes: Option<&KubernetesSettings>) -> Option<KubernetesSettings> {
     kubernetes

@@ -1,62 +1,62 @@
-//! What is known of cert-manager's objects, and why of a kind nothing is.
+//! The known objects of cert-manager, or why a kind is not known.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parallax_kubernetes::{topology_state::SourceError, watch::Key};
 use parallax_preflight::{Certificate, Challenge, Issuer};
 
-/// Everything that is known, each kind by namespace and name. Cheap to clone.
+/// All known objects, each kind by namespace and name. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertManagerState {
     pub(crate) certificates: ObjectStore<Certificate>,
     pub(crate) issuers: ObjectStore<Issuer>,
-    /// Their keys have no namespace.
+    /// Keyed without a namespace.
     pub(crate) cluster_issuers: ObjectStore<Issuer>,
     /// The Challenges.
     pub challenges: ObjectStore<Challenge>,
 }
 
-/// Objects of one kind. That there are none is known only of a kind that is [`Shelf::Known`].
+/// The objects of one kind. An empty list is meaningful only in [`ObjectStore::Known`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectStore<T> {
-    /// All there are.
+    /// The list is complete.
     Known {
         /// The objects by namespace and name.
         objects: Arc<BTreeMap<Key, Arc<T>>>,
-        /// What is wrong with the watch; the objects are the last that could be read.
+        /// The failure of the watch, if any; the objects are then the last that could be read.
         stale: Option<SourceError>,
     },
-    /// Nothing is known of them.
+    /// Nothing is known of this kind.
     Missing(UnavailableReason),
 }
 
-/// Why nothing is known of a kind.
+/// Why a kind is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnavailableReason {
-    /// The topology comes from files, or the configuration says `certManager: off`.
+    /// The topology comes from files, or the configuration contains `certManager: off`.
     NotFollowed,
-    /// The first list has not come yet.
+    /// The first list has not arrived yet.
     NotReadYet,
-    /// The API server knows no such objects: cert-manager is not installed.
+    /// The API server does not know the kind: cert-manager is not installed.
     NotInstalled,
-    /// The aggregator's account may not read them.
+    /// The aggregator's account lacks permission.
     Forbidden {
         /// The rule that its `ClusterRole` lacks.
         rule: String,
-        /// What the API server said.
+        /// The message of the API server.
         message: String,
     },
-    /// They could not be read so far.
+    /// The objects have never been read successfully.
     Unreadable {
-        /// Why.
+        /// The last error.
         message: String,
     },
 }
 
-// === impl Picture ===
+// === impl CertManagerState ===
 
 impl CertManagerState {
-    /// Nothing of any kind, for one reason.
+    /// Returns a state in which no kind is known, for one reason.
     #[must_use]
     pub fn missing(why: &UnavailableReason) -> Self {
         Self {
@@ -68,10 +68,10 @@ impl CertManagerState {
     }
 }
 
-// === impl Shelf ===
+// === impl ObjectStore ===
 
 impl<T> ObjectStore<T> {
-    /// The objects, in order, where they are known.
+    /// Returns the objects in order, if they are known.
     pub(crate) fn objects(&self) -> Option<&BTreeMap<Key, Arc<T>>> {
         match self {
             Self::Known { objects, .. } => Some(objects),
@@ -79,7 +79,7 @@ impl<T> ObjectStore<T> {
         }
     }
 
-    /// Why they are not known.
+    /// Returns the reason for which they are not known.
     #[must_use]
     pub const fn why_missing(&self) -> Option<&UnavailableReason> {
         match self {
@@ -89,21 +89,21 @@ impl<T> ObjectStore<T> {
     }
 }
 
-// === impl Missing ===
+// === impl UnavailableReason ===
 
 impl fmt::Display for UnavailableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFollowed => f.write_str(
-                "cert-manager's objects are not followed: that needs topology.kubernetes in the configuration, without certManager: off",
+                "cert-manager's objects are not watched; to watch them, set topology.kubernetes in the configuration, without certManager: off",
             ),
             Self::NotReadYet => f.write_str("cert-manager's objects have not been read yet"),
-            Self::NotInstalled => f.write_str("cert-manager's definitions are not installed in this cluster"),
+            Self::NotInstalled => f.write_str("cert-manager's CRDs are not installed in this cluster"),
             Self::Forbidden { rule, message } => write!(
                 f,
-                "the aggregator's account may not read them ({message}); its ClusterRole lacks {rule}"
+                "the aggregator's account may not read cert-manager's objects ({message}); its ClusterRole lacks {rule}"
             ),
-            Self::Unreadable { message } => write!(f, "they could not be read yet: {message}"),
+            Self::Unreadable { message } => write!(f, "cert-manager's objects could not be read yet: {message}"),
         }
     }
 }

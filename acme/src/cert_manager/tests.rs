@@ -1,4 +1,4 @@
-//! From an API server to the picture, over real connections.
+//! From an API server to the published state, over real connections.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::*;
 
 const KINDS: &[&str] = &["certificates", "issuers", "clusterissuers", "challenges"];
 
-/// Only a failing test waits so long.
+/// Only a failing test waits this long.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 const PACE: WatchTiming = WatchTiming {
@@ -37,7 +37,7 @@ struct Scene {
     _folder: TempDir,
 }
 
-/// A cluster whose kubeconfig is in this folder.
+/// Settings for a cluster whose kubeconfig is in this folder.
 fn settings(folder: &TempDir) -> KubernetesSettings {
     KubernetesSettings::new(ApiServerAccess::File {
         path: folder.path().join("kubeconfig"),
@@ -75,7 +75,7 @@ impl Scene {
         let found = tokio::time::timeout(DEADLINE, self.picture.wait_for(holds))
             .await
             .map(|picture| picture.unwrap().clone());
-        found.unwrap_or_else(|_| panic!("in vain; the picture is {:?}", self.picture.borrow()))
+        found.unwrap_or_else(|_| panic!("timed out; the state is {:?}", self.picture.borrow()))
     }
 
     async fn stop(self) {
@@ -149,7 +149,7 @@ async fn objects_are_known_by_namespace_and_name_with_what_is_of_use_and_follow_
     let picture = scene.until(full).await;
     assert!(
         picture.issuers.objects().unwrap().is_empty(),
-        "that there are none is known"
+        "an empty list is known to be empty"
     );
     assert!(
         picture
@@ -171,7 +171,7 @@ async fn objects_are_known_by_namespace_and_name_with_what_is_of_use_and_follow_
     assert_eq!(
         web.metadata.annotations.len(),
         1,
-        "only annotations of use are kept"
+        "only the relevant annotations are kept"
     );
     let waiting = &picture.challenges.objects().unwrap()[&key("shop", "web-1-2-3")];
     assert_eq!(waiting.metadata.creation_timestamp, "2026-11-22T07:00:00Z");
@@ -273,7 +273,8 @@ async fn a_missing_right_is_named_by_its_rule_and_found_when_it_is_granted_or_ta
     scene.stop().await;
 }
 
-/// An API server looks at rights before it looks for the kind, so both look alike to a list.
+/// An API server checks permissions before it looks up the kind, so a list request cannot distinguish the two
+/// cases.
 #[tokio::test]
 async fn where_neither_definitions_nor_rights_are_there_no_right_is_asked_for() {
     let server = ApiServer::start(KINDS).await;

@@ -1,4 +1,4 @@
-//! Follows cert-manager's objects and publishes the picture of them.
+//! Watches cert-manager's objects and publishes their state.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,12 +23,12 @@ use super::{
     state::{CertManagerState, ObjectStore, UnavailableReason},
 };
 
-/// Changes that one new picture takes in: a first list of thousands makes one, not thousands.
+/// The maximum number of changes per published state: an initial list of thousands of objects causes few updates.
 const AT_ONCE: usize = 256;
 
 type ObjectMap<T> = Arc<BTreeMap<Key, Arc<T>>>;
 
-/// Follows them until cancelled.
+/// Watches the objects until cancelled.
 pub async fn follow(
     kubernetes: KubernetesSettings,
     picture: watch::Sender<CertManagerState>,
@@ -56,7 +56,7 @@ struct CertManagerWatcher {
     known: WatchedObjects,
 }
 
-/// Objects as last read, whether or not they are to be shown.
+/// The objects as last read, whether or not the published state may contain them.
 #[derive(Default)]
 struct WatchedObjects {
     certificates: ObjectMap<Certificate>,
@@ -98,7 +98,7 @@ impl CertManagerWatcher {
                 biased;
                 Some(ended) = reflectors.join_next() => match ended {
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                    // It ends only when nobody listens, and here we are.
+                    // Exits only when the receiver is dropped, and this loop owns it.
                     _ => unreachable!("a reflector ended by itself"),
                 },
                 _ = told.recv_many(&mut news, AT_ONCE) => {
@@ -149,7 +149,7 @@ impl CertManagerWatcher {
         });
     }
 
-    /// Shows what is known now, if that is something else.
+    /// Publishes the state if it has changed.
     fn publish(&self) {
         let watches = self.watches.borrow();
         let known = &self.known;
@@ -217,7 +217,7 @@ fn put<T>(objects: &mut ObjectMap<T>, object: Arc<T>, meta: impl Fn(&T) -> &Meta
     Arc::make_mut(objects).insert(key, object);
 }
 
-/// The objects as far as the watch of them vouches for it.
+/// Returns the objects if the condition of their watch allows it, otherwise the reason.
 fn shelf<T>(
     watches: &WatchHealth<CertManagerKind>,
     kind: CertManagerKind,

@@ -1,4 +1,4 @@
-//! cert-manager's own namespace, as the aggregator may read it.
+//! Reads cert-manager's namespace with the aggregator's permissions.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use parallax_preflight::{PlacementReader, PlacementResource};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// How long the API server may take for one answer.
+/// The timeout of one API request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A client that says which rule it lacks.
+/// A reader whose errors name the missing RBAC rule.
 pub(super) struct ClusterReader(pub(super) Client);
 
 const fn parts(what: PlacementResource) -> ResourceParts {
@@ -57,7 +57,7 @@ impl PlacementReader for ClusterReader {
     }
 }
 
-/// Nothing where it does not exist.
+/// Runs a request; `None` if the object does not exist.
 async fn called<T>(
     (group, _, _, plural): ResourceParts,
     namespace: Option<&str>,
@@ -76,13 +76,13 @@ async fn called<T>(
         )),
         Ok(Err(error)) => Err(format!("cannot {verb} {plural} in {place}: {error}")),
         Err(_) => Err(format!(
-            "cannot {verb} {plural} in {place}: no answer within {} s",
+            "cannot {verb} {plural} in {place}: no response within {} s",
             PATIENCE.as_secs()
         )),
     }
 }
 
 fn value(object: DynamicObject) -> Value {
-    // What was JSON a moment ago is JSON again.
+    // The object was deserialized from JSON, so serialization does not fail.
     serde_json::to_value(object).unwrap_or_default()
 }

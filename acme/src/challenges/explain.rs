@@ -1,4 +1,4 @@
-//! One Challenge, explained: its self check replayed from every node, by the aggregator's own runs.
+//! Explains one Challenge: the aggregator replays its self check from every node with its own runs.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,16 +19,16 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{Options, cluster::ClusterReader, linked_incident, registry::ExplanationState};
 
-/// Who asks for these runs: one budget for all of them.
+/// The user of these runs; all of them share one rate limit.
 const BY: &str = "parallax (Challenges that wait)";
 
-/// How long a run is asked for again that there is no room for.
+/// How long to retry while there is no capacity for a run.
 const ROOM: Duration = Duration::from_mins(1);
 
-/// Between two tries, where nothing says how long to wait.
+/// The minimum pause between retries.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Everything that it takes.
+/// The dependencies of an explanation.
 #[derive(Clone)]
 pub(super) struct ChallengeExplainer {
     pub(super) options: Options,
@@ -39,7 +39,7 @@ pub(super) struct ChallengeExplainer {
     pub(super) clock: Clock,
 }
 
-/// A run that was not made, or did not come to its end.
+/// A run that was rejected or did not finish.
 struct ReplayError(String);
 
 impl From<RunRefusedError> for ReplayError {
@@ -49,7 +49,7 @@ impl From<RunRefusedError> for ReplayError {
 }
 
 impl ChallengeExplainer {
-    /// Replays it, and says what that shows.
+    /// Replays the self check and evaluates the result.
     pub(super) async fn explain(&self, challenge: &Challenge) -> ExplanationState {
         let seat = self.seat().await;
         let spec = &challenge.spec;
@@ -65,7 +65,7 @@ impl ChallengeExplainer {
             passes: None,
             authority: ChallengeClient::Boulder,
             nameservers: seat.nameservers(),
-            // The challenge's own URL is at the authority.
+            // The challenge's own URL identifies the CA.
             issues: NameQuery {
                 identities: caa_identities(&spec.url),
                 account_uri: None,
@@ -75,7 +75,7 @@ impl ChallengeExplainer {
         match self.fetch(&wanted, &mut runs).await {
             Ok(fetched) => self.told(challenge, &wanted, &fetched, &seat, runs),
             Err(ReplayError(why)) => {
-                ExplanationState::Not(format!("its self check could not be replayed: {why}"))
+                ExplanationState::Not(format!("the self check could not be replayed: {why}"))
             }
         }
     }
@@ -86,7 +86,7 @@ impl ChallengeExplainer {
                 CertManagerPlacement::find(&ClusterReader(client.0.clone()), Some(namespace)).await
             }
             _ => CertManagerPlacement::nowhere(
-                "the configuration does not name its namespace (challenges.certManagerNamespace), without which no right is granted to look",
+                "challenges.certManagerNamespace is not set in the configuration (the value certManagerNamespace of `parallax manifests` sets it and grants the permissions)",
             ),
         }
     }
@@ -95,7 +95,7 @@ impl ChallengeExplainer {
         let mut own = wanted.request(ChallengeClient::CertManager);
         let mut as_it_resolves = !wanted.nameservers.is_empty();
         let id = match self.begin(&own).await {
-            // Only resolvers that the configuration names are asked.
+            // The run may use only resolvers of the configuration.
             Err(RunRefusedError::Forbidden(_)) if as_it_resolves => {
                 as_it_resolves = false;
                 if let Some(ask) = &mut own.challenge {
@@ -123,7 +123,7 @@ impl ChallengeExplainer {
         Ok(fetched)
     }
 
-    /// What everybody says of the name, as far as the rules allow to ask.
+    /// Queries the DNS facts of the name, as far as the scope permits.
     async fn of_the_name(
         &self,
         wanted: &FetchRequest,
@@ -138,7 +138,7 @@ impl ChallengeExplainer {
         Ok(NameAnswer::of(self.followed(&id).await?.names))
     }
 
-    /// Hands a run to the desk, and waits where it has too many.
+    /// Starts a run, and retries while there is no capacity.
     async fn begin(&self, request: &RunRequest) -> Result<RunId, RunRefusedError> {
         let since = Instant::now();
         loop {
@@ -154,9 +154,9 @@ impl ChallengeExplainer {
         }
     }
 
-    /// Everything a run says, to its end.
+    /// Follows a run to its end and returns its result.
     async fn followed(&self, id: &RunId) -> Result<FetchPart, ReplayError> {
-        let lost = || ReplayError(format!("run {id} was given up before its end"));
+        let lost = || ReplayError(format!("run {id} was dropped before its end"));
         let mut follow = self.desk.follow(id.as_str()).ok_or_else(lost)?;
         let mut gathering = FetchCollector::default();
         while let Some(events) = follow.next().await {
@@ -197,8 +197,8 @@ impl ChallengeExplainer {
     }
 }
 
-/// What does it: what an open incident names for the same front, else what this check shows where cert-manager's pod sits,
-/// else where most fail.
+/// Returns the causes: those of an open incident for the same front, otherwise those of the failures at
+/// cert-manager's node, otherwise those of the largest group.
 fn behind<'a>(
     judged: &HostVerdict,
     seat: &CertManagerPlacement,
@@ -250,7 +250,7 @@ fn cause(cause: &Cause) -> ChallengeCause {
 }
 
 fn replayed(verdict: &Verdict) -> SelfCheckReplay {
-    // The sentence says the first in our words.
+    // The sentence already contains the first problem in Parallax's words.
     let problems = verdict
         .problems
         .iter()
@@ -288,23 +288,23 @@ mod tests {
         let verdict = Verdict {
             check: CheckKind::Ca(ChallengeClient::Boulder),
             standing: CheckState::Failed,
-            sentence: "its CAA records allow others only".to_owned(),
+            sentence: "its CAA records allow only other CAs".to_owned(),
             passed: Vec::new(),
             failing: Vec::new(),
             problems: vec![NameProblem {
                 cause: NameCause::Caa,
-                words: "its CAA records allow others only".to_owned(),
+                words: "its CAA records allow only other CAs".to_owned(),
                 theirs: "caa: CAA record for example.test prevents issuance".to_owned(),
                 remedy: "add a record".to_owned(),
             }],
             silent: Vec::new(),
-            caveats: vec!["seen from inside only".to_owned()],
+            caveats: vec!["tested from inside only".to_owned()],
             findings: Vec::new(),
         };
         assert_eq!(
             replayed(&verdict).caveats,
             [
-                "seen from inside only",
+                "tested from inside only",
                 "caa: CAA record for example.test prevents issuance: add a record"
             ]
         );

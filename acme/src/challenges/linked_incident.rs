@@ -1,4 +1,4 @@
-//! The incident that already says what is behind the front of a Challenge's host.
+//! Finds the open incident that already explains the front of a Challenge's host.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use parallax_diagnosis::{
 };
 use parallax_model::{ProbeSpec, ServiceKey};
 
-/// The open incident that explains targets of the same host, or of the same entry; of several the likeliest.
+/// Returns the open incident that explains targets of the same host or the same entry; of several, the most
+/// probable.
 pub(super) fn incident<'a>(host: &str, topology: &Topology, view: &'a View) -> Option<&'a Incident> {
     let own = |placed: &&PlacedTarget| named(placed, host);
     let entries: BTreeSet<&ServiceKey> = topology
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
     use parallax_fixtures as fixtures;
 
-    /// Two hosts behind one entry, and one elsewhere.
+    /// Two hosts with the same entry, and one elsewhere.
     const TOPOLOGY: &str = r#"
 nodes: [{name: n1}]
 services:

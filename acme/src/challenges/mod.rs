@@ -1,11 +1,11 @@
-//! Challenges of cert-manager that wait, each with an explanation that nobody had to ask for.
+//! Automatic explanations of waiting Challenges.
 //!
 //! ```text
-//! picture of cert-manager ─▶ book (which wait, which are due) ─▶ explain (two runs, a seat) ─▶ page, API, metrics
+//! cert-manager state ─▶ registry (which wait, which are due) ─▶ explain (runs, placement) ─▶ page, API, metrics
 //! ```
-//! Who leads replays the very same self check, token and key, from every node, as `parallax explain challenge/…` does,
-//! through its own desk of runs. Bounded: so many at a time, again only after a while or when the reason says something
-//! else, those that wait longest first. Nothing is created and nothing written.
+//! The leader replays the same self check, with the same token and key, from every node, as `parallax explain
+//! challenge/…` does, with its own runs. The work is bounded: a few Challenges at a time, the longest waiting
+//! first, and each again only after a while or when its reason changes. Nothing is created or written.
 
 mod cluster;
 mod explain;
@@ -21,20 +21,20 @@ use parallax_model::Micros;
 
 pub use task::{ChallengeTask, follow};
 
-/// How Challenges that wait are explained.
+/// Options for explaining waiting Challenges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// How long one waits before it is looked at: a solver takes a few seconds in any case.
+    /// The wait before a Challenge is explained: a solver takes a few seconds in any case.
     pub after: Micros,
-    /// How long an explanation stands while the reason says the same.
+    /// The lifetime of an explanation while the reason is unchanged.
     pub again: Micros,
-    /// Explained at one time.
+    /// The maximum number of concurrent explanations.
     pub at_once: usize,
-    /// Where cert-manager's pod is looked for; it is not without, because the right to look is not there then.
+    /// cert-manager's namespace. If absent, its Pod is not located, because the permission is not granted either.
     pub cert_manager: Option<String>,
-    /// What self checks ask, 80 but in tests.
+    /// The port of self checks: 80, except in tests.
     pub port: u16,
-    /// How often it is looked for what is due.
+    /// The interval between checks for due Challenges.
     pub tick: Duration,
 }
 

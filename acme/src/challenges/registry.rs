@@ -1,4 +1,4 @@
-//! Which Challenges wait, since when, and which of them is to be explained next. Pure: time is handed in.
+//! Tracks the waiting Challenges and schedules their explanations. Pure: the caller passes the time.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,23 +10,23 @@ use parallax_preflight::{Challenge, SelfCheckFailure, meaning, reason};
 
 use super::Options;
 
-/// However often its reason changes, a Challenge is explained once in so long.
+/// The minimum time between two explanations of a Challenge, even if its reason changes.
 const SHORTEST: Micros = Micros::from_secs(30);
 
-/// What came of trying to explain one.
+/// The result of an explanation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ExplanationState {
-    /// It was replayed; with the causes that this names.
+    /// The self check was replayed; with the causes that the replay names.
     Replayed(Box<ChallengeExplanation>, Vec<ChallengeCause>),
-    /// It could not be, for this reason.
+    /// The self check could not be replayed; the reason.
     Not(String),
 }
 
-/// Everything that is remembered of the Challenges that wait.
+/// The state of all waiting Challenges.
 #[derive(Debug, Default)]
 pub(super) struct ChallengeRegistry {
     entries: BTreeMap<Key, RegistryEntry>,
-    /// Some picture has been seen: what waits from now on has begun to.
+    /// Whether a state has been taken before: a Challenge that appears later has just begun to wait.
     begun: bool,
 }
 
@@ -36,14 +36,14 @@ struct RegistryEntry {
     challenge: Arc<Challenge>,
     waiting: SelfCheckFailure,
     since: EventTime,
-    /// When it was last asked for, and what its reason said then.
+    /// The time of the last attempt, and the reason at that time.
     tried: Option<(EventTime, SelfCheckFailure)>,
     under_way: bool,
     told: Option<ExplanationState>,
 }
 
 impl ChallengeRegistry {
-    /// Takes the Challenges there are now. An explanation ends with its Challenge, and with its waiting.
+    /// Takes the current Challenges. An explanation ends when its Challenge is gone or no longer waits.
     pub(super) fn take(&mut self, challenges: &BTreeMap<Key, Arc<Challenge>>, now: EventTime) {
         self.entries.retain(|key, entry| {
             challenges
@@ -57,7 +57,8 @@ impl ChallengeRegistry {
                 entry.challenge = Arc::clone(challenge);
                 continue;
             }
-            // One that waited before this aggregator looked has waited since it was made, as far as is known.
+            // A Challenge that already waited when this aggregator started has waited since its creation, as far as
+            // is known.
             let since = born(challenge).filter(|_| !self.begun).unwrap_or(now).min(now);
             let entry = RegistryEntry {
                 uid: challenge.metadata.uid.clone(),
@@ -73,12 +74,13 @@ impl ChallengeRegistry {
         self.begun = true;
     }
 
-    /// Forgets everything: another one leads.
+    /// Removes all entries, because another replica leads.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The next to be explained, those that wait longest first, as many as there is room for; they are under way then.
+    /// Returns the Challenges to explain now, the longest waiting first and up to the limit, and marks them as in
+    /// progress.
     pub(super) fn next(&mut self, options: &Options, now: EventTime) -> Vec<(Key, Arc<Challenge>)> {
         let under_way = self.entries.values().filter(|entry| entry.under_way).count();
         let mut due: Vec<(EventTime, EventTime, Key)> = self
@@ -102,7 +104,7 @@ impl ChallengeRegistry {
         next
     }
 
-    /// Takes what came of one, if it still waits.
+    /// Takes the result of an explanation, if the Challenge still waits.
     pub(super) fn tell(&mut self, key: &Key, uid: &str, told: ExplanationState) {
         if let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.uid == uid) {
             entry.under_way = false;
@@ -110,7 +112,7 @@ impl ChallengeRegistry {
         }
     }
 
-    /// Those that have waited long enough, longest first.
+    /// Lists the Challenges that have waited long enough, the longest waiting first.
     pub(super) fn list(&self, options: &Options, now: EventTime) -> Vec<WaitingChallenge> {
         let mut all: Vec<WaitingChallenge> = self
             .entries
@@ -169,7 +171,7 @@ impl RegistryEntry {
     }
 }
 
-/// What usually gives such a reason.
+/// Returns the usual causes of a reason.
 fn usual(waiting: &SelfCheckFailure) -> Vec<ChallengeCause> {
     let SelfCheckFailure::SelfCheck(failure) = waiting else {
         return Vec::new();
@@ -182,7 +184,8 @@ fn usual(waiting: &SelfCheckFailure) -> Vec<ChallengeCause> {
     failure.usual.iter().map(cause).collect()
 }
 
-/// It has been started, is not over, and its solver is there, or a reason says why it is not.
+/// Reports whether the Challenge is started and not over, and either its solver exists or its reason explains why
+/// not.
 fn waits(challenge: &Challenge) -> bool {
     let status = &challenge.status;
     let alive = matches!(status.state.as_str(), "" | "pending" | "ready" | "processing");
@@ -190,7 +193,7 @@ fn waits(challenge: &Challenge) -> bool {
     alive && challenge.metadata.deletion_timestamp.is_none() && (pending || !status.reason.trim().is_empty())
 }
 
-/// Whether a fetch of its own says anything about it.
+/// Reports whether a replayed fetch can add information.
 fn replayable(challenge: &Challenge, waiting: &SelfCheckFailure) -> bool {
     by_http(challenge)
         && challenge.status.presented
@@ -206,10 +209,10 @@ fn by_http(challenge: &Challenge) -> bool {
 
 fn why_not(challenge: &Challenge, waiting: &SelfCheckFailure) -> String {
     match waiting {
-        _ if !by_http(challenge) => "it is answered by DNS-01: nothing needs to be reachable",
+        _ if !by_http(challenge) => "it uses DNS-01, which requires no reachable address",
         SelfCheckFailure::Delay(_) => "its self check is skipped",
-        SelfCheckFailure::Refused(_) => "the CA has decided",
-        _ => "its solver is not there",
+        SelfCheckFailure::Refused(_) => "the CA has already decided",
+        _ => "its solver does not exist",
     }
     .to_owned()
 }

@@ -1,4 +1,4 @@
-//! Looks after the Challenges that wait, as long as this aggregator leads.
+//! The task that explains waiting Challenges while this replica leads.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -26,12 +26,12 @@ use super::{
 };
 use crate::cert_manager::CertManagerState;
 
-/// What it takes to look after them.
+/// The inputs of the task.
 #[derive(Debug)]
 pub struct ChallengeTask {
     /// The configuration.
     pub options: Options,
-    /// The cluster in which cert-manager's pod is looked for.
+    /// The cluster in which to locate cert-manager's Pod.
     pub kubernetes: KubernetesSettings,
     /// The objects of cert-manager.
     pub picture: watch::Receiver<CertManagerState>,
@@ -49,7 +49,7 @@ pub struct ChallengeTask {
     pub clock: Clock,
 }
 
-/// Looks after them until cancelled.
+/// Explains Challenges until cancelled.
 pub async fn follow(following: ChallengeTask, cancelled: CancellationToken) {
     cancelled.run_until_cancelled(following.run()).await;
 }
@@ -57,7 +57,7 @@ pub async fn follow(following: ChallengeTask, cancelled: CancellationToken) {
 impl ChallengeTask {
     async fn run(mut self) {
         let client = if self.options.cert_manager.is_some() {
-            // Whoever follows cert-manager's objects shows what stands in the way.
+            // The watch of cert-manager's objects reports connection errors.
             let connecting = connect(&self.kubernetes.access, self.kubernetes.pace, |_| {});
             Some(ApiClient(connecting.await))
         } else {
@@ -84,14 +84,14 @@ impl ChallengeTask {
                         book.tell(&key, &uid, told);
                     },
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                    // Given up with the lead.
+                    // Aborted because another replica leads.
                     Err(error) => drop(whose.remove(&error.id())),
                 },
                 Ok(()) = self.picture.changed() => {}
                 _ = tick.tick() => {}
             }
             if !self.replica.leads() {
-                // Who leads explains them, from the beginning.
+                // The leader explains the Challenges, from the beginning.
                 under_way.abort_all();
                 whose.clear();
                 book.clear();
@@ -102,7 +102,7 @@ impl ChallengeTask {
             let picture = self.picture.borrow_and_update().clone();
             match picture.challenges.objects() {
                 Some(challenges) => book.take(challenges, now),
-                // Nothing is known of them, so nothing is to be said.
+                // The Challenges are not known, so none is reported.
                 None => book.clear(),
             }
             for (key, challenge) in book.next(&self.options, now) {
@@ -129,10 +129,10 @@ fn say(key: &Key, told: &ExplanationState) {
     match told {
         ExplanationState::Replayed(explanation, causes) => {
             let cause = causes.first().map_or("unknown", |cause| cause.id.as_str());
-            tracing::info!(challenge = %key, cause, self_check = %explanation.self_check.sentence, "a Challenge waits");
+            tracing::info!(challenge = %key, cause, self_check = %explanation.self_check.sentence, "Challenge waits; self check replayed");
         }
         ExplanationState::Not(why) => {
-            tracing::info!(challenge = %key, %why, "a Challenge waits, and was not looked at");
+            tracing::info!(challenge = %key, %why, "Challenge waits; self check not replayed");
         }
     }
 }

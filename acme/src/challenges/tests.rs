@@ -1,4 +1,4 @@
-//! From Challenges to the list of those that wait: which, in what order, and what is said of each.
+//! From Challenges to the list of waiting ones: which, in what order, and with what explanation.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -99,7 +99,7 @@ fn told(cause: &str) -> ExplanationState {
     ExplanationState::Replayed(Box::new(explanation), vec![cause])
 }
 
-/// One Challenge that has waited for long, as it is shown.
+/// The list entry of one Challenge that has waited for a long time.
 fn shown(status: Value) -> Option<WaitingChallenge> {
     let mut book = ChallengeRegistry::default();
     book.take(&all(&[("web", status)]), at(1_000));
@@ -131,12 +131,12 @@ fn each_reason_that_cert_manager_gives_has_its_meaning_and_its_usual_cause() {
         ),
         (
             "dial tcp: lookup shop.example.test on 10.96.0.10:53: no such host",
-            "as 10.96.0.10:53 says",
+            "according to 10.96.0.10:53",
             "F15",
         ),
         (
             "dial tcp: lookup shop.example.test on 10.96.0.10:53: read udp 10.244.0.7:4711->10.96.0.10:53: i/o timeout",
-            "as 10.96.0.10:53 says",
+            "according to 10.96.0.10:53",
             "P10",
         ),
         (
@@ -170,18 +170,18 @@ fn what_no_fetch_would_tell_more_about_is_shown_with_its_reason_and_never_asked_
     for (status, meaning, why) in [
         (
             json!({"state": "pending", "presented": true, "reason": "Waiting 60s before accepting HTTP-01 challenge without self-check"}),
-            "it waits 60s",
+            "cert-manager waits 60s",
             "its self check is skipped",
         ),
         (
             json!({"state": "pending", "reason": "Error presenting challenge: admission webhook \"validate.example.test\" denied the request"}),
-            "its solver could not be made",
-            "its solver is not there",
+            "its solver could not be created",
+            "its solver does not exist",
         ),
         (
             json!({"state": "pending", "presented": true, "reason": "Error accepting authorization: acme: authorization error for shop.example.test: 403"}),
-            "the CA has refused it",
-            "the CA has decided",
+            "the CA has rejected it",
+            "the CA has already decided",
         ),
     ] {
         let mut book = ChallengeRegistry::default();
@@ -218,7 +218,7 @@ fn one_that_begins_to_wait_has_its_time_and_one_that_waited_before_is_looked_at_
     assert_eq!(
         book.list(&options, at(1_030)).len(),
         1,
-        "one that waits for a moment is not shown"
+        "a Challenge that has just begun to wait is not listed"
     );
     assert_eq!(names(&book.next(&options, at(1_031))), ["new"]);
     assert_eq!(book.list(&options, at(1_031)).len(), 2);
@@ -247,7 +247,7 @@ fn so_many_at_a_time_those_that_wait_longest_first_and_again_only_after_a_while(
     book.tell(&key("b"), "uid-b", told("F1"));
     assert!(
         book.next(&options, at(699)).is_empty(),
-        "what is explained stands"
+        "an explanation is kept for its lifetime"
     );
     assert_eq!(names(&book.next(&options, at(702))), ["c", "a"]);
 }
@@ -267,10 +267,13 @@ fn a_reason_that_says_something_else_is_looked_at_again_and_one_of_other_ports_i
     book.take(&all(&[("web", lookup(4_712))]), at(1_100));
     assert!(
         book.next(&options, at(1_100)).is_empty(),
-        "only the client's port is another"
+        "only the client's port differs"
     );
     book.take(&all(&[("web", failing("EOF"))]), at(1_010));
-    assert!(book.next(&options, at(1_010)).is_empty(), "not in a hurry");
+    assert!(
+        book.next(&options, at(1_010)).is_empty(),
+        "not before the minimum time"
+    );
     assert_eq!(book.next(&options, at(1_031)).len(), 1);
 }
 
@@ -291,7 +294,7 @@ fn an_explanation_ends_with_its_challenge_also_where_another_of_its_name_comes()
     book.tell(&key("web"), "uid-web", told("F9"));
     assert!(
         book.list(&options, at(2_000)).is_empty(),
-        "what comes late is of nobody"
+        "a late result is dropped"
     );
     book.take(&all(&[("web", failing("EOF"))]), at(2_000));
     assert_eq!(book.list(&options, at(2_030)).pop().unwrap().explanation, None);
@@ -309,7 +312,7 @@ nodes: [{name: n1, prober: {pod: prober-n1, address: "10.244.1.5:9095"}}]
 targets: [{url: "http://shop.example.test/"}]
 "#;
 
-/// The follower alone, with a part that the test decides.
+/// The task alone, with a replica role that the test sets.
 struct Scene {
     waiting: watch::Receiver<Arc<[WaitingChallenge]>>,
     picture: watch::Sender<CertManagerState>,
@@ -392,7 +395,7 @@ async fn only_who_leads_explains_and_forgets_it_all_with_the_lead() {
         .await
         .unwrap()
         .clone();
-    // Nobody reports in this mesh, so the run cannot be made: that is said, with what the reason alone tells.
+    // No vantage reports in this mesh, so the run is rejected. The list contains that reason and the usual cause.
     let why = found[0].not_replayed.as_deref().unwrap();
     assert!(why.contains("no vantage of nodes reports"), "{why}");
     assert_eq!(found[0].cause(), "F9");

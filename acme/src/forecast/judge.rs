@@ -1,7 +1,7 @@
-//! What was seen of a name, as a forecast for one Certificate. Pure.
+//! Judges the evidence on a name as a forecast for one Certificate. Pure.
 //!
-//! A renewal *would fail* only for what stays so until somebody changes something, seen the way the CA takes. It *would
-//! pass* only where nothing that a renewal needs is open. Everything else is not known.
+//! A renewal *would fail* only because of conditions that last until someone changes them, as the CA would observe
+//! them. It *would pass* only if no condition of a renewal is open. Everything else is not known.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use parallax_preflight::{
 
 use super::subjects::RenewalSubject;
 
-/// What came of the last look at a name.
+/// The results of the last check of a name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Evidence {
     pub(super) at: EventTime,
@@ -28,11 +28,11 @@ pub(super) struct Evidence {
     pub(super) wanted: QueriedResolvers,
     pub(super) self_check: Vec<VantageAnswer>,
     pub(super) ca: Vec<VantageAnswer>,
-    /// Why nobody looked.
+    /// Why the name could not be checked.
     pub(super) nobody: Option<String>,
 }
 
-/// Why it would fail, in all words.
+/// Why the renewal would fail.
 struct ForecastFailure {
     cause: ForecastCause,
     words: String,
@@ -40,7 +40,7 @@ struct ForecastFailure {
     remedy: String,
 }
 
-/// The forecast, by the last look where there was one.
+/// Returns the forecast, from the last check if there was one.
 pub(super) fn judge(
     subject: &RenewalSubject,
     evidence: Option<&Evidence>,
@@ -60,7 +60,7 @@ pub(super) fn judge(
         looked: None,
         outlook: RenewalOutlook::Unknown,
         cause: None,
-        sentence: "it has not been looked at yet".to_owned(),
+        sentence: "not checked yet".to_owned(),
         theirs: None,
         remedy: None,
         open: Vec::new(),
@@ -73,9 +73,9 @@ pub(super) fn judge(
                 &mut forecast,
                 ForecastFailure {
                     cause: ForecastCause::Solver,
-                    words: format!("cert-manager refuses the solver: {refused}"),
+                    words: format!("cert-manager rejects the solver: {refused}"),
                     theirs: None,
-                    remedy: "mend the solver of the issuer, or the annotations that override it".to_owned(),
+                    remedy: "fix the issuer's solver, or the annotations that override it".to_owned(),
                 },
             );
             return forecast;
@@ -102,9 +102,9 @@ pub(super) fn judge(
     forecast.notes = look.notes();
     if let Some(failure) = look.failure() {
         if subject.identities.is_empty() {
-            // An authority that nobody here knows may stand in the same network and ask its own resolver.
+            // A CA that is unknown here may be in the same network and use its own resolver.
             forecast.open = vec![format!(
-                "{}; whether that matters to the authority of {} is not known",
+                "{}; whether that affects the CA of {} is unknown",
                 failure.words, subject.issuer
             )];
         } else {
@@ -116,11 +116,11 @@ pub(super) fn judge(
     if forecast.open.is_empty() {
         forecast.outlook = RenewalOutlook::WouldPass;
         forecast.sentence = format!(
-            "as far as it can be known without a token, it would pass: {}",
+            "as far as can be known without a token, it would pass: {}",
             look.why()
         );
     } else {
-        forecast.sentence = format!("it cannot be told: {}", forecast.open.join("; "));
+        forecast.sentence = format!("open questions: {}", forecast.open.join("; "));
     }
     forecast
 }
@@ -133,7 +133,7 @@ fn fails(forecast: &mut RenewalForecast, failure: ForecastFailure) {
     forecast.remedy = Some(failure.remedy);
 }
 
-/// The Services through which the solver's own route would be entered; none where that is not known.
+/// Returns the Services through which clients would reach the solver's own route; empty if unknown.
 fn controllers(approach: &SolverRoute, namespace: &str, topology: &Topology) -> BTreeSet<ServiceKey> {
     let published = &topology.spec().published;
     let of = |class: &str| {
@@ -165,7 +165,7 @@ fn controllers(approach: &SolverRoute, namespace: &str, topology: &Topology) -> 
             })
             .flat_map(|class| of(&class))
             .collect(),
-        // An Ingress that is there serves the host through whatever it serves it through now.
+        // An existing Ingress serves the host through the Service that serves it now.
         SolverRoute::EditInPlace { .. } => BTreeSet::new(),
     }
 }
@@ -180,7 +180,7 @@ pub(super) struct ForecastInput<'a> {
 }
 
 impl ForecastInput<'_> {
-    /// Fetches that resolved the name as the CA does: by public resolvers, or from the internet.
+    /// The fetches that resolved the name as the CA does: through public resolvers, or from the internet.
     pub(super) fn as_the_ca(&self) -> impl Iterator<Item = &VantageAnswer> {
         let public = self.evidence.wanted.public;
         self.evidence
@@ -208,7 +208,7 @@ impl ForecastInput<'_> {
         })
     }
 
-    /// The Service behind what a fetch connected to first.
+    /// The Service behind the address that a fetch connected to first.
     pub(super) fn entered(&self, answer: &VantageAnswer) -> Option<&ServiceKey> {
         let first = answer
             .sight
@@ -219,7 +219,8 @@ impl ForecastInput<'_> {
         Some(&service.key)
     }
 
-    /// A controller may have several Services, as one for the inside: those that lead to the same pods are all its own.
+    /// A controller may have several Services, such as an internal one: all Services with the same Pods belong to
+    /// it.
     fn is_the_controllers(&self, entered: &ServiceKey) -> bool {
         let pods = |key: &ServiceKey| -> BTreeSet<_> {
             let endpoints = self
@@ -250,16 +251,16 @@ impl ForecastInput<'_> {
         Some(ForecastFailure {
             cause: ForecastCause::WrongController,
             words: format!(
-                "the name leads to {wrong}, and {solver} is served by {}: nobody there knows the solver's route",
+                "the name leads to {wrong}, but {solver} is served by {}, so the solver's route is not served there",
                 right.join(", ")
             ),
             theirs: None,
-            remedy: "let the issuer's solver name the class or Gateway that the name leads to, or let the name lead there"
+            remedy: "set the class or Gateway of the issuer's solver to the one that the name leads to, or change the name's address"
                 .to_owned(),
         })
     }
 
-    /// Nobody is there to answer, whichever way leads there.
+    /// The Services that the name leads to have no ready endpoint.
     fn without_endpoints(&self) -> Option<ForecastFailure> {
         let mut services = BTreeSet::new();
         for answer in self.as_the_ca() {
@@ -277,15 +278,15 @@ impl ForecastInput<'_> {
         (!services.is_empty()).then(|| ForecastFailure {
             cause: ForecastCause::NoEndpoints,
             words: format!(
-                "the name leads to {}, which has no endpoint that is ready",
+                "the name leads to {}, which has no ready endpoint",
                 services.join(", ")
             ),
             theirs: None,
-            remedy: "let the ingress controller's pods become ready".to_owned(),
+            remedy: "make the ingress controller's Pods ready".to_owned(),
         })
     }
 
-    /// Nobody on the internet gets through to port 80.
+    /// No vantage on the internet can connect to port 80.
     fn at_the_port(&self) -> Option<ForecastFailure> {
         let mut refused = true;
         let mut first = None;
@@ -317,14 +318,14 @@ impl ForecastInput<'_> {
             } else {
                 ForecastCause::PortSilent
             },
-            words: format!("from the internet ({}) port 80 does not open: {}{at}", answer.vantage, kind.words()),
+            words: format!("port 80 is not reachable from the internet ({}): {}{at}", answer.vantage, kind.words()),
             theirs: self.says(answer),
-            remedy: "open port 80 for everybody on the way to the ingress controller: the CA's addresses are not published"
+            remedy: "open port 80 to all clients on the path to the ingress controller, because the CA does not publish its addresses"
                 .to_owned(),
         })
     }
 
-    /// Everybody on the internet connects by IPv6 and hears nothing, whatever would be asked for.
+    /// Every vantage on the internet connects over IPv6 and gets no response, whatever the path.
     fn by_ipv6(&self) -> Option<ForecastFailure> {
         let mut first = None;
         for answer in self
@@ -353,7 +354,7 @@ impl ForecastInput<'_> {
         Some(ForecastFailure {
             cause: ForecastCause::AaaaUnserved,
             words: format!(
-                "{} takes connections and does not answer ({}), and the CA goes by IPv4 only where it cannot connect",
+                "{} accepts connections but does not respond ({}), and the CA falls back to IPv4 only if it cannot connect",
                 dial.address.ip(),
                 kind.words()
             ),

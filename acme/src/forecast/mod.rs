@@ -1,12 +1,14 @@
-//! Renewals foreseen: every host with a Certificate whose challenge would be answered over HTTP is looked at now and then,
-//! as far as that goes without a token. A forecast, and it says so: the solver's route and its pod do not exist yet.
+//! Renewal forecasts: every host of a Certificate that is validated over HTTP-01 is checked periodically, as far as
+//! that is possible without a token. The result is labelled a forecast, because the solver's route and Pod do not
+//! exist yet.
 //!
 //! ```text
 //! cert-manager's objects ─▶ subjects (pick, approach) ─┐
-//! mesh ─▶ look (names, self check, CA; few vantages) ─▶ evidence ─▶ judge (pure) ─▶ Forecasts (a watch channel)
+//! mesh ─▶ check (DNS facts, self check, CA; few vantages) ─▶ evidence ─▶ judge (pure) ─▶ RenewalForecastList (watch)
 //! ```
 //!
-//! Only what is certain says that a renewal would fail. Unknown is never "would pass". Only the leader looks.
+//! Only conditions that are certain lead to "would fail". Unknown never becomes "would pass". Only the leader
+//! checks.
 
 mod judge;
 mod next_check;

@@ -1,17 +1,17 @@
-//! When a name is looked at next. Pure: time is handed in.
+//! Schedules the checks of names. Pure: the caller passes the time.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use parallax_model::{EventTime, Micros};
 
-/// Where a renewal is nearer than this, or past, the name is looked at this much oftener.
+/// From this long before a renewal on, the name is checked more often, by the factor below.
 const NEAR: Micros = Micros::from_secs(24 * 3_600);
 const OFTENER: u64 = 5;
 
-/// Shortest time between two looks at a name.
+/// The minimum time between two checks of a name.
 const LEAST: Micros = Micros::from_secs(60);
 
-/// When to look at a name next, so that all names spread over the interval: a tenth of it, up or down, is the name's own.
+/// Returns the time of the next check. A name-specific offset of up to a tenth of the interval spreads the checks.
 pub(super) fn next(host: &str, every: Micros, renewal: Option<EventTime>, now: EventTime) -> EventTime {
     let near = renewal.is_some_and(|at| at.0 <= now.plus(NEAR).0);
     let every = if near {
@@ -23,12 +23,13 @@ pub(super) fn next(host: &str, every: Micros, renewal: Option<EventTime>, now: E
     now.plus(Micros(every.0 - tenth + own(host) % (2 * tenth + 1)))
 }
 
-/// When to look at a name that is new: all of those that are there at the start within the first tenth.
+/// Returns the time of a new name's first check: the checks of all names at startup are spread over a tenth of the
+/// interval.
 pub(super) fn first(host: &str, every: Micros, now: EventTime) -> EventTime {
     now.plus(Micros(own(host) % (every.0 / 10 + 1)))
 }
 
-/// A number of the name's own; which one is of no interest, so the hasher may change.
+/// Returns a number derived from the name; its value does not matter, so the hash function may change.
 fn own(host: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     host.hash(&mut hasher);

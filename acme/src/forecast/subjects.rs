@@ -1,4 +1,4 @@
-//! Which names of which Certificates would be validated over HTTP, and how. Pure.
+//! The names of Certificates that would be validated over HTTP-01, with their solvers. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use parallax_preflight::{
 
 use crate::cert_manager::CertManagerState;
 
-/// Names that are looked at; more would keep the mesh busy with nothing else.
+/// The maximum number of names; more would take too much of the mesh's capacity.
 pub(super) const MOST: usize = 1_000;
 
 /// One name of one Certificate.
@@ -23,21 +23,21 @@ pub(super) struct RenewalSubject {
     pub(super) host: HostName,
     /// `ClusterIssuer letsencrypt`.
     pub(super) issuer: String,
-    /// How the challenge would be answered, or why cert-manager would refuse its own solver.
+    /// The route of the solver, or the reason for which cert-manager would reject the solver.
     pub(super) approach: Result<SolverRoute, String>,
-    /// The self check is skipped, and this long is waited instead.
+    /// The solver waits this long instead of making the self check.
     pub(super) waits: Option<String>,
-    /// By which names the authority goes in CAA records.
+    /// The CA's identities in CAA records.
     pub(super) identities: Vec<String>,
     pub(super) account: Option<String>,
 }
 
-/// All of them, with every Certificate's times.
+/// All names to check, with the validity of every Certificate.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct RenewalSubjects {
     pub(super) all: Vec<RenewalSubject>,
     pub(super) terms: Vec<CertificateValidity>,
-    /// Why nothing is known of some kind of object.
+    /// Why some kind of object is not known.
     pub(super) missing: Option<String>,
     pub(super) left_out: usize,
 }
@@ -80,7 +80,7 @@ impl RenewalSubjects {
     }
 }
 
-/// Who issues; nothing of another group, or of an issuer that is not there: cert-manager says that itself.
+/// Returns the issuer, or `None` if it has another group or does not exist; cert-manager reports that itself.
 fn issuer<'a>(
     reference: &IssuerRef,
     namespace: &str,
@@ -118,7 +118,7 @@ fn names(certificate: &Certificate) -> Vec<&str> {
     names
 }
 
-/// A name whose challenge would be answered over HTTP; nothing for all others.
+/// Returns the name as a subject if it would be validated over HTTP-01.
 fn subject(
     certificate: &Certificate,
     term: &CertificateValidity,
@@ -159,10 +159,10 @@ fn term(certificate: &Certificate) -> CertificateValidity {
     }
 }
 
-/// The forecasts of an aggregator that has not checked any name: it is starting, or another replica leads.
+/// Returns the list of an aggregator that has not checked any name: it is starting, or another replica leads.
 #[must_use]
 pub fn not_checked(objects: &CertManagerState) -> RenewalForecastList {
     let subjects = RenewalSubjects::of(objects);
-    let waiting = "this aggregator has not looked: it is starting, or another replica leads";
+    let waiting = "this aggregator has not checked any name: it is starting, or another replica leads";
     RenewalForecastList::missing(subjects.missing.as_deref().unwrap_or(waiting))
 }

@@ -1,4 +1,4 @@
-//! The task that looks, and publishes what it foresees.
+//! The task that checks names and publishes the forecasts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,17 +23,17 @@ use super::{
 };
 use crate::cert_manager::CertManagerState;
 
-/// Names looked at at one time. A look takes up to twenty seconds where nobody answers.
+/// The maximum number of concurrent checks. A check takes up to twenty seconds if there is no response.
 const AT_ONCE: usize = 4;
 
-/// Shortest time between two judgements of all names, and the longest: the topology may have changed meanwhile.
+/// The minimum and the maximum time between two judgements of all names; the topology may change in between.
 const LEAST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Evidence that is older than so many intervals is none: nobody could look since.
+/// Evidence older than this many intervals is discarded: the name could not be checked since.
 const STALE: u64 = 3;
 
-/// Looks at what is to be renewed.
+/// Checks the names of Certificates and publishes forecasts.
 #[derive(Debug)]
 pub struct ForecastTask {
     /// Event time.
@@ -48,13 +48,13 @@ pub struct ForecastTask {
     pub topology: watch::Receiver<TopologyState>,
     /// The current incidents.
     pub views: SnapshotReader<View>,
-    /// Time between two looks at a name; nothing where nobody looks.
+    /// The interval between checks of a name; `None` disables checks.
     pub every: Option<Micros>,
     /// Receives the forecasts.
     pub out: watch::Sender<Arc<RenewalForecastList>>,
 }
 
-/// What is known of a name.
+/// The state of one name.
 #[derive(Debug)]
 struct NameForecast {
     next: EventTime,
@@ -64,7 +64,7 @@ struct NameForecast {
 }
 
 impl ForecastTask {
-    /// Looks until cancelled.
+    /// Checks names until cancelled.
     pub async fn run(mut self, cancelled: CancellationToken) {
         let mut hosts: BTreeMap<HostName, NameForecast> = BTreeMap::new();
         let mut looks: JoinSet<(HostName, Evidence)> = JoinSet::new();
@@ -78,7 +78,7 @@ impl ForecastTask {
                     self.settle(&subjects, &mut hosts, every);
                     self.set_out(&subjects, &mut hosts, &mut looks, every);
                 }
-                // Of very many names each look that ends would have all of them judged again.
+                // Limits the rate: otherwise every finished check would cause a judgement of all names.
                 let age = self.clock.now() - published;
                 if age.0 >= Micros::from(if changed { LEAST } else { AGAIN }).0 {
                     self.publish(&subjects, &hosts);
@@ -86,7 +86,7 @@ impl ForecastTask {
                     changed = false;
                 }
             } else {
-                // Another one looks, and says what it sees.
+                // Another replica checks and publishes.
                 looks.abort_all();
                 hosts.clear();
                 self.show(not_checked(&self.picture.borrow()));
@@ -114,7 +114,7 @@ impl ForecastTask {
                         changed = true;
                     }
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                    // Given up, as another one leads.
+                    // Aborted because another replica leads.
                     Err(_) => {}
                 },
                 () = sleep(wait) => {}
@@ -122,7 +122,7 @@ impl ForecastTask {
         }
     }
 
-    /// Forgets names that nobody wants certified any more, and takes in new ones.
+    /// Removes names that no Certificate contains any more, and adds new ones.
     fn settle(
         &self,
         subjects: &RenewalSubjects,
@@ -142,7 +142,7 @@ impl ForecastTask {
         }
     }
 
-    /// Sets out for the names that are due, the longest first.
+    /// Starts checks of the names that are due, the longest overdue first.
     fn set_out(
         &self,
         subjects: &RenewalSubjects,
@@ -217,7 +217,7 @@ impl ForecastTask {
         let now = self.clock.now();
         let next = hosts
             .values()
-            // Of what is due and finds no room, a look that ends makes room.
+            // A name that is due but has no slot waits for a check to end.
             .filter(|known| !known.looking && (looks < AT_ONCE || known.next > now))
             .map(|known| Duration::from(known.next - now))
             .min();
@@ -225,7 +225,7 @@ impl ForecastTask {
     }
 }
 
-/// One look, with what it needs.
+/// One check, with its inputs.
 struct ForecastRound {
     clock: Clock,
     desk: Arc<RunManager>,
@@ -256,10 +256,7 @@ impl ForecastRound {
         let (looked, nobody) = match looked {
             Ok(looked) if looked.seen.is_empty() => (
                 looked,
-                Some(
-                    "nobody answered in time; probers of an older version may not know the question"
-                        .to_owned(),
-                ),
+                Some("no vantage responded in time; older probers may not support this query".to_owned()),
             ),
             Ok(looked) => (looked, None),
             Err(why) => {

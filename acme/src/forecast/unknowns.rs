@@ -1,4 +1,4 @@
-//! What a look leaves open, and what is to be known besides.
+//! What a check leaves open, and notes that do not affect the forecast.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use parallax_preflight::{VantageAnswer, self_check_says};
 use super::judge::{ForecastInput, is_internet};
 
 impl ForecastInput<'_> {
-    /// What a renewal needs and cannot be told.
+    /// Lists the conditions of a renewal that are not known.
     pub(super) fn open(&self) -> Vec<String> {
         let mut open = Vec::new();
         if self.facts.of_side(ResolverSide::Public).next().is_none() {
             open.push(
-                "what public DNS says: nobody was asked who sees it (resolvers.public in the aggregator's configuration, or a vantage on the internet)"
+                "the public DNS records: no public view was queried (set resolvers.public in the aggregator's configuration, or enrol a vantage on the internet)"
                     .to_owned(),
             );
         } else if self.facts.addresses(ResolverSide::Public).is_empty() {
-            open.push("the name's public addresses: public servers gave none".to_owned());
+            open.push("the name's public addresses: public servers returned none".to_owned());
         }
         match self.names.caa {
             CaaState::NotAsked => {
-                open.push("CAA records: nobody was asked who sees what the public sees".to_owned());
+                open.push("CAA records: no public view was queried".to_owned());
             }
             CaaState::Forbidden | CaaState::Unknown if self.names.unknown.is_empty() => {
                 open.push(self.names.caa_words.clone());
@@ -36,7 +36,7 @@ impl ForecastInput<'_> {
                 .problems
                 .iter()
                 .filter(lasting)
-                .map(|problem| format!("{} (it may pass)", problem.words)),
+                .map(|problem| format!("{} (may be temporary)", problem.words)),
         );
         self.open_at_the_ca(&mut open);
         self.open_at_the_self_check(&mut open);
@@ -46,7 +46,7 @@ impl ForecastInput<'_> {
 
     fn open_at_the_ca(&self, open: &mut Vec<String>) {
         let outside = self.as_the_ca().any(|answer| is_internet(&answer.vantage));
-        // What fails on the way out of a node says nothing of the CA where somebody stands outside.
+        // If there is a vantage outside, a failure on the path out of a node says nothing about the CA.
         let counted: Vec<&VantageAnswer> = self
             .as_the_ca()
             .filter(|answer| !outside || is_internet(&answer.vantage))
@@ -62,19 +62,19 @@ impl ForecastInput<'_> {
                     FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::RedirectTooMany
                 );
                 let but = if route {
-                    ", though the solver's own route may answer otherwise"
+                    ", but the solver's own route may respond differently"
                 } else {
                     ""
                 };
                 open.push(format!(
-                    "by the CA's rules, from {}: {} in {phase}{but}",
+                    "the fetch by the CA's rules fails from {}: {} in {phase}{but}",
                     answer.vantage,
                     kind.words()
                 ));
             }
         }
         if passed.is_empty() && counted.iter().all(|answer| !answer.outcome.is_failure()) {
-            open.push("whether port 80 is answered: nobody fetched it as the CA does".to_owned());
+            open.push("whether port 80 responds: no fetch by the CA's rules was made".to_owned());
         }
         if self.controllers.is_empty() {
             open.push("which controller would serve the solver's route".to_owned());
@@ -82,7 +82,7 @@ impl ForecastInput<'_> {
             let at = answer.sight.dials.iter().find(|dial| dial.failed.is_none());
             let at = at.map_or_else(String::new, |dial| dial.address.ip().to_string());
             open.push(format!(
-                "whether the solver's controller stands behind {at}: no Service of the cluster has that address"
+                "whether the solver's controller is behind {at}: no Service of the cluster has that address"
             ));
         }
     }
@@ -101,7 +101,7 @@ impl ForecastInput<'_> {
             .any(|answer| matches!(answer.outcome, Outcome::Ok { .. }))
             && !answers.iter().any(|answer| answer.outcome.is_failure())
         {
-            open.push("the self check: no node answered".to_owned());
+            open.push("the self check: no node responded".to_owned());
         }
     }
 
@@ -122,16 +122,18 @@ impl ForecastInput<'_> {
         if !dead.is_empty() {
             let dead: Vec<String> = dead.into_iter().collect();
             notes.push(format!(
-                "{} does not answer: the CA asks there first, and goes by IPv4 only where it cannot connect (F17)",
+                "{} does not respond: the CA tries it first, and falls back to IPv4 only if it cannot connect (F17)",
                 dead.join(", ")
             ));
         }
         if !self.evidence.ca.iter().any(|answer| is_internet(&answer.vantage)) {
-            notes.push("seen from inside only: whether the internet gets in is not known".to_owned());
+            notes.push(
+                "tested from inside only: whether clients on the internet get through is unknown".to_owned(),
+            );
         }
         if let Some(time) = &self.subject.waits {
             notes.push(format!(
-                "the solver waits {time} in place of the self check: the CA alone decides"
+                "the solver waits {time} instead of making the self check: only the CA decides"
             ));
         }
         notes
@@ -140,7 +142,7 @@ impl ForecastInput<'_> {
     pub(super) fn why(&self) -> String {
         let controllers: Vec<String> = self.controllers.iter().map(ToString::to_string).collect();
         format!(
-            "port 80 is answered by {}; {}",
+            "port 80 is served by {}; {}",
             controllers.join(", "),
             self.names.caa_words
         )

@@ -1,13 +1,13 @@
-//! Which people may do what: read, ask for runs, handle incidents.
+//! Authentication and authorization of users: reading, starting runs, actions on incidents.
 //!
-//! | `access` in the configuration | who somebody is | what they may do |
+//! | `access` in the configuration | authentication | authorization |
 //! |---|---|---|
-//! | absent, with `identity` | nobody for reading; a token of the cluster else | reading is open; else as RBAC says |
-//! | absent, with `tokenFile` | whoever shows that secret | reading is open; everything with the secret |
-//! | absent | – | everything, while only this machine can connect; else reading |
-//! | `kubernetes` | a token of the cluster, by TokenReview | as RBAC says, by SubjectAccessReview |
-//! | `tokenFile` | whoever shows the secret | everything |
-//! | `proxy` | whom the proxy names, which shows its own secret | as the proxy's groups say |
+//! | absent, with `identity` | a token of the cluster, except for reading | reading is open; otherwise RBAC |
+//! | absent, with `tokenFile` | that secret | reading is open; everything with the secret |
+//! | absent | none | everything if only this machine can connect; otherwise reading |
+//! | `kubernetes` | a token of the cluster, by TokenReview | RBAC, by SubjectAccessReview |
+//! | `tokenFile` | the secret | everything |
+//! | `proxy` | headers of the proxy, which authenticates with its own secret | groups named by the proxy |
 
 mod options;
 mod review;
@@ -23,20 +23,20 @@ pub(crate) use review::ReviewCache;
 
 use crate::{api_error::ApiError, token::BearerToken};
 
-/// What somebody wants to do.
+/// A permission of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Permission {
-    /// See page and API.
+    /// Read page and API.
     Read,
-    /// Ask for a run.
+    /// Start a run.
     Run,
-    /// Acknowledge and silence.
+    /// Act on incidents, maintenance windows and baselines.
     Handle,
 }
 
 impl Permission {
-    /// Verb and resource of the group `parallax.dev` that RBAC is asked about. Incidents are no custom resource; a rule
-    /// about them is one all the same.
+    /// Returns verb and resource of the group `parallax.dev` that RBAC must allow. Incidents are not a custom resource,
+    /// but RBAC rules may name them.
     pub(crate) const fn rule(self) -> (&'static str, &'static str) {
         match self {
             Self::Read => ("list", "incidents"),
@@ -46,35 +46,35 @@ impl Permission {
     }
 }
 
-/// Somebody who may.
+/// An authorized user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuthorizedUser {
     pub(crate) name: String,
 }
 
-/// How people are known.
+/// How users authenticate.
 #[derive(Debug, Clone)]
 pub(crate) enum UserAuthentication {
-    /// Not at all; `local` where only this machine can connect.
+    /// No authentication; `local` if only this machine can connect.
     Nobody { local: bool },
-    /// By a secret.
+    /// A shared secret.
     Secret(BearerToken),
-    /// By a token of the cluster.
+    /// A token of the cluster.
     Cluster(Arc<ReviewCache>),
-    /// By a proxy before us.
+    /// An authenticating reverse proxy.
     Proxy(Arc<ProxyOptions>),
 }
 
-/// The gate for people.
+/// Access control for users.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessControl {
     pub(crate) known: UserAuthentication,
-    /// Whether reading needs nothing.
+    /// Whether reading needs no authentication.
     pub(crate) open_read: bool,
 }
 
 impl AccessControl {
-    /// Who asks, if they may.
+    /// Authenticates the sender of a request and checks a permission.
     pub(crate) async fn allow(
         &self,
         headers: &HeaderMap,
@@ -82,7 +82,7 @@ impl AccessControl {
     ) -> Result<AuthorizedUser, ApiError> {
         if deed == Permission::Read && self.open_read {
             return Ok(AuthorizedUser {
-                name: "anybody".to_owned(),
+                name: "anonymous".to_owned(),
             });
         }
         match &self.known {
@@ -94,7 +94,7 @@ impl AccessControl {
             }
             UserAuthentication::Nobody { local: false } => Err(ApiError::new(
                 StatusCode::FORBIDDEN,
-                "nobody is known here, so nobody may do this: set access.tokenFile, access.kubernetes or access.proxy in the aggregator's configuration",
+                "authentication is not configured and this action requires it: set access.tokenFile, access.kubernetes or access.proxy in the aggregator's configuration",
             )),
             UserAuthentication::Secret(token) => headers
                 .get(header::AUTHORIZATION)
@@ -104,12 +104,12 @@ impl AccessControl {
                 })
                 .ok_or_else(|| {
                     unknown(
-                        "the secret of access.tokenFile (or tokenFile); `parallax` takes it by --token-file",
+                        "the secret of access.tokenFile (or tokenFile); pass it to `parallax` with --token-file",
                     )
                 }),
             UserAuthentication::Cluster(reviews) => {
                 let token = bearer(headers).ok_or_else(|| {
-                    unknown("a token of the cluster, as from `kubectl create token ACCOUNT`; `parallax` takes it by --token-file or PARALLAX_TOKEN")
+                    unknown("a token of the cluster, for example from `kubectl create token ACCOUNT`; pass it to `parallax` with --token-file or PARALLAX_TOKEN")
                 })?;
                 reviews.allow(token, deed).await
             }
@@ -129,12 +129,12 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 fn unknown(wanted: &str) -> ApiError {
     ApiError::new(
         StatusCode::UNAUTHORIZED,
-        format!("expected the header authorization: Bearer TOKEN with {wanted}"),
+        format!("authentication failed; expected the header authorization: Bearer TOKEN with {wanted}"),
     )
 }
 
-/// A page of elsewhere can make a browser of this machine ask under a name of its own that resolves to us (DNS
-/// rebinding); the `Host` header betrays it.
+/// Rejects DNS rebinding: another site's host name could resolve to this machine, so that a local browser sends its
+/// requests here. The `Host` header gives the name away.
 fn same_machine(headers: &HeaderMap) -> Result<(), ApiError> {
     let host = headers
         .get(header::HOST)
@@ -150,7 +150,7 @@ fn same_machine(headers: &HeaderMap) -> Result<(), ApiError> {
     } else {
         Err(ApiError::new(
             StatusCode::FORBIDDEN,
-            "expected to be asked by address or as localhost; behind a name, set access in the configuration",
+            "without authentication, requests must use an IP address or localhost as host; to use another host name, set access in the aggregator's configuration",
         ))
     }
 }
@@ -169,12 +169,12 @@ fn behind_proxy(
         return Err(ApiError::new(
             StatusCode::UNAUTHORIZED,
             format!(
-                "expected to be asked by the authenticating proxy, which shows its secret in the header {}",
+                "the request did not come through the authenticating proxy; expected the proxy's secret in the header {}",
                 options.secret_header
             ),
         ));
     }
-    // A proxy that adds to what a client sent, instead of replacing it, would let the client choose.
+    // A proxy that appends to a client's headers instead of replacing them would let the client choose its identity.
     for name in [
         &options.secret_header,
         &options.user_header,
@@ -184,7 +184,7 @@ fn behind_proxy(
             return Err(ApiError::new(
                 StatusCode::UNAUTHORIZED,
                 format!(
-                    "expected the header {name} once; the proxy must replace what a client sends, not add to it"
+                    "expected the header {name} once; the proxy must replace the client's header instead of adding another"
                 ),
             ));
         }
@@ -198,7 +198,7 @@ fn behind_proxy(
     let Some(name) = text(&options.user_header).filter(|name| !name.is_empty()) else {
         return Err(ApiError::new(
             StatusCode::UNAUTHORIZED,
-            format!("the proxy named nobody in the header {}", options.user_header),
+            format!("the proxy set no user in the header {}", options.user_header),
         ));
     };
     let groups = text(&options.groups_header).unwrap_or_default();
@@ -210,7 +210,7 @@ fn behind_proxy(
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             format!(
-                "{} may read only: none of their groups is in access.proxy.writers",
+                "{} has read permission only: none of the user's groups is in access.proxy.writers",
                 tamed(name)
             ),
         ));
@@ -218,7 +218,7 @@ fn behind_proxy(
     Ok(AuthorizedUser { name: tamed(name) })
 }
 
-/// A name for tables and logs.
+/// Sanitises a user name for tables and logs: no control characters, at most 128 characters.
 fn tamed(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(128).collect()
 }

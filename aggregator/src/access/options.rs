@@ -1,29 +1,29 @@
-//! What a configuration says of people.
+//! Options of user access.
 
 use axum::http::HeaderName;
 
 use crate::token::BearerToken;
 
-/// Knowing people by a proxy that authenticates them.
+/// Authentication by a reverse proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProxyOptions {
-    /// What the proxy shows, so that nobody passes it by.
+    /// Secret of the proxy, so that clients cannot bypass it.
     pub(crate) secret: BearerToken,
     pub(crate) secret_header: HeaderName,
     pub(crate) user_header: HeaderName,
     pub(crate) groups_header: HeaderName,
-    /// Groups that may do more than read; everybody where empty.
+    /// Groups with more than read permission; empty for all users.
     pub(crate) writers: Vec<String>,
 }
 
-/// How people are known.
+/// How users authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AccessMode {
-    /// By a shared secret.
+    /// A shared secret.
     Secret(BearerToken),
-    /// By tokens of the cluster.
+    /// Tokens of the cluster.
     Cluster,
-    /// By a proxy.
+    /// A reverse proxy.
     Proxy(ProxyOptions),
 }
 
@@ -31,6 +31,6 @@ pub(crate) enum AccessMode {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AccessOptions {
     pub(crate) mode: AccessMode,
-    /// Whether reading needs nothing.
+    /// Whether reading needs no authentication.
     pub(crate) open_read: bool,
 }

@@ -1,4 +1,4 @@
-//! The API server's word on a person: `TokenReview` says who, `SubjectAccessReview` whether.
+//! User authentication by `TokenReview` and authorization by `SubjectAccessReview`.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -20,20 +20,20 @@ use super::{AuthorizedUser, Permission};
 use crate::api_error::ApiError;
 use parallax_kubernetes::api_client::ApiClient;
 
-/// A review that takes longer is given up.
+/// Timeout of a review.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an answer stands: within this, somebody whose right was taken away may still do it.
+/// TTL of a cached answer; a revoked permission stays effective for at most this long.
 const STANDS: Duration = Duration::from_secs(30);
-/// Answers remembered.
+/// Maximum number of cached answers.
 const MOST: usize = 4_096;
-/// Reviews under way at one time.
+/// Maximum number of concurrent reviews.
 const AT_ONCE: usize = 16;
 
-/// What the API server is asked. A seam for tests without one.
+/// Review requests to the API server. A trait, so that tests need no server.
 pub(crate) trait ReviewClient: Send + Sync + fmt::Debug {
-    /// Whose token it is; nothing where it is nobody's.
+    /// Returns the owner of a token; `None` if the token is invalid.
     fn who<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Option<UserInfo>, kube::Error>>;
-    /// Whether they may; with the reason the API server gives.
+    /// Returns whether the user has a permission, and the API server's reason.
     fn may<'a>(
         &'a self,
         user: &'a UserInfo,
@@ -48,7 +48,7 @@ impl ReviewClient for ApiClient {
                 metadata: ObjectMeta::default(),
                 spec: TokenReviewSpec {
                     token: token.to_owned(),
-                    // The API server's own audience: a person's token, never a prober's.
+                    // The API server's default audience, which a user's token has and a prober's has not.
                     audiences: None,
                 },
                 status: None,
@@ -103,10 +103,10 @@ impl ReviewClient for ApiClient {
 
 type Key = ([u8; 32], Permission);
 
-/// What was said, and until when it stands.
+/// A cached answer and its expiry.
 type CachedReview = (Result<AuthorizedUser, ReviewRefusal>, Instant);
 
-/// Answers of the API server, remembered for a short while.
+/// Reviews users, with a short-lived cache of the answers.
 #[derive(Debug)]
 pub(crate) struct ReviewCache {
     ask: Box<dyn ReviewClient>,
@@ -114,7 +114,7 @@ pub(crate) struct ReviewCache {
     slots: Semaphore,
 }
 
-/// A no that the API server said.
+/// A negative answer of the API server.
 #[derive(Debug, Clone)]
 enum ReviewRefusal {
     Unknown,
@@ -126,14 +126,14 @@ impl From<ReviewRefusal> for ApiError {
         match refusal {
             ReviewRefusal::Unknown => Self::new(
                 StatusCode::UNAUTHORIZED,
-                "the API server does not accept the token: it has expired, or is of another cluster; get a new one, as by `kubectl create token ACCOUNT`",
+                "the API server does not accept the token: it has expired or belongs to another cluster; get a new one, for example with `kubectl create token ACCOUNT`",
             ),
             ReviewRefusal::Forbidden { who, deed } => {
                 let (verb, resource) = deed.rule();
                 Self::new(
                     StatusCode::FORBIDDEN,
                     format!(
-                        "{who} may not {verb} {resource}.parallax.dev; a cluster administrator grants it by a ClusterRole with apiGroups: [parallax.dev], resources: [{resource}], verbs: [{verb}]"
+                        "{who} may not {verb} {resource}.parallax.dev; a cluster administrator can grant it with a ClusterRole: apiGroups: [parallax.dev], resources: [{resource}], verbs: [{verb}]"
                     ),
                 )
             }
@@ -163,14 +163,14 @@ impl ReviewCache {
         let answer = match answer {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return Err(unavailable(&error.to_string())),
-            Err(_) => return Err(unavailable("no answer in time")),
+            Err(_) => return Err(unavailable("request timed out")),
         };
         let mut known = self.known.lock();
         let now = Instant::now();
         if known.len() >= MOST {
             known.retain(|_, (_, until)| now < *until);
         }
-        // Somebody who tries tokens must not push out those who have one.
+        // No eviction of valid entries: guessing tokens must not displace those of real users.
         if known.len() < MOST {
             known.insert(key, (answer.clone(), now + STANDS));
         }
@@ -188,19 +188,19 @@ impl ReviewCache {
         let Some(user) = self.ask.who(token).await? else {
             return Ok(Err(ReviewRefusal::Unknown));
         };
-        let name = super::tamed(user.username.as_deref().unwrap_or("somebody without a name"));
+        let name = super::tamed(user.username.as_deref().unwrap_or("user without a name"));
         let (allowed, reason) = self.ask.may(&user, deed).await?;
         if allowed {
             return Ok(Ok(AuthorizedUser { name }));
         }
-        tracing::info!(%name, ?deed, %reason, "not allowed");
+        tracing::info!(%name, ?deed, %reason, "denied a request");
         Ok(Err(ReviewRefusal::Forbidden { who: name, deed }))
     }
 }
 
 fn unavailable(reason: &str) -> ApiError {
-    tracing::warn!(reason, "the API server cannot be asked whether somebody may");
+    tracing::warn!(reason, "cannot check a user's permission with the API server");
     ApiError::unavailable(format!(
-        "the API server cannot be asked whether you may ({reason}); come again. If this stays, see whether the aggregator's account may create tokenreviews.authentication.k8s.io and subjectaccessreviews.authorization.k8s.io"
+        "cannot check your permission with the API server: {reason}; retry the request. If this persists, check that the aggregator's ServiceAccount may create tokenreviews.authentication.k8s.io and subjectaccessreviews.authorization.k8s.io"
     ))
 }

@@ -56,7 +56,7 @@ async fn where_nobody_is_known_reading_is_open_and_the_rest_is_for_this_machine_
             "{host}"
         );
     }
-    // A page of elsewhere whose name was made to resolve to us.
+    // Another site's host name that resolves to this machine (DNS rebinding).
     for host in ["rebound.example.test:8080", "", "127.0.0.1.example.test"] {
         let answer = status(&here, &[("host", host)], Permission::Run).await;
         assert_eq!(answer, Err(StatusCode::FORBIDDEN), "{host}");
@@ -113,7 +113,7 @@ async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
         vec![ann, sre],
         vec![("x-proxy-secret", "guess"), ann, sre],
         vec![secret],
-        // What a client sent, and what the proxy added to it.
+        // The client's headers, and those that the proxy added.
         vec![secret, ("x-forwarded-user", "root"), ann],
         vec![secret, ann, sre, dev],
     ] {
@@ -122,7 +122,7 @@ async fn behind_a_proxy_somebody_is_who_it_says_and_nobody_else_can_say_it() {
     }
 }
 
-/// Knows the token `ann`, who may run and read.
+/// Accepts the token `ann`, with the permissions read and run.
 #[derive(Debug, Default)]
 struct Server {
     asked: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! The written form: JSON, in a `ConfigMap` compressed. Whatever part of it cannot be read is left out, the rest counts.
+//! Serialized form of a checkpoint: JSON, compressed in a `ConfigMap`. Unreadable parts are skipped.
 
 use std::io::{self, Read, Write};
 
@@ -7,13 +7,13 @@ use parallax_diagnosis::{CHECKPOINT_VERSION, Checkpoint};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Largest document that is read. A mesh of 5 000 nodes and 2 000 targets needs a tenth.
+/// Maximum size of a document. A mesh of 5 000 nodes and 2 000 targets needs a tenth of it.
 pub(super) const MOST_BYTES: u64 = 32 << 20;
 
-/// A checkpoint with what belongs to the same storage.
+/// A checkpoint with the echo nonce.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub(super) struct CheckpointDocument {
-    /// What echoes answer to, where no object of the API server has a uid to derive it from.
+    /// The echo nonce, if there is no API object with a UID to derive it from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nonce: Option<String>,
     pub(super) checkpoint: Checkpoint,
@@ -31,7 +31,10 @@ impl CheckpointDocument {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Reads as much as this version understands; the reason if it is not such a document at all.
+    /// Reads the parts that this version supports.
+    ///
+    /// # Errors
+    /// The value is not a checkpoint document.
     pub(super) fn from_value(value: Value) -> Result<Self, String> {
         let written: EncodedCheckpoint = serde_json::from_value(value).map_err(|error| error.to_string())?;
         let nonce = written.nonce.filter(|nonce| is_nonce(nonce));
@@ -51,7 +54,8 @@ impl CheckpointDocument {
         encoder.finish()
     }
 
-    /// As [`Self::compressed`], in at most `most` bytes. Baselines are left out first: they are learned again within minutes.
+    /// As [`Self::compressed`], in at most `most` bytes. Omits baselines if needed: they are learned again within
+    /// minutes.
     pub(super) fn compressed_within(&self, most: usize) -> io::Result<Vec<u8>> {
         let whole = self.compressed()?;
         if whole.len() <= most {
@@ -66,12 +70,12 @@ impl CheckpointDocument {
             tracing::warn!(
                 bytes = whole.len(),
                 most,
-                "the checkpoint is kept without baselines: it is too large"
+                "the checkpoint is too large; writing it without baselines"
             );
             return Ok(rest);
         }
         Err(io::Error::other(format!(
-            "it takes {} bytes and {most} fit",
+            "the checkpoint has {} bytes, more than the limit of {most}",
             rest.len()
         )))
     }
@@ -86,12 +90,12 @@ impl CheckpointDocument {
     }
 }
 
-/// Whether a text is a nonce of ours: at least 128 bits, in digits that a header may carry.
+/// Reports whether a text is a valid nonce: 32 to 128 hexadecimal digits, that is at least 128 bits.
 fn is_nonce(text: &str) -> bool {
     (32..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The checkpoint; without the incidents, and then without the fields, that cannot be read.
+/// Parses a checkpoint and skips entries that cannot be read.
 fn checkpoint(value: Value) -> Checkpoint {
     let Value::Object(fields) = value else {
         return Checkpoint::default();
@@ -100,13 +104,13 @@ fn checkpoint(value: Value) -> Checkpoint {
     if version.is_some_and(|version| version != u64::from(CHECKPOINT_VERSION)) {
         tracing::warn!(
             version,
-            "the checkpoint was written by another version; what is understood of it counts"
+            "the checkpoint was written by another version; restoring the parts that this version supports"
         );
     }
     let mut read = Checkpoint::default();
     for (field, value) in fields {
         let parts = match value {
-            // One by one, so that a single one of another version does not cost the others.
+            // One by one, so that an unreadable entry does not affect the others.
             Value::Array(items) => items.into_iter().map(|item| Value::Array(vec![item])).collect(),
             Value::Object(items) => items
                 .into_iter()
@@ -119,7 +123,7 @@ fn checkpoint(value: Value) -> Checkpoint {
             match serde_json::from_value::<Checkpoint>(single) {
                 Ok(part) => read.absorb(part),
                 Err(error) => {
-                    tracing::warn!(field, %error, "a part of the checkpoint cannot be read and is left out");
+                    tracing::warn!(field, %error, "cannot read a part of the checkpoint; skipping it");
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! Writes of the checkpoint, counted.
+//! Metrics of the checkpoint.
 
 use prometheus_client::metrics::{counter::Counter, family::Family};
 
 use parallax_runtime::metrics::ResultLabel;
 
-/// What became of a checkpoint.
+/// Result of writing a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckpointResult {
     Written,
@@ -22,7 +22,7 @@ impl CheckpointResult {
     }
 }
 
-/// What was written so far. Clones share the counts.
+/// Counts of writes by result. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckpointMetrics {
     pub(crate) writes: Family<ResultLabel, Counter>,
@@ -39,7 +39,7 @@ impl CheckpointMetrics {
         metrics
     }
 
-    /// Counts writes of the checkpoint.
+    /// Counts a write.
     pub(crate) fn wrote(&self, result: CheckpointResult) {
         let result = result.label();
         self.writes.get_or_create(&ResultLabel { result }).inc();

@@ -1,13 +1,13 @@
-//! What the engine must not forget when its process ends, kept outside of it: which targets ever worked, what they answer
-//! while they do, and which incidents are open.
+//! Persists the engine state that must survive a restart: which targets have ever worked, their baselines, and open
+//! incidents.
 //!
 //! ```text
-//! start:   Storage ─▶ read ─▶ CheckpointTask ─▶ hub (engine.restore) ─▶ reports are taken, rounds are judged
-//! running: hub (engine.checkpoint, after each change) ─▶ CheckpointTask (leader only) ─▶ write ─▶ Storage
+//! start:   storage ─▶ CheckpointTask (read) ─▶ engine task (restore) ─▶ reports are accepted, rounds are judged
+//! running: engine task (checkpoint after each change) ─▶ CheckpointTask (leader only) ─▶ storage (write)
 //! ```
 //!
-//! A checkpoint bridges the time before the minutes that the probers remember themselves. Where it cannot be read, the
-//! aggregator starts without it and says so; where it cannot be written, probing and judging go on.
+//! A checkpoint covers the time before the minutes that the probers buffer themselves. If it cannot be read, the
+//! aggregator logs an error and starts without it; if it cannot be written, probing and diagnosis continue.
 
 mod document;
 mod metrics;
@@ -27,22 +27,22 @@ pub(crate) use task::{CheckpointTask, NonceSource};
 
 use parallax_kubernetes::object_key::ObjectKey;
 
-/// `checkpoint`: where it is kept.
+/// `checkpoint`: the storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckpointOptions {
-    /// In a `ConfigMap` that the manifests made.
+    /// A `ConfigMap` created by the manifests.
     ConfigMap(ObjectKey),
-    /// In a file of its own.
+    /// A file.
     File(PathBuf),
 }
 
-/// The hub's ends: what it starts with, and what it hands out.
+/// The engine task's side: the checkpoint to restore, and the latest one to write.
 #[derive(Debug)]
 pub(crate) struct EngineCheckpoint {
-    /// What was kept. Rounds wait for it.
+    /// The checkpoint to restore. Rounds wait for it.
     pub(crate) restored: oneshot::Receiver<Checkpoint>,
-    /// What is to be kept, as of the last change. Closed where nothing is kept.
+    /// The latest checkpoint. Closed if there is no storage.
     pub(crate) latest: watch::Sender<Option<Arc<Checkpoint>>>,
-    /// Whether the engine has taken up what was kept.
+    /// Whether the engine has restored the checkpoint.
     pub(crate) ready: watch::Sender<bool>,
 }

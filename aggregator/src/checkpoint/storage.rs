@@ -1,4 +1,4 @@
-//! The places: a `ConfigMap`, a file, a document of the store, or none.
+//! Storage of the checkpoint: a `ConfigMap`, a file, a document in the store, or none.
 
 use std::{
     fs,
@@ -21,17 +21,18 @@ use parallax_model::EventTime;
 
 use super::document::{CheckpointDocument, MOST_BYTES};
 
-/// A call of the API server that takes longer failed.
+/// Timeout of a request to the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The key in the `ConfigMap`, and the document in the store.
+/// Key in the `ConfigMap`.
 const KEY: &str = "checkpoint.json.gz";
+/// Id of the document in the store.
 const DOCUMENT: &str = "checkpoint";
-/// A `ConfigMap` holds 1 MiB.
+/// Maximum size in a `ConfigMap`, which is limited to 1 MiB.
 const MOST_IN_CONFIG_MAP: usize = 900 << 10;
-/// Writes in a row while another replica writes in between.
+/// Maximum number of attempts on conflicts with the other replica.
 const TRIES: u32 = 3;
 
-/// One of the places.
+/// A storage of the checkpoint.
 #[derive(Debug)]
 pub(crate) enum CheckpointStorage {
     ConfigMap {
@@ -39,31 +40,31 @@ pub(crate) enum CheckpointStorage {
         key: ObjectKey,
     },
     File(PathBuf),
-    /// The store, which must not close before the last checkpoint is in it.
+    /// The store, which must not close before the last checkpoint is written.
     Store {
         store: StoreHandle,
-        /// Held, not asked.
+        /// Keeps the store open.
         _hold: Arc<StoreHold>,
     },
     /// Memory only.
     Nowhere,
 }
 
-/// What was found.
+/// A checkpoint as read.
 #[derive(Debug, Default)]
 pub(super) struct LoadedCheckpoint {
     pub(super) checkpoint: Checkpoint,
-    /// What echoes answer to, if the place knows.
+    /// The echo nonce, if the storage has one.
     pub(super) nonce: Option<Arc<str>>,
 }
 
-/// Why nothing could be read.
+/// Why the checkpoint cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// Another try may find it.
+    /// A retry may succeed.
     #[error("{0}")]
     Transient(String),
-    /// It stays so until somebody does something about it.
+    /// It persists until an operator intervenes.
     #[error("{0}")]
     Lasting(String),
 }
@@ -73,7 +74,7 @@ impl CheckpointStorage {
         !matches!(self, Self::Nowhere)
     }
 
-    /// Where it is, for people.
+    /// Describes the storage, for logs.
     pub(super) fn place(&self) -> String {
         match self {
             Self::ConfigMap { key, .. } => format!("ConfigMap {key}"),
@@ -83,7 +84,7 @@ impl CheckpointStorage {
         }
     }
 
-    /// What was kept; empty where nothing was yet.
+    /// Reads the checkpoint; empty if none was written yet.
     pub(super) async fn read(&self) -> Result<LoadedCheckpoint, ReadError> {
         match self {
             Self::Nowhere => Ok(LoadedCheckpoint::default()),
@@ -104,7 +105,7 @@ impl CheckpointStorage {
                     Ok(Some(document)) => CheckpointDocument::from_value(document.value)
                         .map(LoadedCheckpoint::from)
                         .map_err(ReadError::Lasting),
-                    // What is wrong with it may last, and probing does not depend on it.
+                    // A failure of the store may last, and probing does not depend on it.
                     Err(error) if matches!(store.now().status, Status::Down { .. }) => {
                         Err(ReadError::Lasting(error.to_string()))
                     }
@@ -114,7 +115,7 @@ impl CheckpointStorage {
         }
     }
 
-    /// Keeps it in place of what was there.
+    /// Writes the checkpoint, replacing the previous one.
     pub(super) async fn write(
         &self,
         checkpoint: &Checkpoint,
@@ -174,8 +175,8 @@ async fn read_map(client: &ApiClient, key: &ObjectKey) -> Result<LoadedCheckpoin
         None => Checkpoint::default(),
         Some(Ok(document)) => document.checkpoint,
         Some(Err(reason)) => {
-            // The nonce is good all the same.
-            tracing::warn!(place = %key, %reason, "the checkpoint cannot be read; starting without it");
+            // The nonce is still valid.
+            tracing::warn!(place = %key, %reason, "cannot read the checkpoint; starting without it");
             Checkpoint::default()
         }
     };
@@ -187,7 +188,7 @@ async fn write_map(
     key: &ObjectKey,
     mut document: CheckpointDocument,
 ) -> Result<(), ConfigMapError> {
-    // Its uid serves.
+    // The nonce is derived from the ConfigMap's UID instead.
     document.nonce = None;
     let bytes = document
         .compressed_within(MOST_IN_CONFIG_MAP)
@@ -201,7 +202,7 @@ async fn write_map(
     .await
 }
 
-/// The document in the file; an empty one where there is no file yet.
+/// Reads the document; an empty one if there is no file yet.
 fn read_file(path: &Path) -> Result<CheckpointDocument, String> {
     let file = match fs::File::open(path) {
         Ok(file) => file,
@@ -215,12 +216,12 @@ fn read_file(path: &Path) -> Result<CheckpointDocument, String> {
     CheckpointDocument::from_slice(&bytes)
 }
 
-/// Writes a temporary file beside it and renames that, so that a reader sees the former document or the new one.
+/// Writes atomically: a temporary file in the same folder, then a rename.
 fn write_file(path: &Path, document: &CheckpointDocument) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // Readable by its owner only, as temporary files are.
+    // Temporary files are readable by their owner only, and so is the result.
     let mut beside = tempfile::NamedTempFile::new_in(folder)?;
     serde_json::to_writer(&mut beside, document)?;
     beside.flush()?;

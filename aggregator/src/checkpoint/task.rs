@@ -1,4 +1,4 @@
-//! Reads what was kept before anything is judged, then keeps what changes.
+//! The task that reads the checkpoint at the start and writes changes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,21 +18,21 @@ use parallax_kubernetes::{
 };
 use parallax_runtime::Clock;
 
-/// Rests between two tries to read.
+/// Minimum and maximum backoff between attempts to read.
 const RESTS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
-/// A storage that still does not answer when there is something to judge, and so long after the first try, is given up.
+/// Time after which reading is given up, once the topology has nodes.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Time between two writes.
+/// Minimum time between two writes.
 const PACE: Duration = Duration::from_secs(5);
-/// What changes with every round is kept this often.
+/// Time after which fields that change with every round are written.
 const REFRESH: Micros = Micros::from_secs(600);
 
-/// Who says what echoes answer to.
+/// Source of the echo nonce.
 #[derive(Debug)]
 pub(crate) enum NonceSource {
-    /// The Lease.
+    /// The leader election's Lease.
     Election,
-    /// The storage: told here, with this for where it does not know.
+    /// The storage, with a fresh nonce in case it has none.
     Storage {
         epoch: u64,
         fresh: Arc<str>,
@@ -40,7 +40,7 @@ pub(crate) enum NonceSource {
     },
 }
 
-/// Its owner is the aggregator, which awaits [`Self::run`].
+/// Reads and writes the checkpoint.
 #[derive(Debug)]
 pub(crate) struct CheckpointTask {
     pub(crate) storage: CheckpointStorage,
@@ -53,17 +53,17 @@ pub(crate) struct CheckpointTask {
     pub(crate) latest: watch::Receiver<Option<Arc<Checkpoint>>>,
 }
 
-/// What is known to be kept, and since when.
+/// State of the writes.
 #[derive(Debug, Default)]
 struct CheckpointProgress {
     checkpoint: Option<Arc<Checkpoint>>,
     next: Option<Instant>,
-    /// The last write failed, which has been said.
+    /// Whether the last write failed and has been logged.
     fails: bool,
 }
 
 impl CheckpointTask {
-    /// Reads, then keeps until the hub is gone, and its last word too.
+    /// Reads the checkpoint, then writes changes until the engine task ends, including its last checkpoint.
     pub(crate) async fn run(self, cancelled: CancellationToken) {
         let found = tokio::select! {
             () = cancelled.cancelled() => return,
@@ -81,7 +81,7 @@ impl CheckpointTask {
             }
         };
         let (storage, replica, metrics, clock) = (self.storage, self.replica, self.metrics, self.clock);
-        // The hub may be gone already.
+        // The engine task may have ended already.
         let _ = self.restored.send(found.checkpoint);
         if !storage.keeps() {
             return;
@@ -91,7 +91,7 @@ impl CheckpointTask {
         let mut led = replica.leads();
         while latest.changed().await.is_ok() {
             if let Some(next) = written.next {
-                // The last word does not wait.
+                // The last checkpoint is written at once.
                 tokio::select! {
                     () = sleep_until(next) => {}
                     () = cancelled.cancelled() => {}
@@ -134,7 +134,7 @@ impl CheckpointTask {
                 Err(ReadError::Lasting(reason)) => {
                     tracing::error!(
                         %place, %reason,
-                        "the checkpoint cannot be read; starting without what worked and which incidents were open"
+                        "cannot read the checkpoint; starting without known targets and open incidents"
                     );
                     return LoadedCheckpoint::default();
                 }
@@ -143,13 +143,12 @@ impl CheckpointTask {
                     if judges && started.elapsed() >= LONGEST {
                         tracing::error!(
                             %place, %reason,
-                            "the checkpoint could not be read in time; starting without what worked and which \
-                             incidents were open"
+                            "timed out reading the checkpoint; starting without known targets and open incidents"
                         );
                         return LoadedCheckpoint::default();
                     }
                     if !said {
-                        tracing::warn!(%place, %reason, "the checkpoint cannot be read; trying again");
+                        tracing::warn!(%place, %reason, "cannot read the checkpoint; retrying");
                         said = true;
                     }
                 }
@@ -174,14 +173,14 @@ impl CheckpointProgress {
             Ok(()) => {
                 self.checkpoint = Some(checkpoint);
                 if std::mem::take(&mut self.fails) {
-                    tracing::info!(place = %storage.place(), "the checkpoint is written again");
+                    tracing::info!(place = %storage.place(), "writing the checkpoint succeeds again");
                 }
             }
             Err(reason) => {
                 if !std::mem::replace(&mut self.fails, true) {
                     tracing::error!(
                         place = %storage.place(), %reason,
-                        "the checkpoint cannot be written; a restart would forget what worked and which incidents are open"
+                        "cannot write the checkpoint; a restart would lose known targets and open incidents"
                     );
                 }
             }

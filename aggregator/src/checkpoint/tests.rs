@@ -1,4 +1,4 @@
-//! A checkpoint over restarts of an aggregator: written, read, read in part, and unreadable.
+//! Checkpoints across restarts: written, read, partly readable, and unreadable.
 
 use std::{path::Path, sync::Arc};
 
@@ -28,7 +28,7 @@ fn checkpoint(target: &str, judged: i64) -> Checkpoint {
     .unwrap()
 }
 
-/// One life: what it was handed at its start, and the end at which the hub would stand.
+/// One process lifetime: the restored state, and the engine task's side.
 struct Life {
     nonce: String,
     restored: Checkpoint,
@@ -59,7 +59,10 @@ impl Life {
             latest: latest_out,
         };
         assert_eq!(replica.part(), ReplicaRole::Starting);
-        assert!(!replica.leads(), "nothing is written before it is known what was");
+        assert!(
+            !replica.leads(),
+            "nothing is written before the checkpoint is read"
+        );
         let cancelled = CancellationToken::new();
         let task = tokio::spawn(task.run(cancelled.clone()));
         changes.next().await;
@@ -73,7 +76,7 @@ impl Life {
         }
     }
 
-    /// Ends it as the hub does: a last word, then nothing.
+    /// Ends it as the engine task does: with a last checkpoint, then dropping the sender.
     async fn end(self, last: Checkpoint) {
         self.cancelled.cancel();
         self.latest.send_replace(Some(Arc::new(last)));
@@ -95,9 +98,9 @@ async fn a_file_keeps_the_last_word_and_the_nonce() {
         (FIRST, &Checkpoint::default())
     );
     first.end(checkpoint("http://a.example.test/", 7)).await;
-    assert_eq!(mode(&path), 0o600, "names and the nonce are in it");
+    assert_eq!(mode(&path), 0o600, "it contains names and the nonce");
     let second = Life::start(CheckpointStorage::File(path.clone()), SECOND).await;
-    assert_eq!(second.nonce, FIRST, "echoes of the former mesh are answered");
+    assert_eq!(second.nonce, FIRST, "echoes of the previous process keep working");
     assert_eq!(second.restored, checkpoint("http://a.example.test/", 7));
     second.end(checkpoint("http://b.example.test/", 8)).await;
     let third = Life::start(CheckpointStorage::File(path), SECOND).await;
@@ -155,7 +158,11 @@ async fn a_file_that_is_no_checkpoint_is_no_reason_not_to_start() {
     assert_eq!(life.restored, Checkpoint::default());
     life.end(checkpoint("http://a.example.test/", 7)).await;
     let next = Life::start(CheckpointStorage::File(path), SECOND).await;
-    assert_eq!(next.restored.judged, Some(EventTime(7)), "it is whole again");
+    assert_eq!(
+        next.restored.judged,
+        Some(EventTime(7)),
+        "the file was replaced by a valid one"
+    );
     next.end(Checkpoint::default()).await;
 }
 
@@ -172,7 +179,7 @@ fn what_another_version_wrote_counts_as_far_as_it_is_understood() {
     written["checkpoint"]["incidents"] = json!([{"id": "of another form"}]);
     written["checkpoint"]["weather"] = json!("fine");
     let read = CheckpointDocument::from_value(written).unwrap();
-    assert_eq!(read.nonce, None, "no nonce of ours");
+    assert_eq!(read.nonce, None, "not a valid nonce");
     let targets: Vec<&str> = read.checkpoint.targets.keys().map(TargetId::as_str).collect();
     assert_eq!(targets, ["http://a.example.test/", "http://c.example.test/"]);
     assert_eq!(read.checkpoint.nodes.len(), 2);

@@ -1,4 +1,4 @@
-//! How probers reach the aggregator and how it knows them: TLS of its own, Kubernetes accounts.
+//! `tls` and `identity`: how probers connect and authenticate.
 
 use std::{net::IpAddr, path::Path};
 
@@ -8,7 +8,7 @@ use parallax_model::InvalidName;
 use super::raw::{RawIdentity, RawTls};
 use crate::{identity::IdentityOptions, tls::TlsOptions};
 
-/// Both parts of the configuration, as far as they make sense together.
+/// Validates both sections, alone and in combination.
 pub(super) fn checked(
     tls: Option<RawTls>,
     identity: Option<RawIdentity>,
@@ -25,7 +25,7 @@ pub(super) fn checked(
     if identity.is_some() && shared_secret {
         wrong(
             "tokenFile",
-            "expected either tokenFile or identity: a shared secret would let in whom identity refuses"
+            "expected either tokenFile or identity: a shared secret would admit probers that identity rejects"
                 .to_owned(),
         );
     }
@@ -69,7 +69,10 @@ fn tls_options(raw: RawTls, folder: &Path, wrong: &mut impl FnMut(&str, String))
 
 fn identity_options(raw: RawIdentity, wrong: &mut impl FnMut(&str, String)) -> IdentityOptions {
     if raw.audience.trim().is_empty() {
-        wrong("identity.audience", "expected a word, found nothing".to_owned());
+        wrong(
+            "identity.audience",
+            "expected an audience, found an empty text".to_owned(),
+        );
     }
     if raw.probers.is_empty() {
         wrong(

@@ -1,13 +1,13 @@
-//! `challenges`: how Challenges of cert-manager that wait are explained.
+//! `challenges`: how pending Challenges of cert-manager are explained.
 
 use parallax_acme::challenges::Options;
 use parallax_model::{Micros, Namespace};
 use serde::Deserialize;
 
-/// Shortest and longest times, in seconds.
+/// Minimum and maximum durations, in seconds.
 const AFTER: (u64, u64) = (1, 3_600);
 const AGAIN: (u64, u64) = (30, 86_400);
-/// Fewest and most at one time; a run of a person must always find room.
+/// Minimum and maximum number of concurrent explanations, leaving room for runs of users.
 const AT_ONCE: (u64, u64) = (1, 3);
 
 #[derive(Debug, Default, Deserialize)]

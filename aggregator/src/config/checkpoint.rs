@@ -1,4 +1,4 @@
-//! `checkpoint`: where what must survive a restart is kept.
+//! `checkpoint`: storage of the state that survives a restart.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub(super) struct RawCheckpoint {
     file: Option<PathBuf>,
 }
 
-/// The options, if exactly one place is named; otherwise `wrong` takes the complaint.
+/// Returns the options if exactly one storage is named; otherwise reports an error to `wrong`.
 pub(super) fn checkpoint(
     raw: RawCheckpoint,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! One YAML file: its name, its tree, and complaints that point into it.
+//! One YAML file: its name, its tree, and errors that point into it.
 
 use std::{io::Read, path::Path};
 
@@ -10,10 +10,10 @@ use super::{
     tree::{self, Node, SourcePosition, Value},
 };
 
-/// No configuration of ours is larger; a wrong path may be anything.
+/// Maximum file size; a wrong path may lead to any file.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// A file that was read as YAML: what is wrong with a value of it is said with line and column.
+/// A parsed YAML file. Errors about its values have line and column.
 #[derive(Debug, Clone)]
 pub struct YamlDocument {
     file: String,
@@ -21,7 +21,7 @@ pub struct YamlDocument {
 }
 
 impl YamlDocument {
-    /// Reads a file. `what` names it in the complaint (`the configuration`).
+    /// Reads a file. `what` names it in errors (`the configuration`).
     ///
     /// # Errors
     /// The file cannot be read, is too large, or is not YAML.
@@ -40,7 +40,7 @@ impl YamlDocument {
             .and_then(|opened| opened.take(MOST_BYTES + 1).read_to_string(&mut text))
             .map_err(|error| unreadable(error.to_string()))?;
         if text.len() as u64 > MOST_BYTES {
-            return Err(unreadable(format!("expected at most {MOST_BYTES} bytes")));
+            return Err(unreadable(format!("the file is larger than {MOST_BYTES} bytes")));
         }
         Self::parse(file, &text)
     }
@@ -57,10 +57,10 @@ impl YamlDocument {
         }
     }
 
-    /// Its content as a type.
+    /// Deserializes the content.
     ///
     /// # Errors
-    /// Everything that does not fit the type, each with its place.
+    /// Returns everything that does not fit the type, each with its position.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         read::read(&self.root).map_err(|found| {
             let complaints = found
@@ -76,7 +76,7 @@ impl YamlDocument {
         })
     }
 
-    /// Whether there is anything at a path of keys, be it null.
+    /// Reports whether a path of keys exists, even if its value is null.
     pub(super) fn has(&self, path: &[&str]) -> bool {
         let mut here = &self.root;
         for key in path {
@@ -91,7 +91,7 @@ impl YamlDocument {
         true
     }
 
-    /// A complaint about the value at a path.
+    /// Creates an error about the value at a path.
     #[must_use]
     pub fn complaint(&self, path: &str, message: String) -> ConfigProblem {
         ConfigProblem {
@@ -103,7 +103,7 @@ impl YamlDocument {
     }
 }
 
-/// The parser's words without the position it adds, in one line.
+/// Returns the parser's message in one line, without the position that it appends.
 fn sentence(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     let first = text.lines().next().unwrap_or_default();

@@ -1,17 +1,17 @@
-//! What is wrong with a file, for people: one line a complaint, `file:line:column: field: what was expected`.
+//! Errors of a configuration file, one per line: `file:line:column: field: what was expected`.
 
 use std::fmt::{self, Write as _};
 
 use super::tree::SourcePosition;
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// The file.
     pub file: String,
-    /// Where in the file, as far as that can be said.
+    /// Position in the file, if known.
     pub place: Option<SourcePosition>,
-    /// The field (`targets[1].url`); empty where the file as a whole is meant.
+    /// The field (`targets[1].url`); empty for the file as a whole.
     pub path: String,
     /// What was found and what was expected.
     pub message: String,
@@ -32,7 +32,7 @@ impl fmt::Display for ConfigProblem {
     }
 }
 
-/// Text that may quote the file, whose keys may hold anything: control characters reach no terminal.
+/// Writes text that may quote the file, escaping control characters, which must not reach a terminal.
 fn written(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     text.chars().try_for_each(|c| match c {
         c if c.is_control() => write!(f, "{}", c.escape_debug()),
@@ -40,14 +40,14 @@ fn written(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     })
 }
 
-/// Everything that is wrong with a configuration or a topology: at least one complaint, in the order of the lines.
+/// All errors of a configuration or a topology, at least one, in line order; those of the topology come last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     complaints: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
-    /// From at least one complaint.
+    /// Creates an error from at least one problem.
     #[must_use]
     pub fn new(mut complaints: Vec<ConfigProblem>) -> Self {
         complaints.sort_by_key(|complaint| complaint.place);
@@ -59,7 +59,7 @@ impl ConfigError {
         self
     }
 
-    /// All complaints.
+    /// Returns all problems.
     #[must_use]
     pub fn complaints(&self) -> &[ConfigProblem] {
         &self.complaints

@@ -1,22 +1,22 @@
-//! `forecast`: how often a name is looked at whose certificate will be renewed.
+//! `forecast`: interval of renewal forecasts.
 
 use parallax_model::{Micros, units};
 use serde::Deserialize;
 
-/// Shortest and longest time between two looks at a name, in seconds.
+/// Minimum and maximum interval per name, in seconds.
 const EVERY_S: (u64, u64) = (10, 7 * 86_400);
 
-/// Where nothing is said.
+/// Default.
 pub(super) const USUAL: Micros = Micros::from_secs(600);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawForecast {
-    /// A span with s, m, h or d, or `off`.
+    /// A duration with s, m, h or d, or `off`.
     pub(super) every: Option<String>,
 }
 
-/// Time between two looks; nothing where nobody is to look.
+/// Returns the interval; `None` if forecasts are off.
 pub(super) fn checked(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, String)) -> Option<Micros> {
     let Some(text) = raw.and_then(|raw| raw.every) else {
         return Some(USUAL);
@@ -29,7 +29,7 @@ pub(super) fn checked(raw: Option<RawForecast>, mut wrong: impl FnMut(&str, Stri
         _ => {
             wrong(
                 "forecast.every",
-                format!("expected a span from 10s to 7d like 10m, or off, found {text:?}"),
+                format!("expected a duration from 10s to 7d such as 10m, or off, found {text:?}"),
             );
             None
         }
@@ -57,7 +57,7 @@ mod tests {
         for wrong in ["5s", "8d", "often", "10", "-1m"] {
             let (_, said) = read(Some(wrong));
             assert!(
-                said[0].contains("forecast.every: expected a span from 10s to 7d"),
+                said[0].contains("forecast.every: expected a duration from 10s to 7d"),
                 "{said:?}"
             );
         }

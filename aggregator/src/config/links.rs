@@ -1,4 +1,4 @@
-//! `links`: where else an incident can be looked at.
+//! `links`: addresses of Grafana and of the page.
 
 use parallax_api::links::{ExternalLinks, link_address};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ pub(super) struct RawLinks {
     page: Option<String>,
 }
 
-/// The links, if every field is as it should be; `wrong` is told of each that is not.
+/// Returns the valid links; reports invalid fields to `wrong`.
 pub(super) fn links(raw: RawLinks, wrong: &mut impl FnMut(&str, String)) -> ExternalLinks {
     let mut read =
         |field: &str, text: Option<String>| link_address(&text?).map_err(|why| wrong(field, why)).ok();

@@ -1,4 +1,4 @@
-//! The configuration file, checked as a whole: either a [`Config`] that can run, or every complaint with its line.
+//! Reads and validates the configuration file: either a valid [`Config`], or all errors with their positions.
 
 mod access;
 mod challenges;
@@ -51,71 +51,71 @@ use crate::{
     token::BearerToken,
 };
 
-/// Shortest and longest interval, in milliseconds.
+/// Minimum and maximum interval, in milliseconds.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
-/// Shortest and longest timeout, in milliseconds.
+/// Minimum and maximum timeout, in milliseconds.
 const TIMEOUT_MS: (u64, u64) = (50, 60_000);
 
 /// Everything an aggregator needs to run. Built from a file by [`Config::load`] or in code by [`Config::embedded`].
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the API and the page listen.
+    /// Listen address of API and page.
     pub listen: SocketAddr,
-    /// Length of a round, and time between two probes of one assignment.
+    /// Length of a round, and time between two probes of an assignment.
     pub interval: Micros,
     /// Deadline of a probe.
     pub timeout: Micros,
-    /// The shared secret that probers show, if one is wanted.
+    /// Shared secret of the probers, if required.
     pub token: Option<BearerToken>,
-    /// Serving probers over TLS beside `listen`.
+    /// TLS listener for probers, in addition to `listen`.
     pub tls: Option<TlsOptions>,
-    /// Knowing probers by their Kubernetes accounts instead of by a shared secret.
+    /// Authentication of probers by `ServiceAccount` tokens instead of a shared secret.
     pub identity: Option<IdentityOptions>,
-    /// Which people may do what; as the rest of the configuration suggests where absent.
+    /// Access control for users; if absent, derived from the rest of the configuration.
     pub(crate) access: Option<AccessOptions>,
-    /// Whether Target and Run objects of the cluster are followed.
+    /// Whether Target and Run objects are watched.
     pub(crate) custom_resources: bool,
-    /// What a run may ask for.
+    /// Limits of runs.
     pub(crate) runs: RunOptions,
-    /// How Challenges that wait are explained.
+    /// Options of explaining pending Challenges.
     pub(crate) challenges: parallax_acme::challenges::Options,
-    /// The API server, where it is not to be looked for as every client of a cluster does.
+    /// Client of the API server; if absent, inferred from the environment.
     pub(crate) client: Option<ApiClient>,
-    /// Who knows the prober Pods, where somebody watches them already.
+    /// Lookup of prober Pods, if the embedding program watches them already.
     pub(crate) pods: Option<Arc<dyn ProberPods>>,
-    /// Where else incidents can be looked at.
+    /// Links to dashboards and to the page.
     pub(crate) links: ExternalLinks,
-    /// The `ConfigMap` in which what people did about incidents outlives this aggregator.
+    /// `ConfigMap` that persists user actions on incidents.
     pub(crate) handling: Option<ObjectKey>,
-    /// Who is told of incidents.
+    /// Receivers of notifications.
     pub(crate) notify: NotifyOptions,
-    /// Where what must survive a restart is kept; in the store where absent, if there is one.
+    /// Storage of the checkpoint; if absent, the store, if there is one.
     pub checkpoint: Option<CheckpointOptions>,
-    /// Time between two looks at a name whose certificate will be renewed; nothing where nobody looks.
+    /// Interval of renewal forecasts per name; `None` disables them.
     pub(crate) forecast: Option<Micros>,
-    /// What makes this one of several aggregators; the only one without.
+    /// Leader election; `None` for a single aggregator.
     pub(crate) replicas: Option<ReplicaOptions>,
-    /// What it is called among them, and the address at which the others reach it.
+    /// Name and address of this replica.
     pub(crate) own: RuntimeEnvironment,
-    /// Whether and where what is seen is recorded.
+    /// Options of the recording, if enabled.
     pub record: Option<RecordOptions>,
-    /// Where history outlives a restart, if anywhere.
+    /// Store of the history, if enabled.
     pub store: Option<StoreOptions>,
     pub(crate) initial: Arc<Topology>,
     pub(crate) source: TopologySource,
 }
 
-/// What the place where it runs says of this aggregator.
+/// Name and address of this aggregator, from its environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RuntimeEnvironment {
     pub(crate) name: Option<String>,
     pub(crate) address: Option<IpAddr>,
 }
 
-/// Where the topology comes from, with what the configuration adds to it.
+/// Source of the topology, with the configuration's additions to it.
 #[derive(Debug, Clone)]
 pub(crate) struct TopologySource {
-    /// The file to keep reading; absent for an inline topology.
+    /// The file to reload; absent for an inline topology.
     pub(crate) file: Option<PathBuf>,
     /// The cluster to watch.
     pub(crate) kubernetes: Option<KubernetesSettings>,
@@ -123,18 +123,18 @@ pub(crate) struct TopologySource {
     config: Option<Arc<YamlDocument>>,
     targets: Vec<TargetSpec>,
     vantages: Vec<Vantage>,
-    /// Vantages that no file names: the program around the aggregator expects them.
+    /// Vantages added by the embedding program.
     expected: Vec<Vantage>,
     resolvers: ResolversSpec,
     balancers: Vec<BalancerSpec>,
 }
 
 impl Config {
-    /// Reads, checks and completes a configuration file and the topology file it names.
+    /// Reads and validates a configuration file and the topology file that it names.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let document = YamlDocument::open(path, "the configuration")?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        // Read as one or the other, so that complaints speak of the fields that the one meant has.
+        // Read as one kind or the other, so that errors name the fields of the intended kind.
         if document.has(&["topology", "kubernetes"]) {
             let mut raw: RawConfig<RawCluster> = document.read()?;
             let kubernetes = raw.topology.take().and_then(|topology| topology.kubernetes);
@@ -156,10 +156,10 @@ impl Config {
         }
     }
 
-    /// Checks everything but the topology, which is built as its source demands.
+    /// Validates everything except the topology, which `build` reads from its source.
     #[expect(
         clippy::too_many_lines,
-        reason = "each section of the file is read and checked once"
+        reason = "each section of the file is read and validated once"
     )]
     fn checked<T>(
         path: &Path,
@@ -283,8 +283,8 @@ impl Config {
         }
     }
 
-    /// A configuration without a file, for an aggregator inside another program: listens on a free loopback port,
-    /// keeps the topology as given.
+    /// Creates a configuration without a file, for an aggregator embedded in another program: it listens on a free
+    /// loopback port, and the topology does not change.
     #[must_use]
     pub fn embedded(topology: Topology) -> Self {
         Self {
@@ -324,7 +324,7 @@ impl Config {
         }
     }
 
-    /// Expects reports from one more vantage than the topology names (the local prober of `parallax up`).
+    /// Adds a vantage that the topology does not contain (the local prober of `parallax up`).
     #[must_use]
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
         self.initial = Arc::new(Topology::clone(&self.initial).with_vantage(vantage.clone()));
@@ -332,43 +332,42 @@ impl Config {
         self
     }
 
-    /// Asks this API server instead of the one found as in-cluster configuration or KUBECONFIG says.
+    /// Uses this client for the API server instead of the in-cluster configuration or `KUBECONFIG`.
     #[must_use]
     pub fn with_client(mut self, client: kube::Client) -> Self {
         self.client = Some(ApiClient(client));
         self
     }
 
-    /// Is called so among several aggregators (the name of its Pod), and reached by the others at this address. Without an
-    /// address, at the one of `listen`.
+    /// Sets name (of the Pod) and address of this replica. Without an address, other replicas use that of `listen`.
     #[must_use]
     pub fn as_replica(mut self, name: Option<String>, address: Option<IpAddr>) -> Self {
         self.own = RuntimeEnvironment { name, address };
         self
     }
 
-    /// Knows prober Pods by this, instead of by a watch of its own.
+    /// Uses this lookup of prober Pods instead of an own watch.
     #[must_use]
     pub fn with_pods(mut self, pods: Arc<dyn ProberPods>) -> Self {
         self.pods = Some(pods);
         self
     }
 
-    /// Records what the engine is told, where options are given.
+    /// Records all inputs of the engine, if options are given.
     #[must_use]
     pub fn with_record(mut self, record: Option<RecordOptions>) -> Self {
         self.record = record;
         self
     }
 
-    /// Keeps history in a file, where one is given.
+    /// Stores history in a file, if one is given.
     #[must_use]
     pub fn with_store(mut self, store: Option<StoreOptions>) -> Self {
         self.store = store;
         self
     }
 
-    /// Keeps what must survive a restart in a file, where one is given.
+    /// Writes the checkpoint to a file, if one is given.
     #[must_use]
     pub fn with_checkpoint_file(mut self, file: Option<PathBuf>) -> Self {
         if let Some(file) = file {
@@ -377,13 +376,13 @@ impl Config {
         self
     }
 
-    /// The topology as it is at the start.
+    /// Returns the initial topology.
     #[must_use]
     pub fn topology(&self) -> &Arc<Topology> {
         &self.initial
     }
 
-    /// The longest deadline of any probe: rounds wait for it.
+    /// Returns the longest timeout of any probe; rounds stay open for it.
     pub(crate) fn longest_timeout(&self) -> Micros {
         self.initial
             .targets()
@@ -394,7 +393,7 @@ impl Config {
 }
 
 impl TopologySource {
-    /// Reads the topology file again, whole.
+    /// Reloads the topology file.
     pub(crate) fn reload(&self) -> Result<Topology, ConfigError> {
         let path = self.file.as_deref().unwrap_or(&self.config_file);
         let document = YamlDocument::open(path, "the topology")?;
@@ -402,7 +401,7 @@ impl TopologySource {
         self.build(spec, &document, "")
     }
 
-    /// Joins what the topology says with the targets and vantages of the configuration.
+    /// Builds the topology, including the targets and vantages of the configuration.
     fn build(
         &self,
         mut spec: TopologySpec,
@@ -427,7 +426,7 @@ impl TopologySource {
         Ok(self.with_vantages(topology))
     }
 
-    /// Adds what the configuration knows.
+    /// Adds targets, balancers and resolvers of the configuration.
     fn add(&self, spec: &mut TopologySpec) {
         spec.targets.extend(self.targets.iter().cloned());
         spec.balancers.extend(self.balancers.iter().cloned());
@@ -435,8 +434,8 @@ impl TopologySource {
         spec.resolvers.authoritative |= self.resolvers.authoritative;
     }
 
-    /// Adds what the configuration knows to what was discovered. Of a target that is both, the configuration says what is
-    /// asked and the cluster how it enters.
+    /// Adds targets, balancers and resolvers of the configuration to the discovered topology. For a target in both, the
+    /// configuration defines the probe and the cluster the entry.
     pub(crate) fn join(&self, spec: &mut TopologySpec) {
         let named = |target: &TargetSpec| Some(Target::try_from(target.clone()).ok()?.id);
         let mut own: BTreeMap<TargetId, &TargetSpec> = self
@@ -470,18 +469,18 @@ impl TopologySource {
             .fold(topology, Topology::with_vantage)
     }
 
-    /// A topology that a configuration has brought, with the vantages that the program around expects.
+    /// Adds the vantages of the embedding program to a topology.
     pub(crate) fn expecting(&self, topology: &Topology) -> Topology {
         let expected = self.expected.iter().cloned();
         expected.fold(topology.clone(), Topology::with_vantage)
     }
 
-    /// The file that all of this was read from.
+    /// Returns the path of the configuration file.
     pub(crate) fn config_file(&self) -> &Path {
         &self.config_file
     }
 
-    /// Expects the same vantages from the program around as another source does.
+    /// Copies the vantages of the embedding program from another source.
     pub(crate) fn expecting_as(mut self, other: &Self) -> Self {
         self.expected.clone_from(&other.expected);
         self
@@ -516,7 +515,8 @@ impl RawKubernetes {
     }
 }
 
-/// The path in the configuration of what it added to a topology that has so many targets and balancers of its own.
+/// Maps a path of the joined topology to the configuration, if it refers to an entry that the configuration added.
+/// `targets` and `balancers` are the topology's own numbers of entries.
 fn added(path: &str, targets: usize, balancers: usize) -> Option<String> {
     [("targets", targets), ("balancers", balancers)]
         .into_iter()

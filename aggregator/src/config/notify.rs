@@ -1,4 +1,4 @@
-//! `notify`: who is told of incidents, and where what is owed outlives this aggregator.
+//! `notify`: receivers of notifications, and where pending notifications are persisted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,13 +14,13 @@ use parallax_notify::{
 use serde::Deserialize;
 use url::Url;
 
-/// Shortest and longest time between two pushes of what fires, in seconds. Four of them must not be long enough for anybody to
-/// believe that nobody says it any more.
+/// Minimum and maximum time between two pushes of firing alerts to an Alertmanager, in seconds. Alerts end after four
+/// missed pushes, which must not take too long.
 const RESEND_S: (u64, u64) = (5, 300);
 const DEFAULT_RESEND_S: u64 = 60;
-/// The label that a scrape by the `PodMonitor` of the installation gives.
+/// Default `job` label: that of scrapes by the `PodMonitor` of the installation.
 const JOB: &str = "parallax/parallax-aggregator";
-/// Receivers of one sort.
+/// Maximum number of receivers of one kind.
 const MOST: usize = 16;
 
 #[derive(Debug, Deserialize)]
@@ -57,13 +57,13 @@ pub(super) struct RawAlertmanager {
 }
 
 impl super::Config {
-    /// Says something that is no incident to each receiver, one after the other.
+    /// Sends a test notification to each receiver in turn.
     pub async fn try_receivers(&self) -> Result<Vec<TestDelivery>, TestDeliveryError> {
         try_receivers(&self.notify, self.client.as_ref()).await
     }
 }
 
-/// The options; `wrong` is told of each field that is not as it should be.
+/// Returns the options; reports invalid fields to `wrong`.
 pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str, String)) -> NotifyOptions {
     let config_map = raw.config_map.and_then(|place| {
         let place = place.parse();
@@ -124,7 +124,7 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
             if !is_label(label) || ours {
                 wrong(
                     &format!("{at}.labels.{label}"),
-                    "expected the name of a label like cluster, and none of those that alerts have: alertname, job, incident, cause, severity, subject".to_owned(),
+                    "expected the name of a label such as cluster, but none that alerts already have: alertname, job, incident, cause, severity, subject".to_owned(),
                 );
             }
         }
@@ -151,26 +151,29 @@ pub(super) fn notify(raw: RawNotify, folder: &Path, wrong: &mut impl FnMut(&str,
     }
 }
 
-/// Names are labels of metrics and keys of what is remembered.
+/// Validates a receiver's name, which is a metric label and a key of persisted state.
 fn name(name: &str, at: &str, known: &mut BTreeSet<String>, wrong: &mut impl FnMut(&str, String)) {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if !(1..=40).contains(&name.len()) || !name.bytes().all(plain) {
         wrong(
             &format!("{at}.name"),
-            format!("expected a name of 1 to 40 of a-z, 0-9 and -, found {name:?}"),
+            format!("expected a name of 1 to 40 characters from a-z, 0-9 and -, found {name:?}"),
         );
     } else if !known.insert(name.to_owned()) {
         wrong(
             &format!("{at}.name"),
             format!(
-                "expected a name that no other receiver has ({EVENTS} is that of Events), found {name:?}"
+                "expected a name that no other receiver has ({EVENTS} is reserved for Kubernetes Events), found {name:?}"
             ),
         );
     }
 }
 
-/// An address that a receiver can have, or what was expected of it; whether with a query. A word that credentials or a fragment
-/// are in would be logged somewhere.
+/// Parses the URL of a receiver; `query` permits a query. Credentials and fragments are rejected, because they would
+/// end up in logs.
+///
+/// # Errors
+/// Says what was expected, without quoting the text, which may contain a secret.
 pub fn receiver_address(text: &str, query: bool) -> Result<Url, &'static str> {
     Url::parse(text)
         .ok()
@@ -182,8 +185,9 @@ pub fn receiver_address(text: &str, query: bool) -> Result<Url, &'static str> {
                 && url.fragment().is_none()
                 && (query || url.query().is_none())
         })
-        // Not what was found: it may be a secret.
-        .ok_or("expected an address like https://calls.example.com/parallax, without a password in it")
+        .ok_or(
+            "expected an address like https://calls.example.com/parallax, without credentials or a fragment",
+        )
 }
 
 fn url(text: &str, query: bool, at: &str, wrong: &mut impl FnMut(&str, String)) -> Option<Url> {
@@ -200,7 +204,7 @@ fn readable(file: Option<&Path>, field: &str, wrong: &mut impl FnMut(&str, Strin
     }
 }
 
-/// As Prometheus has them.
+/// Reports whether a text is a label name of Prometheus.
 fn is_label(name: &str) -> bool {
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';
     name.starts_with(begins) && name.chars().all(|c| begins(c) || c.is_ascii_digit())
@@ -238,7 +242,7 @@ mod tests {
         assert!(options.webhooks[0].secret_file.ends_with("secret"));
         assert_eq!(options.alertmanagers[0].resend, Duration::from_mins(1));
         assert_eq!(options.alertmanagers[0].job, "parallax/parallax-aggregator");
-        assert!(read("{}").0.is_empty(), "nothing is told by default");
+        assert!(read("{}").0.is_empty(), "there are no receivers by default");
     }
 
     #[test]

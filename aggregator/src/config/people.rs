@@ -1,4 +1,4 @@
-//! `access` and `runs`: which people may do what, and what a run may ask for.
+//! `access` and `runs`: access control for users, and limits of runs.
 
 use std::path::{Path, PathBuf};
 
@@ -45,9 +45,9 @@ pub(super) struct RawRuns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawRunTargets {
-    /// Targets only.
+    /// Known targets only.
     Known,
-    /// Whatever somebody names.
+    /// Any URL.
     Any,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn access(
                 wrong(
                     field,
                     format!(
-                        "expected the name of a header that means nothing else and goes further than one hop, found {given:?}"
+                        "expected a header name that is neither hop-by-hop nor used otherwise (such as host or content-type), found {given:?}"
                     ),
                 );
             }
@@ -110,7 +110,7 @@ pub(super) fn access(
     })
 }
 
-/// Headers that end with a hop, so that an aggregator that stands by would not hand them on, and those that others read.
+/// Reports whether a header is hop-by-hop, so that the standby would not forward it, or has another meaning.
 fn is_taken(name: &HeaderName) -> bool {
     let read_by_others = [
         header::HOST,

@@ -1,4 +1,4 @@
-//! What serde's visitors complain of, in words of the file and with a place.
+//! Errors of serde's visitors, in terms of the file and with a position.
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use serde::de::Unexpected;
 
 use super::{tree::SourcePosition, wording};
 
-/// What is still to do about an error on its way up.
+/// Reporting state of an error that propagates.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ErrorMessage {
-    /// Complain.
+    /// Not recorded yet.
     New,
-    /// Complained of in this pass; the next one reads on without it.
+    /// Recorded in this pass; the next pass excludes the value.
     Said,
-    /// Follows from something that was set aside.
+    /// Consequence of an excluded value; not recorded.
     Consequence,
 }
 
-/// An error on its way up; the innermost value it passes gives it its place.
+/// A propagating error; the innermost value that it passes sets its position.
 #[derive(Debug)]
 pub(super) struct PositionedError {
     pub(super) message: String,
     pub(super) at: Option<(Option<SourcePosition>, String)>,
     pub(super) say: ErrorMessage,
     pub(super) missing: Option<&'static str>,
-    /// The field that an unknown one was likely meant to be: that it is missing follows.
+    /// The likely intended field of a misspelt one: that it is missing is only a consequence.
     pub(super) meant: Option<&'static str>,
 }
 
 impl PositionedError {
-    /// Where it is, unless that is known more exactly already.
+    /// Sets the position, unless an inner value has already set it.
     pub(super) fn at(mut self, place: Option<SourcePosition>, path: &str) -> Self {
         self.at.get_or_insert_with(|| (place, path.to_owned()));
         self

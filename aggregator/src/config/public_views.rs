@@ -1,17 +1,17 @@
-//! What public resolvers say of the hosts that the cluster publishes.
+//! DNS targets that compare public resolvers with the nodes' own, for the hosts that the cluster publishes.
 
 use std::{collections::BTreeSet, net::SocketAddr};
 
 use parallax_diagnosis::topology::TopologySpec;
 use parallax_model::{Target, TargetId, TargetSpec};
 
-/// Hosts whose public view is wanted at most: each is a question to each public resolver.
+/// Maximum number of hosts; each of them is a target per public resolver.
 const PUBLIC_VIEWS: usize = 500;
-/// Time between two of these questions of one vantage.
+/// Interval of these targets, in milliseconds.
 const PUBLIC_VIEW_MS: u64 = 60_000;
 
-/// Has the public resolvers asked for every published host, and the nodes' own for the comparison. Who names a public
-/// resolver has said that egress to it is wanted.
+/// Adds a DNS target per published host for each public resolver, and one for the nodes' own resolver to compare with.
+/// Configuring a public resolver permits egress to it.
 pub(super) fn add(spec: &mut TopologySpec) {
     let resolvers = spec.resolvers.public.clone();
     if resolvers.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn add(spec: &mut TopologySpec) {
         .iter()
         .filter_map(|published| url::Url::parse(&published.target.url).ok())
         .filter_map(|url| match url.host()? {
-            // A name of the cluster itself has no public view.
+            // Cluster-internal names do not exist in public DNS.
             url::Host::Domain(name) if name.rsplit('.').next() != Some("svc") => Some(name.to_owned()),
             _ => None,
         })

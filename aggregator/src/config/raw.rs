@@ -1,4 +1,4 @@
-//! The configuration file as written.
+//! The configuration file as deserialized.
 
 use std::{fmt, path::PathBuf};
 
@@ -28,41 +28,41 @@ pub(super) struct RawConfig<T> {
     pub(super) topology: Option<T>,
     #[serde(default)]
     pub(super) targets: Vec<TargetSpec>,
-    /// Vantages that no node of the topology holds.
+    /// Vantages that belong to no node of the topology.
     #[serde(default)]
     pub(super) vantages: Vec<String>,
-    /// Resolvers that answer as the internet sees a name.
+    /// Resolvers that answer as seen from the internet.
     #[serde(default)]
     pub(super) resolvers: ResolversSpec,
-    /// Balancers and their quotas, which no API tells.
+    /// Balancers and their quotas, which no API provides.
     #[serde(default)]
     pub(super) balancers: Vec<BalancerSpec>,
     pub(super) token_file: Option<PathBuf>,
-    /// Serving probers over TLS, with a CA of our own.
+    /// TLS listener for probers, with the aggregator's own CA.
     pub(super) tls: Option<RawTls>,
-    /// Knowing probers by their Kubernetes accounts.
+    /// Authentication of probers by `ServiceAccount` tokens.
     pub(super) identity: Option<RawIdentity>,
-    /// Which people may do what.
+    /// Access control for users.
     pub(super) access: Option<RawAccess>,
-    /// Whether Target and Run objects of the cluster are followed.
+    /// Whether Target and Run objects are watched.
     pub(super) custom_resources: Option<bool>,
-    /// What a run may ask for.
+    /// Limits of runs.
     pub(super) runs: Option<RawRuns>,
-    /// How Challenges that wait are explained.
+    /// How pending Challenges are explained.
     pub(super) challenges: Option<RawChallenges>,
-    /// That this is one of several aggregators.
+    /// Leader election among several aggregators.
     pub(super) replicas: Option<RawReplicas>,
-    /// Where else incidents can be looked at.
+    /// Addresses of Grafana and of the page.
     pub(super) links: Option<RawLinks>,
-    /// Who is told of incidents.
+    /// Receivers of notifications.
     pub(super) notify: Option<RawNotify>,
-    /// Where what people did about incidents outlives the aggregator that was told.
+    /// Storage of user actions on incidents.
     pub(super) handling: Option<RawHandling>,
-    /// Where what worked and which incidents are open survives a restart.
+    /// Storage of the checkpoint.
     pub(super) checkpoint: Option<RawCheckpoint>,
-    /// How often names are looked at whose certificates will be renewed.
+    /// Interval of renewal forecasts.
     pub(super) forecast: Option<RawForecast>,
-    /// Where history is kept; in memory only without.
+    /// Store of the history; without it, history is in memory only.
     pub(super) store: Option<RawStore>,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct RawHandling {
     pub(super) config_map: String,
 }
 
-/// Sizes with a binary unit, spans with d, h or m.
+/// Sizes have a binary unit, durations the unit d, h or m.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawStore {
@@ -115,45 +115,45 @@ pub(super) struct RawCluster {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct RawKubernetes {
-    /// A kubeconfig; without it the Pod's ServiceAccount, and outside of a cluster the usual kubeconfig.
+    /// A kubeconfig; without it, the Pod's ServiceAccount, or outside a cluster the default kubeconfig.
     pub(super) kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig.
     pub(super) context: Option<String>,
-    /// Where the prober Pods are; the aggregator's own namespace where absent.
+    /// Namespace of the prober Pods; default: the aggregator's own.
     pub(super) prober_namespace: Option<Namespace>,
     /// Labels of the prober Pods.
     pub(super) prober_selector: Option<String>,
-    /// What is probed without anybody saying so.
+    /// Which objects are probed by default.
     #[serde(default)]
     pub(super) targets: RawDefaults,
-    /// Whether cert-manager's objects are followed.
+    /// Whether cert-manager's objects are watched.
     #[serde(default)]
     pub(super) cert_manager: RawCertManager,
 }
 
-/// Whether cert-manager's objects are followed.
+/// Whether cert-manager's objects are watched.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawCertManager {
-    /// Where its definitions are installed and the right is there.
+    /// If its CRDs are installed and RBAC permits it.
     #[default]
     Auto,
     /// Never.
     Off,
 }
 
-/// What is probed without anybody saying so.
+/// Which objects are probed by default.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum RawDefaults {
-    /// Hosts, balancers and what says that it speaks HTTP.
+    /// Hosts, balancers, and Services that declare HTTP.
     #[default]
     Published,
-    /// Nothing but what says `parallax.dev/probe: "true"`.
+    /// Only objects with the annotation `parallax.dev/probe: "true"`.
     Annotated,
 }
 
-/// A path, or the topology itself.
+/// The path of a topology file, or the topology inline.
 #[derive(Debug)]
 pub(super) enum RawTopology {
     File(PathBuf),

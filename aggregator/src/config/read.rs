@@ -1,8 +1,7 @@
-//! From the tree to typed values, with every complaint instead of the first.
+//! Deserializes a tree into typed values and collects every error instead of only the first.
 //!
-//! A serde visitor gives up at its first error. So the tree is read several times: what did not fit is complained of
-//! once, set aside, and the rest is read again, until nothing new turns up. The value is used only when nothing ever
-//! did.
+//! A serde visitor stops at its first error. Therefore the tree is read repeatedly: each pass records the error,
+//! excludes its value and reads the rest again, until no new error appears. The value is used only if there was no error.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -20,10 +19,10 @@ use super::{
     wording,
 };
 
-/// More complaints than this help nobody, and each costs a pass.
+/// Maximum number of errors; each of them costs a pass.
 const MOST_COMPLAINTS: usize = 50;
 
-/// Something that does not fit, and where.
+/// An error and its position.
 #[derive(Debug)]
 pub(super) struct ReadProblem {
     pub(super) place: Option<SourcePosition>,
@@ -31,7 +30,7 @@ pub(super) struct ReadProblem {
     pub(super) message: String,
 }
 
-/// Reads a value of type `T`, or says everything that is wrong with it.
+/// Reads a value of type `T`, or returns all errors.
 pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<ReadProblem>> {
     let findings = RefCell::new(ReadProblems::default());
     let reader = ValueReader {
@@ -62,11 +61,11 @@ pub(super) fn read<T: DeserializeOwned>(root: &Node) -> Result<T, Vec<ReadProble
 #[derive(Default)]
 struct ReadProblems {
     complaints: Vec<ReadProblem>,
-    /// Paths that later passes leave out.
+    /// Paths that later passes exclude.
     set_aside: BTreeSet<String>,
 }
 
-/// One value of the tree, about to become a typed one.
+/// Deserializer of one value of the tree.
 #[derive(Clone)]
 struct ValueReader<'a> {
     node: &'a Node,
@@ -107,7 +106,7 @@ impl<'a> ValueReader<'a> {
         self.findings.borrow().set_aside.contains(&self.path)
     }
 
-    /// Complains of a child that does not fit, and has the next pass leave it out.
+    /// Records the error of a child, and excludes the child from the next passes.
     fn set_aside(&self, error: PositionedError) -> PositionedError {
         if matches!(error.say, ErrorMessage::New) {
             self.complain(&error);
@@ -126,7 +125,7 @@ impl<'a> ValueReader<'a> {
         format!("{}{dot}{name}", self.path)
     }
 
-    /// A field that is missing because it was set aside has been spoken of.
+    /// Suppresses the error about a missing field that an earlier pass excluded.
     fn judge_missing(&self, error: PositionedError) -> PositionedError {
         let known = error
             .missing
@@ -169,7 +168,7 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
         .map_err(|error| error.at(self.node.place, &self.path))
     }
 
-    /// Text also where YAML sees a number or a truth value: `expectStatus: 200` means "200".
+    /// Accepts numbers and booleans as text, as written: `expectStatus: 200` means "200".
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PositionedError> {
         match &self.node.value {
             Value::Bool(_, Some(written))
@@ -193,7 +192,7 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
         }
     }
 
-    /// `services:` with nothing behind it is an empty list.
+    /// `services:` without a value is an empty list.
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, PositionedError> {
         match &self.node.value {
             Value::Null => visitor.visit_seq(ItemReader {
@@ -204,7 +203,7 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
         }
     }
 
-    /// Serde would take a list for a struct, field by field; nobody writes that.
+    /// Rejects a list, which serde would accept as the fields of a struct in order.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _name: &'static str,
@@ -216,7 +215,7 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
                 Err(PositionedError::custom("expected a mapping, found a list")
                     .at(self.node.place, &self.path))
             }
-            // A file with nothing but comments.
+            // An empty file, or one with comments only.
             Value::Null if self.path.is_empty() => visitor.visit_map(EntryReader {
                 map: &self,
                 rest: [].iter(),
@@ -245,7 +244,7 @@ impl<'de> Deserializer<'de> for ValueReader<'de> {
                 let text: StrDeserializer<'_, PositionedError> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)
             }
-            // YAML sees a truth value in `off`, where that is one of the words.
+            // YAML parses `off` as a boolean; accept it if it is a variant.
             Value::Bool(_, Some(text)) if variants.contains(&text.as_str()) => {
                 let text: StrDeserializer<'_, PositionedError> = text.as_str().into_deserializer();
                 visitor.visit_enum(text)

@@ -1,4 +1,4 @@
-//! `replicas`: one of several aggregators, of which the holder of a Lease leads.
+//! `replicas`: leader election of several aggregators by a Lease.
 
 use std::time::Duration;
 
@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use parallax_kubernetes::replicas::ReplicaOptions;
 
-/// Shortest and longest span in seconds. Below, a slow API server costs leaders; above, nobody plans for too long.
+/// Minimum and maximum lease duration in seconds. Shorter, a slow API server causes leader changes; longer, a failover
+/// leaves the mesh without plans for too long.
 const LEASE_S: (u64, u64) = (1, 60);
-/// Where nothing is said: a leader that dies is replaced after as long, and a look a fifth as often.
+/// Default lease duration in seconds: time until a dead leader is replaced.
 const DEFAULT_S: u64 = 10;
 
 #[derive(Debug, Deserialize)]

@@ -1,4 +1,4 @@
-//! `store`: where history is kept and how much of it.
+//! `store`: path, size and retention of the history store.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use parallax_model::{Micros, units};
 
 use super::raw::RawStore;
 
-/// Shortest and longest time anything is kept, in seconds: an hour, ten years.
+/// Minimum and maximum retention, in seconds: an hour, ten years.
 const KEEP_S: (u64, u64) = (3_600, 10 * 365 * 86_400);
 
-/// Largest file: SQLite itself holds far more, and no history needs it.
+/// Maximum file size. SQLite supports larger files, but no history needs them.
 const MOST_BYTES: u64 = 1 << 40;
 
-/// The options, if every field is as it should be; `wrong` is told of each that is not.
+/// Returns the options if every field is valid; reports invalid fields to `wrong`.
 pub(super) fn checked(
     raw: RawStore,
     folder: &Path,
@@ -33,7 +33,7 @@ pub(super) fn checked(
             _ => {
                 wrong(
                     "store.maxSize",
-                    format!("expected a size from 1MiB to 1024GiB like 256MiB, found {text:?}"),
+                    format!("expected a size from 1MiB to 1024GiB such as 256MiB, found {text:?}"),
                 );
                 sound = false;
             }
@@ -50,7 +50,7 @@ pub(super) fn checked(
             _ => {
                 wrong(
                     &format!("store.{field}"),
-                    format!("expected a span from 1h to 3650d like 90d or 12h, found {text:?}"),
+                    format!("expected a duration from 1h to 3650d such as 90d or 12h, found {text:?}"),
                 );
                 sound = false;
             }

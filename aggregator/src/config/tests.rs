@@ -9,9 +9,9 @@ fn load(yaml: &str) -> Result<Config, ConfigError> {
     Config::load(&path)
 }
 
-/// What the error says, without the temporary folder.
+/// Returns the errors of a configuration, without the temporary folder.
 fn complaints(yaml: &str) -> Vec<String> {
-    let error = load(yaml).expect_err("the file should be refused");
+    let error = load(yaml).expect_err("the file should be rejected");
     error
         .complaints()
         .iter()
@@ -201,10 +201,10 @@ fn a_store_is_named_with_its_limits_and_each_mistake_with_its_line() {
         ),
         [
             "parallax.yaml:2:9: store.path: expected the name of a file",
-            "parallax.yaml:3:12: store.maxSize: expected a size from 1MiB to 1024GiB like 256MiB, found \"10\"",
-            "parallax.yaml:4:18: store.keepIncidents: expected a span from 1h to 3650d like 90d or 12h, found \"5s\"",
-            "parallax.yaml:5:17: store.keepFailures: expected a span from 1h to 3650d like 90d or 12h, found \"1m\"",
-            "parallax.yaml:6:16: store.keepRollups: expected a span from 1h to 3650d like 90d or 12h, found \"9999999999999999999d\"",
+            "parallax.yaml:3:12: store.maxSize: expected a size from 1MiB to 1024GiB such as 256MiB, found \"10\"",
+            "parallax.yaml:4:18: store.keepIncidents: expected a duration from 1h to 3650d such as 90d or 12h, found \"5s\"",
+            "parallax.yaml:5:17: store.keepFailures: expected a duration from 1h to 3650d such as 90d or 12h, found \"1m\"",
+            "parallax.yaml:6:16: store.keepRollups: expected a duration from 1h to 3650d such as 90d or 12h, found \"9999999999999999999d\"",
         ]
     );
     let said = complaints("store: {pth: x}\n");
@@ -336,13 +336,16 @@ fn the_cluster_as_source_needs_nothing_but_its_name() {
     let config = load("topology: {kubernetes: }\ntargets: [{url: 'http://a.example.test/'}]\n").unwrap();
     let kubernetes = config.source.kubernetes.unwrap();
     assert_eq!(kubernetes.access, ApiServerAccess::Inferred { context: None });
-    assert!(kubernetes.prober_namespaces.is_empty(), "its own");
+    assert!(
+        kubernetes.prober_namespaces.is_empty(),
+        "the aggregator's own namespace"
+    );
     assert_eq!(kubernetes.prober_selector, parallax_kubernetes::watch::PROBERS);
     assert_eq!(kubernetes.defaults, TargetDefaults::Published);
     assert_eq!(
         config.initial.targets().len(),
         1,
-        "what is named here is probed from the start"
+        "targets of the configuration are probed from the start"
     );
 }
 

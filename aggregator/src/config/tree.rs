@@ -1,8 +1,7 @@
-//! A YAML document as a tree in which every value knows its line and column.
+//! A YAML document as a tree whose values have line and column.
 //!
-//! Serde alone stops at the first complaint and forgets positions once a value is built. Keeping the tree lets a file
-//! be refused with everything that is wrong in it, and lets checks that come later (a node that does not exist) still
-//! point at the line.
+//! Serde alone stops at the first error and loses positions once a value is built. The tree makes it possible to report
+//! all errors at once, and lets later checks (such as a reference to a missing node) still point at the line.
 
 use std::fmt;
 
@@ -12,7 +11,7 @@ use serde::{
 };
 use serde_saphyr::{Location, Spanned};
 
-/// A place in a file, both numbers from 1.
+/// A position in a file; both numbers start at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourcePosition {
     /// Line.
@@ -36,7 +35,7 @@ impl fmt::Display for SourcePosition {
     }
 }
 
-/// One value of the document and where it stands.
+/// One value of the document and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) place: Option<SourcePosition>,
@@ -46,7 +45,7 @@ pub(super) struct Node {
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Null,
-    /// A scalar, with its text as written: `expectStatus: 200` is a number to YAML and meant as text.
+    /// Scalars keep their source text: `expectStatus: 200` is a number in YAML but meant as text.
     Bool(bool, Option<String>),
     Unsigned(u64, Option<String>),
     Signed(i64, Option<String>),
@@ -62,7 +61,7 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
-/// Reads a document. The error is the parser's: syntax, a duplicate key, a bomb of aliases.
+/// Parses a document. Errors come from the parser: syntax, duplicate keys, alias bombs.
 pub(super) fn parse(source: &str) -> Result<Node, serde_saphyr::Error> {
     let options = serde_saphyr::options! { with_snippet: false };
     let bare: Option<Spanned<RawValue>> = serde_saphyr::from_str_with_options(source, options)?;
@@ -76,7 +75,7 @@ pub(super) fn parse(source: &str) -> Result<Node, serde_saphyr::Error> {
 }
 
 impl Node {
-    /// The place that a path like `services[2].endpoints[0].node` leads to, or the nearest one above it.
+    /// Returns the position of a path such as `services[2].endpoints[0].node`, or of its nearest existing parent.
     pub(super) fn locate(&self, path: &str) -> Option<SourcePosition> {
         let mut here = self;
         let mut place = self.place;
@@ -123,7 +122,7 @@ impl Node {
     }
 }
 
-/// The scalar as it stands in the file.
+/// Returns the source text of a scalar.
 fn written(location: Location, source: &str) -> Option<String> {
     let span = location.span();
     let start = usize::try_from(span.byte_offset()?).ok()?;
@@ -132,7 +131,7 @@ fn written(location: Location, source: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The tree as the YAML library hands it out.
+/// The tree as deserialized by the YAML library.
 enum RawValue {
     Null,
     Bool(bool),

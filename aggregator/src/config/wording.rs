@@ -1,8 +1,8 @@
-//! Small helpers for complaints that people read.
+//! Helpers for error messages.
 
 use serde::de::Unexpected;
 
-/// What serde calls a type, in words of the file.
+/// Translates serde's name of a type to the terms of the file.
 pub(super) fn expected(serde: &str) -> &str {
     match serde {
         "u64" | "u32" => "a whole number",
@@ -15,7 +15,7 @@ pub(super) fn expected(serde: &str) -> &str {
     }
 }
 
-/// What was found instead. A long text is cut: it may be the whole file.
+/// Describes an unexpected value. Long text is truncated, since it may be the whole file.
 pub(super) fn found(value: Unexpected<'_>) -> String {
     match value {
         Unexpected::Bool(value) => value.to_string(),
@@ -30,7 +30,7 @@ pub(super) fn found(value: Unexpected<'_>) -> String {
     }
 }
 
-/// `a, b or c`.
+/// Joins alternatives: `a, b or c`.
 pub(super) fn one_of(words: &[&str]) -> String {
     match words {
         [] => "nothing".to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// The word that differs least, if only in a letter or two.
+/// Returns the most similar word, if it differs by at most two edits.
 pub(super) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str> {
     known
         .iter()
@@ -49,7 +49,7 @@ pub(super) fn nearest(word: &str, known: &[&'static str]) -> Option<&'static str
         .map(|(_, field)| field)
 }
 
-/// Edits between two words, without regard to case and dashes (`interval-ms` is nearly `intervalMs`).
+/// Returns the edit distance of two words, ignoring case, dashes and underscores (`interval-ms` equals `intervalMs`).
 fn distance(a: &str, b: &str) -> usize {
     let plain = |word: &str| -> String {
         word.chars()

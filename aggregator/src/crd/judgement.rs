@@ -1,8 +1,9 @@
-//! Which Targets are probed, and why the others are not. Pure.
+//! Validates `Target` objects: which are probed, and why others are not. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use kube::{ResourceExt, api::DynamicObject};
@@ -14,17 +15,17 @@ use super::objects::Key;
 /// `Target` objects by namespace and name.
 pub(crate) type TargetObjects = BTreeMap<Key, DynamicObject>;
 
-/// Targets of one namespace, and of all.
+/// Maximum number of Targets per namespace and in total.
 const MOST: (usize, usize) = (100, 1_000);
 
-/// What became of one object.
+/// Result of validating one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TargetVerdict {
     Accepted(TargetId),
     Refused { reason: &'static str, message: String },
 }
 
-/// All of them.
+/// Results of validating all objects.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TargetJudgement {
     pub(crate) verdicts: BTreeMap<Key, TargetVerdict>,
@@ -32,7 +33,14 @@ pub(crate) struct TargetJudgement {
     pub(crate) ids: BTreeSet<TargetId>,
 }
 
-/// Judges each alone; of two that mean the same the older one is taken.
+/// Target objects with the result of validating each of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TargetReview {
+    pub(crate) objects: Arc<TargetObjects>,
+    pub(crate) judgement: TargetJudgement,
+}
+
+/// Validates each object on its own; of duplicates, the oldest is accepted.
 pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> TargetJudgement {
     let mut judged = TargetJudgement::default();
     let mut owners: BTreeMap<TargetId, &Key> = BTreeMap::new();
@@ -52,7 +60,7 @@ pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> 
                 refused(
                     "Duplicate",
                     format!(
-                        "{} is the Target {namespace}/{name} already, which is older",
+                        "{} is already probed by the older Target {namespace}/{name}",
                         target.id
                     ),
                 )
@@ -60,7 +68,7 @@ pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> 
             Ok(_) if *count >= MOST.0 || judged.accepted.len() >= MOST.1 => refused(
                 "TooMany",
                 format!(
-                    "at most {} Targets of a namespace and {} in all are probed",
+                    "the limit of {} Targets per namespace or {} in total is reached",
                     MOST.0, MOST.1
                 ),
             ),
@@ -69,7 +77,7 @@ pub(crate) fn judge(objects: &TargetObjects, bare: &Topology, scope: &Scope) -> 
                 judged.accepted.push(spec);
                 let questions = target.forbidden.iter().map(|question| question.id.clone());
                 judged.ids.extend(questions);
-                // What the cluster publishes is the operator's, whoever adds a question to it.
+                // A target that the cluster publishes stays unrestricted even if a Target adds a check to it.
                 if !bare.targets().contains_key(&target.id) {
                     judged.ids.insert(target.id.clone());
                 }
@@ -101,27 +109,27 @@ fn read(object: &DynamicObject, scope: &Scope) -> Result<(TargetSpec, Target), (
         let words = why.words();
         return Err((
             "Forbidden",
-            format!("spec.{field}: {address} is {words}, which no Target may name"),
+            format!("spec.{field}: {address} is {words}, which a Target must not contain"),
         ));
     }
     Ok((spec, target))
 }
 
-/// Why a target that the cluster or the configuration says how to probe cannot take this one in. Where it must not answer
-/// may be said beside it.
+/// Returns why a Target conflicts with a target of the cluster or the configuration. `mustNotAnswerAt` may be added to
+/// such a target.
 fn already_probed(bare: &Topology, target: &Target) -> Option<String> {
     let mut known = bare.targets().get(&target.id)?.target.clone();
     if target.forbidden.is_empty() {
         return Some(format!(
-            "{} is published by the cluster or listed in the configuration, which say how it is probed",
+            "{} is published by the cluster or listed in the configuration, which determine how it is probed",
             target.id
         ));
     }
     if target.forbidden.iter().any(|question| question.at.is_none()) {
-        // Else whoever may create a Target could keep others' hosts from being probed.
+        // Otherwise any user who may create a Target could stop other users' hosts from being probed.
         return Some(format!(
-            "{} is published by the cluster or listed in the configuration, which say who is answered; mustNotAnswerAt \
-             may be said here",
+            "{} is published by the cluster or listed in the configuration, which determine who gets an answer; only \
+             mustNotAnswerAt may be set here",
             target.id
         ));
     }

@@ -1,15 +1,15 @@
-//! Custom resources: `Target` says what should be reachable, `Run` asks at once.
+//! Custom resources: a `Target` declares what must be reachable, a `Run` probes a target at once.
 //!
 //! ```text
-//! Target ─▶ judged (fields, scope, duplicates) ─▶ joined to the topology, within a scope of its own ─▶ plan
+//! Target ─▶ validation (fields, scope, duplicates) ─▶ added to the topology, with the scope of a run ─▶ plan
 //!               └▶ status: Accepted, with the reason
-//! Run ─▶ the desk of runs ─▶ status: Accepted, Complete, Passed, a few results; removed after its time to live
+//! Run ─▶ run manager ─▶ status: Accepted, Complete, Passed, some results; deleted after its TTL
 //! ```
 //!
-//! `Preflight` is answered by a controller of its own (`parallax preflight controller`), which has the rights that it takes;
-//! its types are here beside the others.
+//! A separate controller with its own permissions reconciles `Preflight` objects (`parallax preflight controller`);
+//! only the types are defined here.
 //!
-//! Each object is judged alone: what is wrong with one never stops another.
+//! Each object is validated on its own: an invalid object never affects another one.
 
 mod judgement;
 pub mod objects;
@@ -21,7 +21,7 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use judgement::{TargetJudgement, TargetObjects, judge};
+pub(crate) use judgement::{TargetObjects, TargetReview, judge};
 pub(crate) use runs::follow as follow_runs;
 pub(crate) use targets::TargetController;
 pub use types::{Condition, definitions as custom_resources, yaml as custom_resource_definitions};

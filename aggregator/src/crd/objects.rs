@@ -1,5 +1,5 @@
-//! Custom resources as they are followed and answered: read loosely, so that one that this version cannot read does not
-//! hide the others.
+//! Watches custom resources and writes their status. Objects are read untyped, so that one that this version cannot
+//! parse does not hide the others.
 
 use std::{
     collections::BTreeMap,
@@ -24,21 +24,21 @@ use tokio::time::timeout;
 use super::types::Condition;
 use parallax_kubernetes::api_client::ApiClient;
 
-/// A call that takes longer is given up and made again later.
+/// Timeout of a request to the API server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `namespace/name`.
 pub type Key = (String, String);
 
-/// One kind of object, everywhere or in one namespace.
+/// Client for one kind of custom resource, in all namespaces or in one.
 #[derive(Debug, Clone)]
 pub struct ObjectClient {
     client: ApiClient,
     resource: ApiResource,
     namespace: Option<String>,
-    /// Whose right is missing where something is refused.
+    /// Description of the `ServiceAccount`, for messages about missing permissions.
     account: &'static str,
-    /// The last status could not be written, and that was said.
+    /// Whether the last write failed and has been logged.
     silent: Arc<AtomicBool>,
 }
 
@@ -49,12 +49,12 @@ impl ObjectClient {
             client,
             resource: ApiResource::from_gvk(&kind),
             namespace: None,
-            account: "the aggregator's account",
+            account: "the aggregator's ServiceAccount",
             silent: Arc::default(),
         }
     }
 
-    /// Objects of a kind of ours for somebody else than the aggregator; `account` says whose rights these are.
+    /// Creates a client for another program than the aggregator; `account` describes its `ServiceAccount` in messages.
     #[must_use]
     pub fn of(client: kube::Client, kind: &str, account: &'static str, namespace: Option<String>) -> Self {
         Self {
@@ -64,13 +64,13 @@ impl ObjectClient {
         }
     }
 
-    /// As RBAC calls them.
+    /// Returns the plural resource name, as in RBAC rules.
     #[must_use]
     pub fn plural(&self) -> &str {
         &self.resource.plural
     }
 
-    /// What happens to them. Trouble is an item like any other: it goes on by itself.
+    /// Watches the objects. Errors are items of the stream; the watch retries with backoff.
     pub fn follow(
         &self,
     ) -> impl Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + Send + use<> {
@@ -85,12 +85,12 @@ impl ObjectClient {
         Api::namespaced_with(self.client.0.clone(), namespace, &self.resource)
     }
 
-    /// Says how an object is; whether that was taken.
+    /// Patches the status of an object; returns whether that succeeded.
     pub(super) async fn say(&self, key: &Key, status: &Value) -> bool {
         self.write(key, json!({"status": status})).await
     }
 
-    /// The same, to the object of this uid only: one that was deleted and made anew has heard nothing yet.
+    /// Patches the status only if the object still has this UID, so that a recreated object is not affected.
     pub async fn say_to(&self, key: &Key, uid: &str, status: &Value) -> bool {
         self.write(key, json!({"metadata": {"uid": uid}, "status": status}))
             .await
@@ -106,50 +106,54 @@ impl ObjectClient {
                 self.silent.store(false, Ordering::Relaxed);
                 return true;
             }
-            // There is nobody left to tell.
+            // The object no longer exists.
             Ok(Err(kube::Error::Api(status)))
                 if status.code == 404 || (of_one && status.code == 409 && status.message.contains("UID")) =>
             {
                 return true;
             }
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer in time".to_owned(),
+            Err(_) => "request timed out".to_owned(),
         };
-        // The first of a row is worth a word.
+        // Log only the first of consecutive failures.
         if self.silent.swap(true, Ordering::Relaxed) {
             return false;
         }
         tracing::warn!(
             kind = self.resource.kind, namespace, name, reason = %trouble,
-            "cannot write the status, trying again; see whether {} may patch {}/status of the group parallax.dev", self.account, self.resource.plural
+            "cannot write the status, retrying; check that {} may patch {}/status of the API group parallax.dev", self.account, self.resource.plural
         );
         false
     }
 
-    /// Removes an object, with what belongs to it.
+    /// Deletes an object and its dependents.
     pub async fn remove(&self, (namespace, name): &Key) {
         let api = self.api(namespace);
         let parameters = kube::api::DeleteParams::background();
         match timeout(PATIENCE, api.delete(name, &parameters)).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(namespace, name, %error, "cannot remove what is over; see whether {} may delete {}.parallax.dev", self.account, self.resource.plural);
+                tracing::warn!(namespace, name, %error, "cannot delete a completed object; check that {} may delete {}.parallax.dev", self.account, self.resource.plural);
             }
-            Err(_) => tracing::warn!(namespace, name, "cannot remove what is over: no answer in time"),
+            Err(_) => tracing::warn!(
+                namespace,
+                name,
+                "cannot delete a completed object: request timed out"
+            ),
         }
     }
 }
 
-/// Objects as known, from what happens to them.
+/// Store of the watched objects.
 #[derive(Debug, Default)]
 pub struct KnownObjects {
     objects: BTreeMap<Key, DynamicObject>,
-    /// What a new list has told so far.
+    /// Objects of a list in progress.
     listing: BTreeMap<Key, DynamicObject>,
 }
 
 impl KnownObjects {
-    /// Takes one event; whether what is known may be another.
+    /// Applies an event; returns whether the objects may have changed.
     pub fn take(&mut self, event: watcher::Event<DynamicObject>) -> bool {
         match event {
             watcher::Event::Init => self.listing.clear(),
@@ -170,7 +174,7 @@ impl KnownObjects {
         false
     }
 
-    /// By namespace and name.
+    /// Returns the objects by namespace and name.
     #[must_use]
     pub const fn objects(&self) -> &BTreeMap<Key, DynamicObject> {
         &self.objects
@@ -181,7 +185,7 @@ fn key(object: &DynamicObject) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// A condition, with the time of its last change: that of the object's own where it says the same.
+/// Creates a condition. Keeps the transition time of the object's current condition if the status is unchanged.
 #[must_use]
 pub fn condition(
     object: &DynamicObject,
@@ -198,14 +202,14 @@ pub fn condition(
         sort: sort.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        // As much as the API takes of a condition's message (KEP-1623).
+        // The API limits the length of a condition's message (KEP-1623).
         message: message.chars().take(1_000).collect(),
         last_transition_time: before.map_or_else(now, ToOwned::to_owned),
         observed_generation: object.metadata.generation,
     }
 }
 
-/// Now, to the second.
+/// Returns the current time in RFC 3339, in whole seconds.
 #[must_use]
 pub fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()

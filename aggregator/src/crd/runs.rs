@@ -1,4 +1,4 @@
-//! Runs as objects: made once, judged, and removed after their time to live.
+//! Controller of `Run` objects: each is run once, gets its result as status, and is deleted after its TTL.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,13 +27,13 @@ use super::{
     types::{RunBody, RunResult, RunStatus},
 };
 
-/// How often it is looked for runs that are over.
+/// Interval between checks for completed runs.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Vantages in a status: an object has a megabyte for everything.
+/// Maximum number of vantages in a status; an object may have about a megabyte.
 const RESULTS: usize = 50;
 
-/// Runs that wait because too many were asked for, tried again at each tick.
+/// Maximum number of waiting runs that are retried at each tick.
 const MOST_WAITING: usize = 200;
 
 struct RunWatch {
@@ -44,13 +44,13 @@ struct RunWatch {
     views: SnapshotReader<View>,
     known: KnownObjects,
     under_way: BTreeMap<Key, (String, RunId)>,
-    /// Objects by uid that this life has judged or refused: what was written may not be back yet.
+    /// UIDs of objects that this process has completed or rejected; the watch may not have returned the status yet.
     over: BTreeSet<String>,
-    /// Why those wait that cannot be made yet, by uid, as their status says.
+    /// Reasons of waiting runs by UID, as written to their status.
     waiting: BTreeMap<String, &'static str>,
 }
 
-/// Follows Run objects until cancelled.
+/// Watches `Run` objects until cancelled.
 pub(crate) async fn follow(
     client: ApiClient,
     (desk, replica): (Arc<RunManager>, ReplicaState),
@@ -86,7 +86,7 @@ pub(crate) async fn follow(
                 }
                 Some(Err(error)) => {
                     if !std::mem::replace(&mut failing, true) {
-                        tracing::warn!(%error, "cannot follow {}.parallax.dev; apply deploy/crds.yaml, and see whether the aggregator's account may list and watch them", following.objects.plural());
+                        tracing::warn!(%error, "cannot watch {}.parallax.dev; apply deploy/crds.yaml and check that the aggregator's ServiceAccount may list and watch it", following.objects.plural());
                     }
                     continue;
                 }
@@ -104,7 +104,7 @@ pub(crate) async fn follow(
 impl RunWatch {
     async fn turn(&mut self) {
         if !self.replica.leads() {
-            // Who leads makes them, from the beginning; what is under way here is nobody's any more.
+            // The leader starts all runs afresh; runs in progress here are abandoned.
             self.under_way.clear();
             return;
         }
@@ -164,14 +164,14 @@ impl RunWatch {
                 let status = RunStatus {
                     run: Some(run.id.to_string()),
                     conditions: vec![
-                        condition(object, "Accepted", ("True", "Begun", "probes are under way")),
-                        condition(object, "Complete", ("False", "Running", "probes are under way")),
+                        condition(object, "Accepted", ("True", "Begun", "the run is in progress")),
+                        condition(object, "Complete", ("False", "Running", "the run is in progress")),
                     ],
                     ..RunStatus::default()
                 };
                 self.say(key, &status).await;
             }
-            // Others are being made, or nobody can make it yet: it stays and is tried again.
+            // Other runs are in progress, or no vantage can make it yet: retry at the next tick.
             Err(RunRefusal::Later(None)) => {}
             Err(RunRefusal::Later(Some((reason, message)))) => {
                 if self.waiting.get(uid) == Some(&reason) {
@@ -186,7 +186,7 @@ impl RunWatch {
                 }
             }
             Err(RunRefusal::Never(reason, message)) => {
-                let passed = "the run was not made";
+                let passed = "the run was rejected";
                 let status = RunStatus {
                     completion_time: Some(now()),
                     conditions: vec![
@@ -196,7 +196,7 @@ impl RunWatch {
                     ],
                     ..RunStatus::default()
                 };
-                // What cannot be written now is written with the next turn.
+                // A failed write is retried at the next turn.
                 if self.say(key, &status).await {
                     self.desk.refused();
                     self.over.insert(uid.to_owned());
@@ -205,10 +205,10 @@ impl RunWatch {
         }
     }
 
-    /// Writes what it came to, once it is judged.
+    /// Writes the result of a run once it has completed.
     async fn see(&mut self, key: &Key, object: &DynamicObject, uid: &str, id: &RunId) {
         let Some(run) = self.desk.get(id.as_str()) else {
-            // Pushed out by newer ones before it was judged: made again.
+            // Evicted by newer runs before it completed: start it again.
             self.under_way.remove(key);
             return;
         };
@@ -224,7 +224,7 @@ impl RunWatch {
     async fn say(&self, key: &Key, status: &RunStatus) -> bool {
         match serde_json::to_value(status) {
             Ok(status) => self.objects.say(key, &status).await,
-            // It never could be.
+            // Retrying would not help.
             Err(_) => true,
         }
     }
@@ -248,8 +248,8 @@ fn judged(object: &DynamicObject, run: &PreflightRun) -> RunStatus {
         run: Some(run.id.to_string()),
         completion_time: Some(now()),
         conditions: vec![
-            condition(object, "Accepted", ("True", "Begun", "its probes were made")),
-            condition(object, "Complete", ("True", reason, "it is judged")),
+            condition(object, "Accepted", ("True", "Begun", "the run was made")),
+            condition(object, "Complete", ("True", reason, "the run is complete")),
             condition(object, "Passed", (passed, reason, &run.sentence)),
         ],
         results: results.collect(),
@@ -258,7 +258,7 @@ fn judged(object: &DynamicObject, run: &PreflightRun) -> RunStatus {
 }
 
 enum RunRefusal {
-    /// It waits; with the reason, where it may take long.
+    /// The run waits; with a reason if that may take long.
     Later(Option<(&'static str, String)>),
     Never(&'static str, String),
 }
@@ -268,11 +268,11 @@ impl RunRefusal {
         match refused {
             RunRefusedError::StandsBy => Self::Later(None),
             RunRefusedError::TooMany(_) => {
-                let said = "others are under way, or were asked for just now; it waits for them";
+                let said = "waiting: too many runs are in progress or were started recently";
                 Self::Later(Some(("TooMany", said.to_owned())))
             }
             RunRefusedError::Nobody(_) | RunRefusedError::NoMesh(_) => {
-                Self::Later(Some(("Nobody", format!("it waits: {refused}"))))
+                Self::Later(Some(("Nobody", format!("waiting: {refused}"))))
             }
             RunRefusedError::Forbidden(_) => Self::Never("Forbidden", refused.to_string()),
             RunRefusedError::Target(_)
@@ -312,7 +312,7 @@ fn is_complete(object: &DynamicObject) -> bool {
         .any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
 }
 
-/// Its time to live is over.
+/// Reports whether the TTL has expired.
 fn is_due(object: &DynamicObject) -> bool {
     let Some(ttl) = object.data["spec"]["ttlSecondsAfterFinished"].as_i64() else {
         return false;

@@ -1,4 +1,4 @@
-//! `Target` objects: followed for the topology, and told what became of them.
+//! Controller of `Target` objects: watches them for the topology and writes their status.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,19 +9,18 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    judgement::{TargetObjects, TargetVerdict},
+    judgement::{TargetObjects, TargetReview, TargetVerdict},
     objects::{KnownObjects, ObjectClient, condition},
     types::TargetStatus,
 };
-use crate::topology::TargetReview;
 
-/// Changes within this time are taken together.
+/// Debounce period of changes.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// Wait before a status that could not be written is written again.
+/// Delay before a failed status write is retried.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Follows `Target` objects and writes their status.
+/// Watches `Target` objects and writes their status.
 #[derive(Debug)]
 pub(crate) struct TargetController {
     pub(crate) client: ApiClient,
@@ -29,12 +28,12 @@ pub(crate) struct TargetController {
     pub(crate) replica: ReplicaState,
     /// The objects, for the topology.
     pub(crate) objects: watch::Sender<Arc<TargetObjects>>,
-    /// What became of them.
+    /// Their review by the reducer.
     pub(crate) review: watch::Receiver<Arc<TargetReview>>,
 }
 
 impl TargetController {
-    /// Runs until cancelled. While the API server cannot be read, the known objects stay.
+    /// Runs until cancelled. While the API server is unavailable, the known objects are kept.
     pub(crate) async fn follow(mut self, cancelled: CancellationToken) {
         let client = ObjectClient::new(self.client.clone(), "Target");
         let mut events = client.follow();
@@ -61,7 +60,7 @@ impl TargetController {
                     }
                     Some(Err(error)) => {
                         if !std::mem::replace(&mut failing, true) {
-                            tracing::warn!(%error, "cannot follow targets.parallax.dev; apply deploy/crds.yaml, and see whether the aggregator's account may list and watch them");
+                            tracing::warn!(%error, "cannot watch targets.parallax.dev; apply deploy/crds.yaml and check that the aggregator's ServiceAccount may list and watch it");
                         }
                         continue;
                     }
@@ -81,7 +80,7 @@ impl TargetController {
     }
 }
 
-/// Writes each status that differs from the object's; returns whether all were accepted.
+/// Writes each status that differs from the object's; returns whether all writes succeeded.
 async fn write(client: &ObjectClient, review: &TargetReview) -> bool {
     let mut all = true;
     for (key, verdict) in &review.judgement.verdicts {
@@ -92,10 +91,10 @@ async fn write(client: &ObjectClient, review: &TargetReview) -> bool {
     all
 }
 
-/// The status, where it is another than the object's.
+/// Returns the status if it differs from the object's.
 fn status(object: &kube::api::DynamicObject, verdict: &TargetVerdict) -> Option<Value> {
     let said = match verdict {
-        TargetVerdict::Accepted(_) => ("True", "Probed", "it is probed"),
+        TargetVerdict::Accepted(_) => ("True", "Probed", "the target is probed"),
         TargetVerdict::Refused { reason, message } => ("False", *reason, message.as_str()),
     };
     let status = TargetStatus {
@@ -110,7 +109,7 @@ fn status(object: &kube::api::DynamicObject, verdict: &TargetVerdict) -> Option<
     if status == object.data["status"] {
         return None;
     }
-    // A merge leaves what is not said; an id of before must go.
+    // A merge patch keeps absent fields, so an earlier id must be set to null.
     if let Some(fields) = status.as_object_mut() {
         fields.entry("target").or_insert(Value::Null);
     }

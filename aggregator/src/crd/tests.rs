@@ -12,7 +12,7 @@ use super::{
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crds.yaml");
 
-/// `PARALLAX_BLESS=1` writes it anew; what changed is then in the diff for whoever reviews it.
+/// `PARALLAX_BLESS=1` regenerates the committed file.
 #[test]
 fn the_committed_definitions_are_what_the_types_say() {
     let written = types::yaml().unwrap();
@@ -22,11 +22,11 @@ fn the_committed_definitions_are_what_the_types_say() {
     let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
     assert!(
         committed == written,
-        "deploy/crds.yaml is another; write it anew with PARALLAX_BLESS=1 and look at the diff"
+        "deploy/crds.yaml is out of date; regenerate it with PARALLAX_BLESS=1 and review the diff"
     );
 }
 
-/// What the API server demands of a schema (structural schemas, KEP-1111).
+/// The API server requires structural schemas (KEP-1111).
 #[test]
 fn every_schema_is_structural() {
     fn holds(schema: &Value, path: &str) {
@@ -178,12 +178,12 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
     assert_eq!(said["good"], "https://pay.example.test/");
     assert_eq!(
         said["inner"], "http://published.example.test/",
-        "where a published host must not answer may be said beside it"
+        "mustNotAnswerAt may be added to a published host"
     );
     for (name, words) in [
         (
             "younger",
-            "Duplicate: https://pay.example.test/ is the Target shop/good already",
+            "Duplicate: https://pay.example.test/ is already probed by the older Target shop/good",
         ),
         ("typo", "Invalid: spec: "),
         ("field", "Invalid: spec: "),
@@ -204,7 +204,7 @@ fn each_target_is_judged_alone_and_what_is_wrong_with_one_never_stops_another() 
         ),
         (
             "hush",
-            "AlreadyProbed: http://other.example.test/ is published by the cluster or listed in the configuration, which say who",
+            "AlreadyProbed: http://other.example.test/ is published by the cluster or listed in the configuration, which determine who",
         ),
         ("empty", "Invalid: spec: "),
     ] {

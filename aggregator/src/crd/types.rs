@@ -1,4 +1,4 @@
-//! The custom resources as types. `deploy/crds.yaml` is written from them, and a test holds it.
+//! Types of the custom resources. `deploy/crds.yaml` is generated from them and checked by a test.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::preflights;
 
-/// Something that should be reachable and that nothing of the cluster publishes.
+/// Something that must be reachable and that the cluster does not publish.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "parallax.dev",
@@ -24,19 +24,19 @@ use super::preflights;
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 pub(crate) struct TargetBody {
-    /// As in the configuration's `targets`.
+    /// The fields of the configuration's `targets`.
     #[serde(flatten)]
     pub(crate) target: TargetSpec,
 }
 
-/// What became of a Target.
+/// Status of a Target.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TargetStatus {
-    /// The generation that this speaks of.
+    /// The generation that this status refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) observed_generation: Option<i64>,
-    /// Its id in page, API and metrics, where it is accepted.
+    /// Its id on the page, in the API and in metrics, if it is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
     /// `Accepted`.
@@ -44,7 +44,7 @@ pub(crate) struct TargetStatus {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// One run: a target asked for at once.
+/// A run: probes a target once, immediately.
 #[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "parallax.dev",
@@ -55,35 +55,35 @@ pub(crate) struct TargetStatus {
     category = "parallax",
     printcolumn = r#"{"name":"URL","type":"string","jsonPath":".spec.url"}"#,
     printcolumn = r#"{"name":"Passed","type":"string","jsonPath":".status.conditions[?(@.type==\"Passed\")].status"}"#,
-    printcolumn = r#"{"name":"What","type":"string","jsonPath":".status.conditions[?(@.type==\"Passed\")].message"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.conditions[?(@.type==\"Passed\")].message"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct RunBody {
-    /// What should be reachable: the URL of a known target, or `mesh` for the network between the nodes.
+    /// What to probe: the URL of a known target, or `mesh` for the network between the nodes.
     pub(crate) url: String,
-    /// `all` (the default), `nodes`, `zones` or `outside`.
+    /// Vantages: `all` (the default), `nodes`, `zones` or `outside`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<String>,
-    /// How often, 1 to 20; 3 where absent.
+    /// Number of rounds, 1 to 20; default 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rounds: Option<u32>,
-    /// Deadline of one probe in milliseconds, 50 to 60000; the target's own where absent.
+    /// Timeout of a probe in milliseconds, 50 to 60000. Default: the target's timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) timeout_ms: Option<u64>,
-    /// The object is removed so many seconds after its end; never where absent.
+    /// Seconds after completion until the object is deleted. Default: it is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ttl_seconds_after_finished: Option<u32>,
 }
 
-/// What a run came to.
+/// Status of a Run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunStatus {
-    /// Its id in the API.
+    /// Id of the run in the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<String>,
-    /// When it was judged (RFC 3339).
+    /// End (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) completion_time: Option<String>,
     /// `Accepted`, `Complete`, `Passed`.
@@ -92,48 +92,48 @@ pub(crate) struct RunStatus {
     /// At most fifty vantages, failing ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) results: Vec<RunResult>,
-    /// Vantages that are not listed.
+    /// Number of vantages that are not listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) more: Option<u32>,
 }
 
-/// One vantage's part in a run.
+/// Result of one vantage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunResult {
     /// The vantage.
     pub(crate) vantage: String,
-    /// Probes asked for.
+    /// Number of probes requested.
     pub(crate) probes: u32,
-    /// Failures among them.
+    /// Number of failed probes.
     pub(crate) failures: u32,
-    /// The newest failure in words.
+    /// Description of the latest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) said: Option<String>,
 }
 
-/// As Kubernetes writes conditions.
+/// A condition, as in `metav1.Condition` of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it says something of.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub sort: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// One word for machines.
+    /// Reason as one CamelCase word.
     pub reason: String,
-    /// A sentence for people.
+    /// Human-readable message.
     pub message: String,
     /// When `status` last changed (RFC 3339).
     pub last_transition_time: String,
-    /// The generation that it speaks of.
+    /// The generation that this condition refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// Rules that the API server checks itself, so that a mistake is refused where it is made. What they cannot say is
-/// said by the condition `Accepted`.
+/// CEL rules that the API server enforces, so that errors are rejected on write. The condition `Accepted` reports what
+/// they cannot check.
 fn rules(kind: &str) -> Value {
     let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
     let url = if kind == "Target" {
@@ -178,13 +178,16 @@ fn rules(kind: &str) -> Value {
                 "!has(self.rounds) || (self.rounds >= 1 && self.rounds <= 20)",
                 "rounds: expected 1 to 20",
             ),
-            rule("self == oldSelf", "a run is made once; create another one"),
+            rule(
+                "self == oldSelf",
+                "spec is immutable because a run is made once; create another Run",
+            ),
         ],
     };
     shared.into_iter().chain(own).collect()
 }
 
-/// The definitions of Target and Run, which the aggregator follows, with the rules that the API server checks itself.
+/// Returns the CRDs of Target and Run, which the aggregator watches, with their validation rules.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
     [Target::crd(), Run::crd()].into_iter().map(with_rules).collect()
@@ -202,7 +205,7 @@ fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinit
             .and_then(|properties| properties.get_mut("spec"));
         if let Some(spec) = spec {
             spec.x_kubernetes_validations = serde_json::from_value(rules.clone()).ok();
-            // Also what lets the API server bound the cost of the rules.
+            // The API server also needs maximum lengths to bound the cost of the rules.
             for (field, longest) in [("url", 2_048), ("from", 16)] {
                 let field = spec
                     .properties
@@ -217,11 +220,13 @@ fn with_rules(mut definition: CustomResourceDefinition) -> CustomResourceDefinit
     definition
 }
 
-/// All definitions, Preflight's too, as YAML: what `deploy/crds.yaml` holds.
+/// Returns all CRDs, including Preflight, as YAML: the content of `deploy/crds.yaml`.
 pub fn yaml() -> Result<String, serde_saphyr::ser::Error> {
-    let mut text = String::from("# Written from the types of aggregator/src/crd; a test holds it.\n");
+    let mut text = String::from(
+        "# Generated from the types in aggregator/src/crd; do not edit. A test compares the two.\n",
+    );
     for definition in definitions().into_iter().chain([preflights::definition()]) {
-        // YAML 1.1 readers take bare `on` or `0o7` for something else than text.
+        // YAML 1.1 parsers do not read a bare `on` or `0o7` as text.
         let options = serde_saphyr::ser_options! { yaml_12: false };
         text.push_str("---\n");
         text.push_str(serde_saphyr::to_string_with_options(&definition, options)?.trim_start());

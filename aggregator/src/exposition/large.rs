@@ -1,4 +1,4 @@
-//! What a scrape of a large mesh costs.
+//! Size and duration of a scrape of a large mesh.
 
 use std::{io::Write as _, time::Instant};
 
@@ -13,10 +13,10 @@ use super::tests::{Scene, scene};
 use parallax_fixtures as fixtures;
 
 const TARGETS: usize = 2_000;
-/// Vantages that ask for a target, of five thousand: ⌈√N⌉ and those with an endpoint.
+/// Vantages that probe a target, of five thousand: ⌈√N⌉ and those with an endpoint.
 const ASKING: usize = 75;
 
-/// Every target with every phase there is, through three placements, directly too, and with a failure.
+/// Every target with all phases, in three placements, on channels vip and direct, and with a failure.
 fn large() -> Scene {
     let names: Vec<_> = (0..TARGETS)
         .map(|n| format!("https://host-{n:04}.some-team.example.test/healthz"))
@@ -64,7 +64,7 @@ fn a_scrape_of_two_thousand_targets_has_five_megabytes_on_the_wire_at_most() {
     let begin = Instant::now();
     let text = scene.text();
     let written = begin.elapsed();
-    // As a scraper asks for it; Prometheus always does.
+    // Compressed, as Prometheus always requests it.
     let mut packed = GzEncoder::new(Vec::new(), Compression::default());
     packed.write_all(text.as_bytes()).unwrap();
     let packed = packed.finish().unwrap().len();

@@ -1,4 +1,4 @@
-//! What is, read from the latest view at each scrape.
+//! Current state, read from the latest view at each scrape.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -36,20 +36,20 @@ use crate::catch_up::is_catching_up;
 pub(crate) struct ScrapeSources {
     pub(crate) clock: Clock,
     pub(crate) views: SnapshotReader<View>,
-    /// From when on the probers' observations are known.
+    /// Time from which the probers' observations are known.
     pub(crate) evidence: watch::Receiver<EventTime>,
     pub(crate) topology: watch::Receiver<TopologyState>,
     pub(crate) store: watch::Receiver<Arc<StoreState>>,
     pub(crate) watches: watch::Receiver<WatchHealth<WatchSource>>,
-    /// Those of cert-manager's objects.
+    /// Watches of cert-manager's objects.
     pub(crate) cert_manager: watch::Receiver<WatchHealth<cert_manager::CertManagerKind>>,
-    /// Challenges that wait.
+    /// Pending Challenges.
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
-    /// Renewals foreseen.
+    /// Renewal forecasts.
     pub(crate) forecasts: watch::Receiver<Arc<RenewalForecastList>>,
-    /// What people did about incidents.
+    /// User actions on incidents.
     pub(crate) handling: Arc<incident_actions::ActionManager>,
-    /// Who is told of them.
+    /// Notifications.
     pub(crate) notifications: Arc<parallax_notify::NotificationState>,
 }
 
@@ -158,7 +158,7 @@ impl Collector for ScrapeSources {
     }
 }
 
-/// What receivers are owed; no series where nobody is told anything.
+/// Encodes pending notifications; no series without receivers.
 fn told(
     encoder: &mut DescriptorEncoder<'_>,
     desk: &parallax_notify::NotificationState,
@@ -180,7 +180,7 @@ fn told(
     Ok(())
 }
 
-/// How the watches of the cluster fare; no series without a cluster.
+/// Encodes the health of the watches; no series without a cluster.
 fn watched(
     encoder: &mut DescriptorEncoder<'_>,
     watches: &BTreeMap<&'static str, WatchState>,
@@ -216,7 +216,7 @@ fn watched(
     self::counters(encoder, families::WATCH_ERRORS, errors)
 }
 
-/// Without a store there is nothing to be up or down, and no alert to raise.
+/// Encodes the state of the store; no series without a store, so that no alert fires.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a file of 2^52 bytes is beyond any limit"
@@ -275,7 +275,7 @@ fn counters<L: EncodeLabelSet>(
     Ok(())
 }
 
-/// A number of things as a value.
+/// Converts a count to a sample value.
 pub(super) fn count(things: usize) -> f64 {
     u32::try_from(things).map_or(f64::INFINITY, f64::from)
 }
@@ -306,7 +306,7 @@ fn reachable(view: &View) -> BTreeMap<TargetPlacement, f64> {
         .collect()
 }
 
-/// All four states of every target, at zero where there is none: a share needs all of its parts.
+/// Counts vantages by target and state. All four states have a series, since ratios need all parts.
 fn seen(view: &View) -> BTreeMap<TargetState, f64> {
     let mut counts = BTreeMap::new();
     for row in &view.matrix {
@@ -372,7 +372,7 @@ fn nodes(topology: &Topology) -> BTreeMap<ProberLabel, f64> {
         .collect()
 }
 
-/// Never judged is as old as the aggregator.
+/// Returns the age of the latest judged round; without one, that of the aggregator.
 fn evidence_age(view: &View, now: EventTime, start: EventTime) -> f64 {
     let judged = view.judged.map_or(start, |round| round.end(view.interval));
     (now - judged).as_secs_f64()

@@ -1,9 +1,8 @@
-//! What `/metrics` says: what every part has counted, and what is. Names, help texts and types are an API: a golden test
-//! holds them.
+//! Exposition of `/metrics`. Names, help texts and types are an API, checked by a golden test.
 //!
-//! What happened is counted by the parts as it happens; what *is* is read from the latest view at each scrape ([`live`]),
-//! so a target that is gone is gone from it by itself. Targets are labels, nodes are not: scraping must not cost nodes ×
-//! targets.
+//! Subsystems count events as they happen. Current state is read from the latest view at each scrape ([`live`]), so
+//! the series of removed targets end automatically. Targets are labels and nodes are not, so that the cost of a
+//! scrape does not grow with nodes × targets.
 
 mod families;
 #[cfg(test)]
@@ -28,7 +27,7 @@ use crate::{
 
 pub(crate) use live::ScrapeSources;
 
-/// What every part has counted so far. Clones share the counts.
+/// Metrics of all subsystems. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     pub(crate) ingest: IngestMetrics,
@@ -59,7 +58,7 @@ impl Metrics {
         }
     }
 
-    /// Everything to be scraped.
+    /// Creates the registry of all metrics.
     pub(crate) fn registry(&self, live: ScrapeSources) -> Registry {
         let mut registry = Registry::with_prefix("parallax");
         macro_rules! register {

@@ -1,4 +1,4 @@
-//! docs/reference/metrics.md is written from the table that registers the families, and the exposition is held to the table.
+//! Generates docs/reference/metrics.md from the table of families, and compares the exposition with the table.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,15 +16,15 @@ use parallax_fixtures as fixtures;
 const HEAD: &str = "\
 # Metrics of the aggregator
 
-`GET /metrics`: OpenMetrics text, or protobuf where the scraper ranks that first (native histograms travel only there).
-Every series of a target comes from here and none names a node and a target together, so that scraping costs the same
-whatever the number of nodes. What a prober says of itself: [prober-metrics.md](prober-metrics.md). Rules and dashboards
-made of these, and what a scrape of 2 000 targets costs: [alerts.md](../use/alerts.md).
+`GET /metrics` returns OpenMetrics text, or protobuf if the scraper prefers it (only protobuf carries native histograms).
+The aggregator exposes all series of targets. No series has both a node and a target as labels, so the cost of a scrape
+does not depend on the number of nodes. [prober-metrics.md](prober-metrics.md) lists the metrics of a prober about itself,
+[alerts.md](../use/alerts.md) the alerting rules, the dashboards, and the cost of a scrape of 2 000 targets.
 
-Series of what is gone (a target, a vantage, a hazard, an incident that is over) are gone at the next scrape. Where there
-are two aggregators both say all of this; rules and dashboards listen to the one with `parallax_aggregator_leader` 1.
+The series of a removed target, vantage or hazard and of a closed incident end at the next scrape. Both replicas of an
+aggregator expose all metrics; rules and dashboards use those of the leader, which has `parallax_aggregator_leader` 1.
 
-Names, labels, types and texts are an API, held by tests. This page is written from the table that registers them.
+Names, labels, types and help texts are an API checked by tests. This page is generated from the table that registers them.
 ";
 
 fn page() -> String {
@@ -49,7 +49,7 @@ fn page() -> String {
     page
 }
 
-/// As it stands in queries.
+/// Returns the name as used in queries.
 fn shown(family: &FamilyDescription) -> String {
     let total = if family.kind == MetricKind::Counter {
         "_total"
@@ -76,7 +76,7 @@ fn the_reference_page_is_the_table() {
     }
     assert!(
         fs::read_to_string(&path).unwrap_or_default() == now,
-        "docs/reference/metrics.md is not what the table says; if the change is meant, write it with:\n  \
+        "docs/reference/metrics.md is out of date; to regenerate it, run:\n  \
          PARALLAX_BLESS=1 cargo test --workspace --lib the_reference_page"
     );
 }
@@ -103,7 +103,7 @@ fn what_is_exposed_is_what_the_table_says_names_types_texts_and_labels() {
                 exposed.get_mut(name).unwrap().1 = kind.to_owned();
             } else if let Some((name, rest)) = line.split_once('{') {
                 let names = rest.rsplit_once('}').unwrap().0.split(',');
-                // A value with a comma would show as a label without a name; none of these has one.
+                // A comma in a value would look like a label without a name; no value here contains one.
                 let names = names.filter_map(|pair| Some(pair.split_once('=')?.0.to_owned()));
                 labels.entry(name.to_owned()).or_default().extend(names);
             }

@@ -1,4 +1,4 @@
-//! Renewals foreseen, as series. Those of a Certificate that is gone are gone with it.
+//! Series of renewal forecasts. They end with their Certificate.
 
 use std::{collections::BTreeMap, fmt};
 

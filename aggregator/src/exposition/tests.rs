@@ -104,7 +104,7 @@ impl Scene {
         text
     }
 
-    /// Knows of renewals, each outlook once.
+    /// Sets renewal forecasts, one of each outlook.
     pub(super) fn foresee(&self) {
         self.forecasts.send_replace(Arc::new(foreseen()));
     }
@@ -140,7 +140,7 @@ fn names_types_and_help_texts_are_an_api() {
     insta::assert_snapshot!(described.join("\n"));
 }
 
-/// Three names of two Certificates, and one that needs no port 80.
+/// Three names of two Certificates, and a Certificate that is not validated by HTTP-01.
 fn foreseen() -> parallax_api::forecasts::RenewalForecastList {
     serde_json::from_value(serde_json::json!({
         "note": "", "left_out": 0,
@@ -158,7 +158,7 @@ fn foreseen() -> parallax_api::forecasts::RenewalForecastList {
     .unwrap()
 }
 
-/// The lines of these families, in the order in which they come.
+/// Returns the lines of the renewal and certificate families, in order.
 fn renewals(text: &str) -> String {
     let mut lines = String::new();
     for line in text.lines() {
@@ -173,7 +173,7 @@ fn renewals(text: &str) -> String {
     lines + "# EOF\n"
 }
 
-/// The file is what the dashboards' own suite has Prometheus scrape.
+/// Prometheus scrapes this file in the test suite of the dashboards.
 #[test]
 fn renewals_are_exposed_as_the_suite_of_the_dashboards_scrapes_them() {
     let scene = scene(fixtures::waiting(), &[]);
@@ -240,7 +240,7 @@ fn probes_are_counted_by_placement_and_result_and_timed_where_they_succeed_on_th
     }
     assert!(
         !text.contains("nobody.example.test"),
-        "an unknown target makes no series"
+        "an unknown target creates no series"
     );
 }
 
@@ -315,7 +315,7 @@ fn evidence_ages_from_the_last_judged_round_and_before_that_from_the_start() {
             .find(|line| line.starts_with("parallax_evidence_age_seconds "));
         line.unwrap().split(' ').nth(1).unwrap().parse::<f64>().unwrap()
     };
-    // The clock of a scene starts now, and runs.
+    // The clock of a scene starts at `NOW` and runs.
     let fresh = 0.0..1.0;
     assert!(fresh.contains(&age(fixtures::waiting())));
     let judged = |until: EventTime| {
@@ -373,7 +373,7 @@ fn the_series_of_a_target_that_is_gone_are_gone() {
     assert_eq!(
         series(&scene.text(), "a.example.test"),
         0,
-        "a straggler does not bring it back"
+        "a late observation does not bring it back"
     );
 }
 

@@ -1,8 +1,8 @@
-//! What is judged, as series: incidents, what they explain, findings, hazards.
+//! Series of the diagnosis: incidents, the targets that they explain, findings, hazards.
 
 use std::collections::BTreeMap;
 
-use parallax_api::severity::Severity;
+use parallax_api::severity::IncidentSeverity;
 use parallax_diagnosis::{
     findings::{self, FindingKind},
     verdict::{Incident, IncidentState},
@@ -58,7 +58,7 @@ fn open(view: &View) -> impl Iterator<Item = &Incident> {
         .filter(|incident| !matches!(incident.state, IncidentState::Closed { .. }))
 }
 
-/// The likeliest cause of the catalogue, or the region where the catalogue names none.
+/// Returns the likeliest cause of the catalogue, or the region if there is none.
 fn cause(incident: &Incident) -> String {
     incident.verdict.causes.first().map_or_else(
         || incident.verdict.region.region.clone(),
@@ -98,14 +98,14 @@ pub(super) fn by_cause(view: &View) -> BTreeMap<CauseSeverity, f64> {
     for incident in open(view) {
         let labels = CauseSeverity {
             cause: cause(incident),
-            severity: Severity::of(incident, view).label(),
+            severity: IncidentSeverity::of(incident, view).label(),
         };
         *counts.entry(labels).or_default() += 1.0;
     }
     counts
 }
 
-/// Every kind has its series, at zero where there is none: an alert on a rise needs something to rise from.
+/// Counts findings by kind. Kinds without findings have a series at 0, since alerts on an increase need a start value.
 pub(super) fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
     let labels = |kind: FindingKind, severity: &'static str| FindingLabels {
         finding: kind.label(),
@@ -124,7 +124,7 @@ pub(super) fn findings(view: &View) -> BTreeMap<FindingLabels, f64> {
     counts
 }
 
-/// The severity that a kind of finding usually has.
+/// Returns the default severity of a kind of finding.
 const fn usual(kind: FindingKind) -> findings::Severity {
     match kind {
         FindingKind::Exposed => findings::Severity::Critical,
@@ -146,7 +146,7 @@ pub(super) fn hazards(view: &View) -> BTreeMap<HazardLabels, f64> {
         .collect()
 }
 
-/// Each open incident. Its id stays while cause and severity may change.
+/// Returns one series per open incident. Its id is stable, while cause and severity may change.
 pub(super) fn each(
     view: &View,
     handling: impl Fn(&Incident) -> ActionState,
@@ -156,7 +156,7 @@ pub(super) fn each(
             let labels = IncidentLabels {
                 incident: incident.id.clone(),
                 cause: cause(incident),
-                severity: Severity::of(incident, view).label(),
+                severity: IncidentSeverity::of(incident, view).label(),
                 subject: incident.verdict.subject.to_string(),
                 handling: handling(incident).label(),
             };
@@ -165,8 +165,8 @@ pub(super) fn each(
         .collect()
 }
 
-/// The likeliest incident of each target that one explains, the earlier named of equals: one series a target, so that other
-/// series of targets can be joined with it.
+/// Returns the likeliest incident of each affected target, the earlier one on a tie: one series per target, so that
+/// other series of targets can be joined with it.
 pub(super) fn explained(view: &View) -> BTreeMap<TargetIncident, f64> {
     let mut likeliest: BTreeMap<String, &Incident> = BTreeMap::new();
     for incident in open(view) {

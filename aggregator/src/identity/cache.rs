@@ -1,4 +1,4 @@
-//! What the API server said of tokens, by their hash: bounded, and no longer believed than a token is good for.
+//! Cache of token reviews by token hash, bounded in size; no entry outlives its token.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,22 +8,23 @@ use tokio::time::Instant;
 
 use super::{refusal::RefusalReason, review::TokenSubject};
 
-/// Tokens remembered: three for each prober of a 5 000-node mesh (an old and a new one, and a Pod that is being replaced).
+/// Maximum number of accepted tokens: three for each prober of a 5 000-node mesh (old token, new token, Pod being
+/// replaced).
 const MOST: usize = 16_384;
-/// Refused ones remembered, for a short time: enough to spare the API server, not enough to be worth filling.
+/// Maximum number of rejected tokens, cached briefly to spare the API server.
 const MOST_REFUSED: usize = 1_024;
 
-/// How long a refusal stands without being asked again: a revoked token costs six reviews a minute.
+/// TTL of a rejection: a revoked token in use causes six reviews a minute.
 const REFUSED_FOR: Duration = Duration::from_secs(10);
-/// How long the word of the API server stands. The Pod behind a token is looked up at each request, so this bounds only
-/// for how long the token of an account that was removed works on while its Pod runs.
+/// TTL of an accepted token. The Pod is looked up on every request, so this bounds only how long the token of a deleted
+/// `ServiceAccount` keeps working while its Pod runs.
 const FRESH: Duration = Duration::from_mins(5);
-/// The same for enrolled vantages, which no Pod vouches for: a revoked one is out within this.
+/// TTL for enrolled vantages, which have no Pod: a revoked vantage is rejected after this at the latest.
 const FRESH_OUTSIDE: Duration = Duration::from_mins(1);
-/// While the API server is away, known tokens work on and it is asked again after this.
+/// Time between reviews of a known token while the API server is unavailable. Known tokens keep working.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
 
-/// SHA-256 of a token; the token itself is not kept.
+/// SHA-256 of a token; the token itself is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TokenHash([u8; 32]);
 
@@ -35,36 +36,36 @@ impl TokenHash {
     }
 }
 
-/// Who holds a token.
+/// The holder of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TokenHolder {
     pub(super) subject: TokenSubject,
-    /// The vantage that it was enrolled as, for one that is no Pod.
+    /// The enrolled vantage, if the holder is not a Pod.
     pub(super) outside: Option<Vantage>,
 }
 
 #[derive(Debug)]
 struct CacheEntry {
     holder: TokenHolder,
-    /// The API server is asked again after this.
+    /// When the token must be reviewed again.
     fresh: Instant,
-    /// The token's own end.
+    /// Expiry of the token.
     end: Instant,
 }
 
-/// What is known of a token.
+/// Result of a cache lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CachedIdentity {
-    /// As the API server said a short while ago.
+    /// Accepted recently.
     Fresh(TokenHolder),
-    /// As it said once; it should be asked again, and holds where it cannot be asked.
+    /// Accepted earlier: review it again; valid if the API server is unavailable.
     Stale(TokenHolder),
-    /// It said no.
+    /// Rejected recently.
     Refused(RefusalReason),
     Nothing,
 }
 
-/// The memory.
+/// The cache.
 #[derive(Debug, Default)]
 pub(super) struct TokenCache {
     held: BTreeMap<TokenHash, CacheEntry>,
@@ -88,7 +89,7 @@ impl TokenCache {
         }
     }
 
-    /// Remembers a holder for as long as the token is good.
+    /// Caches a holder for the remaining lifetime of the token.
     pub(super) fn hold(&mut self, hash: TokenHash, holder: TokenHolder, good_for: Duration) {
         let now = Instant::now();
         let stands = if holder.outside.is_some() {
@@ -110,7 +111,7 @@ impl TokenCache {
         );
     }
 
-    /// Remembers a refusal for a moment, and that nothing holds of what was said before.
+    /// Caches a rejection briefly and removes an earlier acceptance.
     pub(super) fn refuse(&mut self, hash: TokenHash, reason: RefusalReason) {
         let now = Instant::now();
         self.held.remove(&hash);
@@ -118,14 +119,14 @@ impl TokenCache {
         self.refused.insert(hash, (reason, now + REFUSED_FOR));
     }
 
-    /// The API server could not be asked: what is known holds on, and not every request waits for it.
+    /// Extends a known token while the API server is unavailable, so that not every request waits for a review.
     pub(super) fn postpone(&mut self, hash: &TokenHash) {
         if let Some(entry) = self.held.get_mut(hash) {
             entry.fresh = Instant::now() + ASK_AGAIN;
         }
     }
 
-    /// The Pod behind it is gone.
+    /// Removes the token of a deleted Pod.
     pub(super) fn forget(&mut self, hash: &TokenHash) {
         self.held.remove(hash);
     }
@@ -136,7 +137,7 @@ impl TokenCache {
     }
 }
 
-/// Drops what is over; where that is not enough, what ends first.
+/// Evicts expired entries, then those that expire first.
 fn make_room<T>(map: &mut BTreeMap<TokenHash, T>, most: usize, now: Instant, end: impl Fn(&T) -> Instant) {
     if map.len() < most {
         return;

@@ -1,13 +1,13 @@
-//! What a token says of itself, read without believing it: enough to refuse without asking the API server what it would
-//! refuse anyway, and to name the reason. Nothing here lets anybody in.
+//! Unverified claims of a token. They serve only to reject tokens early and with a reason, without a request to the API
+//! server; they never authenticate.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
-/// Longer ones are not tokens of Kubernetes.
+/// Maximum length of a token; tokens of Kubernetes are shorter.
 const LONGEST: usize = 16 << 10;
 
-/// The claims that matter here.
+/// The claims used here.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct TokenClaims {
     #[serde(default, rename = "aud")]
@@ -17,7 +17,7 @@ pub(super) struct TokenClaims {
     pub(super) expires: Option<i64>,
 }
 
-/// One word, or several.
+/// One audience, or several.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 enum AudienceClaim {
@@ -32,7 +32,7 @@ impl Default for AudienceClaim {
 }
 
 impl TokenClaims {
-    /// Reads the middle part of a JWT; nothing where it is none.
+    /// Parses the payload of a JWT. `None` if the token is not a JWT.
     pub(super) fn read(token: &str) -> Option<Self> {
         if token.len() > LONGEST {
             return None;
@@ -44,7 +44,7 @@ impl TokenClaims {
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()
     }
 
-    /// Whether it is meant for us.
+    /// Reports whether the token was issued for an audience.
     pub(super) fn meant_for(&self, audience: &str) -> bool {
         match &self.audience {
             AudienceClaim::One(one) => one == audience,

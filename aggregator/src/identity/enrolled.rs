@@ -1,4 +1,4 @@
-//! Vantages outside the cluster, as their accounts say: an input of the topology.
+//! Vantages outside the cluster, from their `ServiceAccounts`: an input of the topology.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,22 +14,22 @@ use tokio_util::sync::CancellationToken;
 use super::review::{VANTAGE_LABEL, enrolled};
 use parallax_kubernetes::api_client::ApiClient;
 
-/// How often the accounts are listed: a revoked vantage has no plan any more after this.
+/// Interval between lists of the accounts; a revoked vantage loses its plan within it.
 const EVERY: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Follows the accounts of enrolled vantages.
+/// Polls the `ServiceAccounts` of enrolled vantages.
 #[derive(Debug)]
 pub(crate) struct EnrolledAccounts {
     pub(crate) client: ApiClient,
     pub(crate) namespace: Namespace,
-    /// Rings when one shows itself that may not be known yet.
+    /// Notified when a vantage authenticates that may not have been listed yet.
     pub(crate) newcomer: Arc<Notify>,
     pub(crate) vantages: watch::Sender<BTreeSet<Vantage>>,
 }
 
 impl EnrolledAccounts {
-    /// Lists until cancelled. While that fails, those known stay.
+    /// Lists until cancelled. While listing fails, the known vantages are kept.
     pub(crate) async fn follow(self, cancelled: CancellationToken) {
         let api = Api::<ServiceAccount>::namespaced(self.client.0.clone(), self.namespace.as_str());
         let wanted = ListParams::default().labels(VANTAGE_LABEL);
@@ -58,10 +58,10 @@ impl EnrolledAccounts {
                     continue;
                 }
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "no answer".to_owned(),
+                Err(_) => "request timed out".to_owned(),
             };
             if !std::mem::replace(&mut failing, true) {
-                tracing::warn!(%reason, namespace = %self.namespace, "cannot list the accounts of enrolled vantages; keeping those known");
+                tracing::warn!(%reason, namespace = %self.namespace, "cannot list the ServiceAccounts of enrolled vantages; keeping the known vantages");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Who was not let in, counted.
+//! Metrics of prober authentication.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -12,7 +12,7 @@ pub(crate) struct ReasonLabel {
     reason: &'static str,
 }
 
-/// Who was not let in so far. Clones share the counts.
+/// Counts of rejected probers by reason. Clones share the counts.
 #[derive(Debug, Clone)]
 pub(crate) struct IdentityMetrics {
     pub(crate) refused: Family<ReasonLabel, Counter>,
@@ -29,13 +29,13 @@ impl IdentityMetrics {
         metrics
     }
 
-    /// Counts one request of a prober that was not let in.
+    /// Counts a rejected request.
     pub(crate) fn refused(&self, reason: RefusalReason) {
         let reason = reason.label();
         self.refused.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// How often it was counted.
+    /// Returns the number of rejections with a reason.
     #[cfg(test)]
     pub(crate) fn refusals(&self, reason: RefusalReason) -> u64 {
         let reason = reason.label();

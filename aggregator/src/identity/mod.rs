@@ -1,8 +1,9 @@
-//! Who a prober is: the token it shows leads to its Pod, the Pod to node and network. So no prober speaks for another.
+//! Prober authentication: a token identifies the Pod, and the Pod the node and network, so that a prober cannot report
+//! for another vantage.
 //!
 //! ```text
-//! token ─▶ claims (refuse what is plain) ─▶ cache ─▶ TokenReview ─▶ account ─▶ Pod uid ─▶ watched Pod ─▶ vantage
-//!                                                                      └─▶ labels of an enrolled account ─▶ vantage
+//! token ─▶ claims (early rejection) ─▶ cache ─▶ TokenReview ─▶ ServiceAccount ─▶ Pod UID ─▶ watched Pod ─▶ vantage
+//!                                                                   └─▶ labels of an enrolled account ─▶ vantage
 //! ```
 
 mod cache;
@@ -43,34 +44,34 @@ use parallax_kubernetes::{
 };
 use review::{TokenReviewer, TokenSubject};
 
-/// Reviews under way at one time; a flood of tokens waits for us, not on the API server.
+/// Maximum number of concurrent reviews; a flood of tokens queues here instead of loading the API server.
 const REVIEWS: usize = 16;
-/// A token without an end is believed for this long.
+/// Assumed lifetime of a token without expiry.
 const WITHOUT_END: Duration = Duration::from_hours(1);
-/// One line of the log for each reason in this time.
+/// Minimum time between two log lines with the same reason.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Who has been let in.
+/// An authenticated prober.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuthenticatedProber {
-    /// Where it is.
+    /// Its vantage.
     pub(crate) vantage: Vantage,
-    /// Whether it probes, or only answers.
+    /// Whether it probes or only serves the echo.
     pub(crate) role: ProberRole,
-    /// When its token ends, and with it whatever it was granted for.
+    /// When its token expires; what was granted with it ends then too.
     pub(crate) until: Instant,
 }
 
-/// What a caller is there for.
+/// Role of an authenticated caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProberRole {
     /// Follows a plan and reports.
     Prober,
-    /// Answers the echo; wants to know the nonce and reports nothing.
+    /// Serves the echo: receives the nonce and reports nothing.
     Responder,
 }
 
-/// Tells who a token is.
+/// Authenticates probers by their tokens.
 #[derive(Debug)]
 pub(crate) struct ProberAuthenticator {
     options: IdentityOptions,
@@ -78,7 +79,7 @@ pub(crate) struct ProberAuthenticator {
     pods: Arc<dyn ProberPods>,
     cache: Mutex<TokenCache>,
     reviews: Semaphore,
-    /// Rung when an enrolled vantage shows itself for the first time: it may not be among those listed yet.
+    /// Notified when an enrolled vantage authenticates: it may not have been listed yet.
     newcomer: Arc<Notify>,
     metrics: IdentityMetrics,
     log: RefusalLog,
@@ -112,12 +113,12 @@ impl ProberAuthenticator {
         }
     }
 
-    /// Rings when an enrolled vantage shows itself.
+    /// Returns the notification of authenticated enrolled vantages.
     pub(crate) fn newcomer(&self) -> Arc<Notify> {
         self.newcomer.clone()
     }
 
-    /// Who sends a request. A refusal is counted and logged.
+    /// Authenticates the sender of a request. Rejections are counted and logged.
     pub(crate) async fn admit(
         &self,
         headers: &HeaderMap,
@@ -127,7 +128,7 @@ impl ProberAuthenticator {
             .inspect_err(|refused| self.note(refused))
     }
 
-    /// Whether a caller may speak for a vantage. A refusal is counted and logged.
+    /// Checks that a caller acts for its own vantage. Rejections are counted and logged.
     pub(crate) fn speaks_for(
         &self,
         caller: &AuthenticatedProber,
@@ -144,7 +145,7 @@ impl ProberAuthenticator {
         Err(refused)
     }
 
-    /// Refuses the report of somebody who is only there to answer.
+    /// Rejects reports of responders.
     pub(crate) fn may_report(&self, caller: &AuthenticatedProber) -> Result<(), AuthenticationError> {
         if caller.role == ProberRole::Prober {
             return Ok(());
@@ -173,7 +174,7 @@ impl ProberAuthenticator {
         self.place(&holder, &hash, until)
     }
 
-    /// Who holds the token, as remembered or as the API server says.
+    /// Returns the holder of a token, from the cache or the API server.
     async fn holder(
         &self,
         token: &str,
@@ -255,7 +256,8 @@ impl ProberAuthenticator {
         }
     }
 
-    /// Where the holder is. A Pod is looked up each time: with it goes its token.
+    /// Returns the holder's vantage. The Pod is looked up on each request, so that its token is rejected once it is
+    /// deleted.
     fn place(
         &self,
         holder: &TokenHolder,
@@ -316,7 +318,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
         .map(str::trim)
 }
 
-/// How long the token is still good; nothing once it is not.
+/// Returns the remaining lifetime of a token; `None` if it has expired.
 fn good_for(claims: &TokenClaims) -> Option<Duration> {
     let Some(end) = claims.expires else {
         return Some(WITHOUT_END);
@@ -327,12 +329,12 @@ fn good_for(claims: &TokenClaims) -> Option<Duration> {
         .filter(|left| !left.is_zero())
 }
 
-/// Says each reason now and then, with how often it was not said.
+/// Rate-limits log lines per reason and counts the suppressed ones.
 #[derive(Debug, Default)]
 struct RefusalLog(Mutex<BTreeMap<RefusalReason, (Instant, u64)>>);
 
 impl RefusalLog {
-    /// Whether the reason is to be said now, and how often it was not since the last time.
+    /// Returns the number of suppressed lines if the reason is due to be logged; `None` otherwise.
     fn due(&self, reason: RefusalReason) -> Option<u64> {
         let now = Instant::now();
         let mut said = self.0.lock();
@@ -356,7 +358,7 @@ impl RefusalLog {
             reason = refused.reason.label(),
             who = %refused.who,
             unsaid,
-            "refused a prober: {}",
+            "rejected a prober: {}",
             refused.reason.sentence()
         );
     }

@@ -1,24 +1,24 @@
-//! What a configuration says of the accounts of probers.
+//! Options of prober authentication.
 
 use parallax_model::Namespace;
 
 use parallax_kubernetes::object_key::ObjectKey;
 
-/// Knowing probers by the tokens of their Kubernetes accounts.
+/// Authentication of probers by `ServiceAccount` tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityOptions {
-    /// What the tokens must be meant for.
+    /// Required audience of the tokens.
     pub audience: String,
-    /// The accounts of probers that run as Pods.
+    /// `ServiceAccounts` of probers that run as Pods.
     pub probers: Vec<ObjectKey>,
-    /// The accounts of Pods that only answer the echo.
+    /// `ServiceAccounts` of Pods that only serve the echo.
     pub responders: Vec<ObjectKey>,
-    /// Where the accounts of enrolled vantages outside the cluster are, if there may be any.
+    /// Namespace of the `ServiceAccounts` of enrolled vantages outside the cluster; `None` disables enrolment.
     pub vantages: Option<Namespace>,
 }
 
 impl IdentityOptions {
-    /// Where the Pods of all these accounts are.
+    /// Returns the namespaces of the prober and responder Pods.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
         let accounts = self.probers.iter().chain(&self.responders);
         accounts.map(|account| account.namespace.as_str())

@@ -1,4 +1,4 @@
-//! Why a prober is not let in. Each reason is a status, a label of a metric, and a sentence for whoever has to mend it.
+//! Reasons to reject a prober, each with an HTTP status, a metric label and an error message.
 
 use axum::http::StatusCode;
 
@@ -7,27 +7,27 @@ use axum::http::StatusCode;
 pub(crate) enum RefusalReason {
     /// No `Authorization: Bearer`.
     Missing,
-    /// Not a token of Kubernetes at all.
+    /// Not a token of Kubernetes.
     Malformed,
-    /// Meant for somebody else.
+    /// Issued for another audience.
     WrongAudience,
-    /// Past its end.
+    /// Expired.
     Expired,
-    /// The API server does not know it: forged, revoked, or its Pod or account is gone.
+    /// Rejected by the API server: forged, revoked, or its Pod or `ServiceAccount` no longer exists.
     Invalid,
-    /// An account that is no prober's.
+    /// The `ServiceAccount` is not a prober's.
     WrongAccount,
-    /// A prober's account, but a token that no Pod holds.
+    /// A prober's `ServiceAccount`, but the token is not bound to a Pod.
     NotBound,
-    /// A Pod that the watch does not know as a prober.
+    /// The Pod is not among the watched prober Pods.
     UnknownPod,
-    /// The token names another node than the Pod is on.
+    /// The token names another node than its Pod's.
     OtherNode,
-    /// Speaks for another vantage than its own.
+    /// The request is for another vantage than the prober's own.
     OtherVantage,
-    /// The API server cannot be asked, and this token has not been seen.
+    /// The API server is unavailable, and the token is not cached.
     ReviewUnavailable,
-    /// The watch of prober Pods has not begun.
+    /// The prober Pods have not been listed yet.
     PodsUnknown,
 }
 
@@ -76,35 +76,37 @@ impl RefusalReason {
         }
     }
 
-    /// What was expected.
+    /// Returns the error message.
     pub(crate) const fn sentence(self) -> &'static str {
         match self {
             Self::Missing => "expected the header authorization: Bearer TOKEN with the prober's own token",
-            Self::Malformed => "expected a ServiceAccount token of Kubernetes",
+            Self::Malformed => "the token is not a ServiceAccount token of Kubernetes",
             Self::WrongAudience => {
-                "the token is meant for another audience; expected one projected with the audience of identity.audience"
+                "the token was issued for another audience; project a token with the audience of identity.audience"
             }
-            Self::Expired => "the token has expired; read the projected file again",
+            Self::Expired => "the token has expired; reread the projected token file",
             Self::Invalid => "the API server does not accept the token",
-            Self::WrongAccount => "the account is neither a prober's nor an enrolled vantage's",
-            Self::NotBound => "expected a token that is bound to a Pod, as projected ones are",
-            Self::UnknownPod => "the token's Pod is not known as a prober; a new one is within seconds",
-            Self::OtherNode => "the token names another node than the one its Pod runs on",
-            Self::OtherVantage => "a prober speaks for its own node and network only",
-            Self::ReviewUnavailable => {
-                "the API server cannot be asked about the token at present; come again"
+            Self::WrongAccount => "the ServiceAccount is neither a prober's nor an enrolled vantage's",
+            Self::NotBound => "the token is not bound to a Pod; use a projected token",
+            Self::UnknownPod => {
+                "the token's Pod is not among the known prober Pods; a new Pod becomes known within seconds"
             }
-            Self::PodsUnknown => "the prober Pods are not known yet; come again",
+            Self::OtherNode => "the token names another node than the one its Pod runs on",
+            Self::OtherVantage => "a prober may act only for its own node and network",
+            Self::ReviewUnavailable => {
+                "cannot review the token: the API server is unavailable; retry the request"
+            }
+            Self::PodsUnknown => "the prober Pods have not been listed yet; retry the request",
         }
     }
 }
 
-/// Somebody was not let in.
+/// A rejected prober.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuthenticationError {
     pub(crate) reason: RefusalReason,
-    /// Who it was, as far as that is known. Names come from the API server or were parsed: nothing of it can break a
-    /// line of the log.
+    /// The sender, as far as it is known. Its parts come from the API server or were validated, so it cannot inject log
+    /// lines.
     pub(crate) who: String,
 }
 

@@ -1,4 +1,4 @@
-//! Asking the API server whose a token is.
+//! Token reviews by the API server.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -17,41 +17,41 @@ use tokio::time::timeout;
 use super::refusal::RefusalReason;
 use parallax_kubernetes::{api_client::ApiClient, object_key::ObjectKey};
 
-/// A call that takes longer failed; the prober waits meanwhile.
+/// Timeout of a request to the API server; the prober waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Labels of the account of an enrolled vantage: its name, and how far out it is.
+/// Label with the name of an enrolled vantage, on its `ServiceAccount`.
 pub const VANTAGE_LABEL: &str = "parallax.dev/vantage";
-/// `vpc` or `internet`.
+/// Label with the reach of an enrolled vantage: `vpc` or `internet`.
 pub const REACH_LABEL: &str = "parallax.dev/reach";
 
 const POD_UID: &str = "authentication.kubernetes.io/pod-uid";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// Whose a token is, as the API server says.
+/// The owner of a token according to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TokenSubject {
     pub(super) account: ObjectKey,
-    /// The Pod that holds the token, for a projected one.
+    /// UID of the Pod that the token is bound to.
     pub(super) pod_uid: Option<String>,
-    /// Its node, from servers that say so.
+    /// Node of the Pod, if the API server returns it.
     pub(super) node: Option<String>,
 }
 
-/// The API server cannot be asked.
+/// The API server is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ReviewerUnavailable(pub(super) String);
 
-/// What is asked of the API server; one is the real one.
+/// Review requests to the API server. A trait, so that tests need no server.
 pub(super) trait TokenReviewer: fmt::Debug + Send + Sync + 'static {
-    /// Whose the token is; a reason where it is nobody's.
+    /// Returns the owner of a token, or why the token is rejected.
     fn review<'a>(
         &'a self,
         token: &'a str,
         audience: &'a str,
     ) -> BoxFuture<'a, Result<Result<TokenSubject, RefusalReason>, ReviewerUnavailable>>;
 
-    /// The vantage that an account was enrolled as, if it was.
+    /// Returns the vantage that a `ServiceAccount` is enrolled as, if any.
     fn enrolment<'a>(
         &'a self,
         account: &'a ObjectKey,
@@ -94,15 +94,15 @@ impl TokenReviewer for ApiClient {
 async fn called<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReviewerUnavailable> {
     match timeout(PATIENCE, call).await {
         Err(_) => Err(ReviewerUnavailable(format!(
-            "no answer within {} s",
+            "request timed out after {} s",
             PATIENCE.as_secs()
         ))),
         Ok(done) => done.map_err(|error| ReviewerUnavailable(error.to_string())),
     }
 }
 
-/// What a review means. A server that knows no audiences returns none of them, and then the token may be meant for
-/// anybody.
+/// Interprets a review. An API server without support for audiences returns none; the token could then have been issued
+/// for any audience and is rejected.
 fn judge(review: TokenReview, audience: &str) -> Result<TokenSubject, RefusalReason> {
     let status = review.status.unwrap_or_default();
     if !status.authenticated.unwrap_or(false) {
@@ -129,7 +129,7 @@ fn subject(user: UserInfo) -> Option<TokenSubject> {
     })
 }
 
-/// The vantage that the labels of an account name.
+/// Returns the vantage named by the labels of a `ServiceAccount`.
 pub(super) fn enrolled(account: &ServiceAccount) -> Option<Vantage> {
     let labels = account.metadata.labels.as_ref()?;
     let name = labels.get(VANTAGE_LABEL)?;

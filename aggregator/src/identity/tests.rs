@@ -8,7 +8,7 @@ use parallax_model::Network;
 use super::{review::ReviewerUnavailable, *};
 use parallax_kubernetes::{object_key::ObjectKey, prober_pods::ProberPod};
 
-/// What the API server and the watch know; both can be changed while a test runs.
+/// State of the fake API server and Pod watch; a test can change it while it runs.
 #[derive(Debug, Default)]
 struct World {
     tokens: Mutex<BTreeMap<String, Result<TokenSubject, RefusalReason>>>,
@@ -104,7 +104,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// One prober Pod on n1, and its token.
+    /// Starts with one prober Pod on n1 and its token.
     fn new() -> Self {
         let world = Arc::new(World::default());
         let good = token("parallax", 3_600, "good");
@@ -166,7 +166,7 @@ async fn a_token_leads_to_its_pod_and_the_pod_to_node_and_network() {
         .lock()
         .insert("uid-2".to_owned(), pod("host-1", "n2", Network::Host));
     let host = token("parallax", 3_600, "host");
-    // An older API server says nothing of the node.
+    // An older API server does not return the node.
     scene.knows(&host, Ok(subject("parallax/prober", Some("uid-2"), None)));
     assert_eq!(scene.vantage(&host).await, "n2/host");
 }
@@ -200,7 +200,7 @@ async fn whoever_is_not_a_prober_is_refused_with_the_reason_and_counted() {
             mark("forged"),
             None,
         ),
-        // The claims say parallax, the server does not: only the server is believed.
+        // The claims contain the audience but the review does not: the review decides.
         (
             RefusalReason::WrongAudience,
             StatusCode::UNAUTHORIZED,
@@ -287,7 +287,7 @@ async fn a_pod_that_is_gone_takes_its_token_along() {
     scene.vantage(&scene.good).await;
     let gone = scene.world.pods.lock().remove("uid-1").unwrap();
     assert_eq!(scene.reason(&scene.good).await, RefusalReason::UnknownPod);
-    // Forgotten: the API server is asked again, also when a Pod of that uid turns up.
+    // The cache entry is gone: the token is reviewed again even if a Pod with that UID reappears.
     scene.world.pods.lock().insert("uid-1".to_owned(), gone);
     let before = scene.reviews();
     scene.vantage(&scene.good).await;
@@ -304,7 +304,7 @@ async fn the_api_server_is_asked_once_for_many_requests_and_again_after_a_while(
     tokio::time::advance(Duration::from_mins(6)).await;
     scene.vantage(&scene.good).await;
     assert_eq!(scene.reviews(), 2);
-    // Refusals too are remembered, for a moment.
+    // Rejections are cached too, briefly.
     let forged = token("parallax", 3_600, "forged");
     for _ in 0..100 {
         assert_eq!(scene.reason(&forged).await, RefusalReason::Invalid);
@@ -333,9 +333,9 @@ async fn while_the_api_server_is_away_known_tokens_work_on_and_new_ones_are_aske
     let asked = scene.reviews() - before;
     assert!(
         (1..=10).contains(&asked),
-        "not every request waits for a server that is away: {asked}"
+        "not every request waits for an unavailable API server: {asked}"
     );
-    // It is back and says no: the token was revoked meanwhile.
+    // The API server is back and rejects the token, which was revoked in the meantime.
     scene.world.away.store(false, Ordering::Relaxed);
     scene.world.tokens.lock().clear();
     tokio::time::advance(Duration::from_mins(1)).await;
@@ -352,7 +352,8 @@ async fn a_known_token_works_to_its_end_and_no_longer_even_while_the_api_server_
     tokio::time::advance(Duration::from_secs(599)).await;
     scene.vantage(&short).await;
     tokio::time::advance(Duration::from_secs(2)).await;
-    // By the wall clock, which does not jump with this test, it is still good: what was remembered ended all the same.
+    // By the wall clock, which this test does not advance, the token is still valid; the cache entry expires
+    // regardless.
     assert_eq!(scene.reason(&short).await, RefusalReason::ReviewUnavailable);
 }
 
@@ -371,7 +372,7 @@ async fn an_enrolled_vantage_is_who_its_account_says_until_it_is_revoked() {
     scene.world.tokens.lock().clear();
     tokio::time::advance(Duration::from_mins(1)).await;
     assert_eq!(scene.reason(&outside).await, RefusalReason::Invalid);
-    // The same labels in another namespace enrol nobody.
+    // The same labels in another namespace do not enrol a vantage.
     let elsewhere = token("parallax", 86_400, "elsewhere");
     scene.knows(
         &elsewhere,

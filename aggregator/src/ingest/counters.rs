@@ -1,4 +1,4 @@
-//! The counters of observations, owned by the engine's task: each series is resolved once, so that counting an observation
+//! Counters of observations, owned by the engine task. Each series is resolved once, so that counting an observation
 //! takes no lock on a family and allocates nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,15 +13,15 @@ use super::{
     metrics::{IngestMetrics, PhaseLabels, ProbeLabels},
 };
 
-/// Phases that are timed, in the order of [`times`].
+/// Timed phases, in the order of [`times`].
 const PHASES: [&str; 6] = ["resolve", "connect", "tls", "first-byte", "body", "total"];
 
-/// Counts what probers report.
+/// Counters of reported observations.
 #[derive(Debug)]
 pub(crate) struct ObservationCounters {
     metrics: IngestMetrics,
     lines: LineCounters,
-    /// The series of each target of the topology; only these have any.
+    /// Series of the targets in the topology; other targets have none.
     series: BTreeMap<TargetId, TargetSeries>,
 }
 
@@ -65,7 +65,7 @@ impl LineCounters {
 }
 
 impl ObservationCounters {
-    /// Counts into these families.
+    /// Creates counters of these families.
     pub(crate) fn new(metrics: IngestMetrics) -> Self {
         Self {
             lines: LineCounters::new(&metrics),
@@ -74,7 +74,7 @@ impl ObservationCounters {
         }
     }
 
-    /// Admits the targets of the topology, and removes the series of targets that are gone.
+    /// Admits the targets of the topology and removes the series of targets that have left it.
     pub(crate) fn admit(&mut self, topology: &Topology) {
         let mut targets: BTreeSet<_> = topology.targets().keys().cloned().collect();
         targets.extend(
@@ -97,7 +97,7 @@ impl ObservationCounters {
         }
     }
 
-    /// Counts one observation by the result of the engine.
+    /// Counts an observation by the engine's result.
     pub(crate) fn observed(&mut self, recorded: &Recorded, result: ObservationResult, topology: &Topology) {
         let Observation {
             target,
@@ -134,13 +134,14 @@ impl ObservationCounters {
             Outcome::NotAsked { .. } => "not_asked",
         };
         series.count(target, (*channel, placement, outcome_label), &self.metrics);
-        // A refusal is fast and a timeout takes as long as the timeout: failures would show how often they occur.
+        // Only successes are timed: refusals are fast and timeouts slow, so the times of failures would reflect their
+        // number.
         if matches!(channel, Channel::Vip | Channel::Dns) && matches!(outcome, Outcome::Ok { .. }) {
             series.time(target, self::times(times), &self.metrics);
         }
     }
 
-    /// Counts one observation that an earlier incarnation, or another aggregator, has counted by its target already.
+    /// Counts a resent observation, which an earlier process or the other replica has already counted by target.
     pub(crate) fn observed_again(&self, result: ObservationResult) {
         match result {
             ObservationResult::Late => self.lines.late.inc(),
@@ -148,7 +149,7 @@ impl ObservationCounters {
         };
     }
 
-    /// Counts one accepted report.
+    /// Counts an accepted report.
     pub(crate) fn reported(&self, receipt: ReportReceipt) {
         self.lines.accepted_reports.inc();
         self.lines.duplicate.inc_by(receipt.duplicates);
@@ -197,7 +198,7 @@ fn phase_labels(target: &TargetId, phase: &'static str) -> PhaseLabels {
     }
 }
 
-/// The time of each phase that was reached, in seconds.
+/// Returns the time of each phase that was reached, in seconds.
 fn times(times: &PhaseTimes) -> [Option<f64>; PHASES.len()] {
     [
         times.resolve,

@@ -1,21 +1,21 @@
-//! A report's lines: a header, then observations. One bad line costs itself, never the batch.
+//! Parses reports: a header line, then one observation per line. A malformed line does not affect the others.
 
 use parallax_model::{Observation, ReportHeader, WIRE_VERSION};
 use serde::Deserialize;
 
-/// Longest line read. An observation has a few hundred bytes; its longest fields are bounded to a few thousand.
+/// Maximum length of a line. An observation has a few hundred bytes; its longest fields are limited to a few thousand.
 pub(crate) const LONGEST_LINE: usize = 64 * 1024;
 
-/// A report as far as it could be read.
+/// A parsed report.
 #[derive(Debug)]
 pub(crate) struct ReportBatch {
     pub(crate) header: ReportHeader,
     pub(crate) observations: Vec<Observation>,
-    /// Lines that could not be read.
+    /// Number of malformed lines.
     pub(crate) malformed: u64,
 }
 
-/// Why nothing of a report can be used.
+/// Why a report is rejected as a whole.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReportError {
     #[error("expected a report header in the first line, found an empty body")]
@@ -23,13 +23,13 @@ pub(crate) enum ReportError {
     #[error("expected a report header in the first line: {0}")]
     Header(String),
     #[error(
-        "wire version {0} is not understood here (this aggregator speaks {WIRE_VERSION} and its neighbours); upgrade the older side by one version at a time"
+        "wire version {0} is not supported (this aggregator supports {WIRE_VERSION} and adjacent versions); upgrade the older side one version at a time"
     )]
     Version(u32),
 }
 
-/// Reads a report. A version is understood when it is ours or a neighbour's: N and N−1 understand each other both
-/// ways, so a roll-out may go prober first or aggregator first.
+/// Parses a report. Adjacent wire versions are supported in both directions, so a rollout may update probers or
+/// aggregator first.
 pub(crate) fn parse(body: &[u8]) -> Result<ReportBatch, ReportError> {
     #[derive(Deserialize)]
     struct ReportVersion {
@@ -42,7 +42,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<ReportBatch, ReportError> {
     let first = lines.next().ok_or(ReportError::Empty)?;
     if first.len() > LONGEST_LINE {
         return Err(ReportError::Header(format!(
-            "it is longer than {LONGEST_LINE} bytes"
+            "the line is longer than {LONGEST_LINE} bytes"
         )));
     }
     let unreadable = |error: serde_json::Error| ReportError::Header(error.to_string());

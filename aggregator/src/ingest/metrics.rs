@@ -1,4 +1,4 @@
-//! Reports of the probers, counted as they arrive.
+//! Metrics of ingest.
 
 use parallax_runtime::metrics::{ResultLabel, histogram};
 use prometheus_client::{
@@ -20,7 +20,7 @@ pub(crate) struct PhaseLabels {
     pub(super) phase: &'static str,
 }
 
-/// Why a report was refused as a whole.
+/// Why a report was rejected as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReportRefusal {
     Unauthorized,
@@ -56,7 +56,7 @@ impl ReportRefusal {
     }
 }
 
-/// The result of each line of a report, in the order of [`LineCounters`].
+/// Results of a report's lines.
 const LINE_RESULTS: [&str; 8] = [
     "counted",
     "again",
@@ -70,7 +70,7 @@ const LINE_RESULTS: [&str; 8] = [
 
 type PhaseHistograms = Family<PhaseLabels, Histogram, fn() -> Histogram>;
 
-/// The families of ingest. Clones share the series.
+/// Metric families of ingest. Clones share the series.
 #[derive(Debug, Clone)]
 pub(crate) struct IngestMetrics {
     pub(crate) probes: Family<ProbeLabels, Counter>,
@@ -100,7 +100,7 @@ impl IngestMetrics {
         metrics
     }
 
-    /// Counts one refused report.
+    /// Counts a rejected report.
     pub(crate) fn refused(&self, why: ReportRefusal) {
         self.reports
             .get_or_create(&ResultLabel { result: why.label() })

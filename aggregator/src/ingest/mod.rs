@@ -1,4 +1,4 @@
-//! Reports of the probers: read line by line, and what is known of each prober's life.
+//! Ingest of reports: parsing, deduplication, clock offsets and counters.
 
 mod counters;
 mod lines;
@@ -16,10 +16,10 @@ pub(crate) use lines::{ReportBatch, parse};
 pub(crate) use metrics::{IngestMetrics, ReportRefusal};
 pub(crate) use sessions::{ProberSessions, ProberView};
 
-/// Largest body, unpacked. A prober's spool is cut into reports far below it.
+/// Maximum body size after decompression. Probers send much smaller reports.
 pub(crate) const LARGEST_BODY: usize = 8 << 20;
 
-/// A report on its way to the hub.
+/// A report for the engine task.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) batch: ReportBatch,
@@ -27,7 +27,7 @@ pub(crate) struct Report {
     pub(crate) answer: oneshot::Sender<IngestAnswer>,
 }
 
-/// The answer to a report.
+/// The response to a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct IngestAnswer {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct IngestAnswer {
     pub(crate) wanted: ReportAnswer,
 }
 
-/// What became of a report's lines.
+/// Counts of a report's lines by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct ReportReceipt {
     pub(crate) accepted: u64,

@@ -1,29 +1,28 @@
-//! From a prober's monotonic clock to event time.
+//! Estimates the offset from a prober's monotonic clock to event time.
 //!
-//! Every report carries the sender's clock at sending. Received minus sent is the difference of the two clocks plus
-//! the time the report was on its way. The way is never negative, so the smallest difference of the last minutes is
-//! the best estimate; a window instead of all time lets it follow two clocks that drift apart (tens of parts per
-//! million: under a tenth of a second an hour).
+//! Every report carries the sender's clock at the time of sending. Received minus sent is the offset of the two
+//! clocks plus the transmission delay. The delay is never negative, so the minimum is the best estimate. A window of
+//! the last minutes follows clock drift (tens of parts per million: less than a tenth of a second per hour).
 
 use std::collections::VecDeque;
 
 use parallax_model::{EventTime, Micros};
 
-/// Length of one slot of the window.
+/// Length of a slot of the window.
 const SLOT: Micros = Micros::from_secs(60);
-/// Slots in the window.
+/// Number of slots in the window.
 const SLOTS: usize = 10;
 
-/// The offset of one incarnation.
+/// Clock offset of one incarnation.
 #[derive(Debug, Default)]
 pub(crate) struct ClockOffset {
-    /// Start of a slot and the smallest difference in it, oldest first.
+    /// Start of each slot and its minimum difference, oldest first.
     slots: VecDeque<(EventTime, i64)>,
     latest: i64,
 }
 
 impl ClockOffset {
-    /// Takes one report's clocks into account.
+    /// Adds a sample.
     pub(crate) fn hear(&mut self, sent: EventTime, received: EventTime) {
         let difference = received.0.saturating_sub(sent.0);
         self.latest = difference;
@@ -38,7 +37,7 @@ impl ClockOffset {
         }
     }
 
-    /// Microseconds to add to the prober's clock.
+    /// Returns the offset: microseconds to add to the prober's clock.
     pub(crate) fn micros(&self) -> i64 {
         self.slots
             .iter()
@@ -47,12 +46,12 @@ impl ClockOffset {
             .unwrap_or_default()
     }
 
-    /// How much longer than the quickest the latest report took: network, load, or a clock that was stepped.
+    /// Returns the delay of the latest report over the minimum: network, load, or a stepped clock.
     pub(crate) fn delay(&self) -> Micros {
         Micros(u64::try_from(self.latest.saturating_sub(self.micros())).unwrap_or(0))
     }
 
-    /// A time of the prober's clock as event time.
+    /// Converts a time of the prober's clock to event time.
     pub(crate) fn event_time(&self, at: EventTime) -> EventTime {
         at.shifted(self.micros())
     }

@@ -1,22 +1,22 @@
-//! Which sequence numbers of an incarnation have been taken, so that a resent report counts once.
+//! Sequence numbers seen from an incarnation, to deduplicate resent reports.
 
 use std::collections::BTreeMap;
 
 use parallax_model::ReportSeq;
 
-/// Gaps remembered. A prober numbers without gaps; each gap is a malformed or a lost line, so this bound is far above
-/// what an honest one makes.
+/// Maximum number of ranges. A prober numbers without gaps and each gap is a malformed or lost line, so a well-behaved
+/// prober stays far below it.
 const MOST_RANGES: usize = 1_024;
 
-/// A set of numbers as ranges: one range in the ordinary case, however many numbers.
+/// A set of numbers, stored as ranges; usually a single one.
 #[derive(Debug, Default)]
 pub(crate) struct SequenceSet {
-    /// First to last, inclusive, neither touching nor overlapping.
+    /// First and last number of each range, inclusive; ranges neither touch nor overlap.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl SequenceSet {
-    /// Takes a number; false if it was taken before.
+    /// Inserts a number; returns false if the set already contains it.
     pub(crate) fn take(&mut self, seq: ReportSeq) -> bool {
         let n = seq.0;
         let below = self
@@ -39,7 +39,7 @@ impl SequenceSet {
         true
     }
 
-    /// The numbers in the oldest gap are taken as seen: too late to matter, and the memory stays bounded.
+    /// Marks the numbers of the oldest gap as seen, to bound memory; they would be too late anyway.
     fn close_oldest_gap(&mut self) {
         let mut ranges = self.ranges.keys().copied();
         if let (Some(first), Some(second)) = (ranges.next(), ranges.next())

@@ -1,4 +1,4 @@
-//! The probers that have spoken: clock offset, numbers seen, and what they say of themselves.
+//! Prober sessions: clock offset, sequence numbers and self-reported state per incarnation.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::{offset::ClockOffset, sequence_set::SequenceSet};
 
-/// Lives remembered of one vantage: the present one, and a few that a resent report may still come from.
+/// Maximum number of incarnations per vantage: the current one, and earlier ones whose reports may still be resent.
 const PER_VANTAGE: usize = 4;
 
-/// One life of one prober.
+/// One incarnation of a prober.
 #[derive(Debug)]
 pub(crate) struct ProberSession {
     pub(crate) offset: ClockOffset,
@@ -20,34 +20,34 @@ pub(crate) struct ProberSession {
     assignments: Option<u64>,
 }
 
-/// What the API says of one life of one prober.
+/// One incarnation of a prober in the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ProberView {
     pub(crate) vantage: Vantage,
     pub(crate) incarnation: Incarnation,
-    /// When its latest report came.
+    /// When its latest report arrived.
     #[serde(rename = "heard_us")]
     pub(crate) heard: EventTime,
     /// Event time minus its monotonic clock.
     pub(crate) offset_us: i64,
-    /// How much longer than the quickest its latest report took.
+    /// Delay of its latest report over the minimum delay.
     #[serde(rename = "delay_us")]
     pub(crate) delay: Micros,
-    /// Observations it gave up because its spool was full.
+    /// Observations that it dropped because its buffer was full.
     pub(crate) dropped: u64,
-    /// Assignments it works on, where it says so.
+    /// Number of its assignments, if it reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) assignments: Option<u64>,
 }
 
-/// All lives, by vantage.
+/// All incarnations by vantage.
 #[derive(Debug, Default)]
 pub(crate) struct ProberSessions {
     by_vantage: BTreeMap<Vantage, BTreeMap<Incarnation, ProberSession>>,
 }
 
 impl ProberSessions {
-    /// The life a report belongs to, with its clocks and words taken in.
+    /// Returns the session of a report, updated from its header.
     pub(crate) fn hear(&mut self, header: &ReportHeader, received: EventTime) -> &mut ProberSession {
         let lives = self.by_vantage.entry(header.vantage.clone()).or_default();
         if !lives.contains_key(&header.incarnation) && lives.len() >= PER_VANTAGE {
@@ -75,12 +75,12 @@ impl ProberSessions {
         life
     }
 
-    /// Forgets the vantages that are expected no more.
+    /// Drops vantages that are no longer in the topology.
     pub(crate) fn retain(&mut self, expected: &[Vantage]) {
         self.by_vantage.retain(|vantage, _| expected.contains(vantage));
     }
 
-    /// Every life, newest of a vantage first.
+    /// Returns all incarnations, latest first within a vantage.
     pub(crate) fn views(&self) -> Vec<ProberView> {
         let mut views: Vec<_> = self
             .by_vantage

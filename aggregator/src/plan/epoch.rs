@@ -1,10 +1,10 @@
-//! The epoch that a plan belongs to: the time for which one aggregator leads.
+//! Plan epochs: the period for which one aggregator is leader.
 
 use std::sync::Arc;
 
 use parallax_kubernetes::replicas::{ReplicaState, RoleChanges};
 
-/// The epoch that a plan belongs to. It ends with it.
+/// The epoch of a plan stream, which ends with it.
 pub(crate) struct PlanEpoch {
     pub(super) number: u64,
     pub(super) nonce: Arc<str>,
@@ -29,7 +29,7 @@ impl PlanEpoch {
         now.is_none_or(|(number, _)| number != self.number)
     }
 
-    /// Ends with the epoch.
+    /// Waits for the end of the epoch.
     pub(super) async fn end(&mut self) {
         while !self.is_over() {
             self.changes.next().await;

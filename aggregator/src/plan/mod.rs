@@ -1,7 +1,8 @@
-//! Plans: each vantage's assignments as one stream of lines.
+//! Plan streams: each vantage's assignments as a stream of lines.
 //!
-//! A snapshot first, then what changes, and a heartbeat when nothing does. The stream is pulled: a reader that does not
-//! read costs one socket and skips to the newest topology when it reads again; nothing is queued for it.
+//! A stream starts with a snapshot, followed by changes, and heartbeats while nothing changes. The stream is
+//! pull-based: a slow reader costs one socket and skips to the latest topology when it reads again; nothing is queued
+//! for it.
 
 mod epoch;
 mod questions;
@@ -28,14 +29,14 @@ use parallax_kubernetes::topology_state::{ProbeTiming, ScopedTargets, TopologySt
 use parallax_runs::OrderedProbes;
 use parallax_runtime::Clock;
 
-/// Longest time between two lines.
+/// Maximum time between two lines.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// What the diagnosis asks for beyond the base plan.
+/// Probes requested by the diagnosis, in addition to the base plan.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanRequests {
     pub(crate) asks: Arc<[ProbeRequest]>,
-    /// Counts the changes; part of a plan's revision.
+    /// Number of changes; part of a plan's revision.
     pub(crate) number: u64,
 }
 
@@ -49,7 +50,7 @@ impl Default for PlanRequests {
 }
 
 impl PlanRequests {
-    /// Takes the asks of the last judged round; whether they are other probes than before. One that is asked again
+    /// Replaces the requests by those of the last judged round. Returns whether the probes differ; a repeated request
     /// changes no plan.
     pub(crate) fn renew(&mut self, asks: &[ProbeRequest]) -> bool {
         let same = |(old, new): (&ProbeRequest, &ProbeRequest)| {
@@ -64,14 +65,14 @@ impl PlanRequests {
     }
 }
 
-/// What every plan of this aggregator has in common.
+/// Settings shared by all plans of this aggregator.
 #[derive(Debug)]
 pub(crate) struct Planner {
-    /// As at the start; a changed configuration says otherwise in the state of the topology.
+    /// Settings at the start; the state of the topology overrides them if the configuration changes.
     pub(crate) config: PlanConfig,
 }
 
-/// What a plan is made from.
+/// Inputs of a plan.
 struct PlanInput {
     revision: PlanRevision,
     topology: Arc<Topology>,
@@ -80,25 +81,25 @@ struct PlanInput {
     scoped: Arc<ScopedTargets>,
 }
 
-/// One reader's plan.
+/// The plan stream of one reader.
 pub(crate) struct PlanStream {
     planner: Arc<Planner>,
     epoch: PlanEpoch,
     vantage: Vantage,
-    /// Whether it only answers, so that its plan is always empty.
+    /// Whether the reader is a responder, whose plan is always empty.
     only_answers: bool,
     topology: watch::Receiver<TopologyState>,
     asks: watch::Receiver<PlanRequests>,
     runs: watch::Receiver<Arc<[OrderedProbes]>>,
     clock: Clock,
-    /// The number of the last run that the reader was told, or that was not its business.
+    /// Number of the last run that was sent to the reader or does not concern it.
     told: u64,
     stopping: CancellationToken,
-    /// When the reader's token ends. It comes again with a new one, or not at all.
+    /// When the reader's token expires. The reader reconnects with a new one.
     until: Option<Instant>,
-    /// What the reader knows; nothing before the snapshot.
+    /// The plan that the reader has; `None` before the snapshot.
     known: Option<(PlanRevision, Vec<Assignment>)>,
-    /// What it was told to ask of its node.
+    /// The fact requests that the reader has.
     asked_of_node: FactQuestions,
     heartbeat: Interval,
 }
@@ -132,7 +133,7 @@ impl PlanStream {
         }
     }
 
-    /// Ends with the reader's token.
+    /// Ends the stream when the reader's token expires.
     pub(crate) fn until(self, until: Option<Instant>) -> Self {
         Self { until, ..self }
     }
@@ -144,7 +145,7 @@ impl PlanStream {
         })
     }
 
-    /// The next lines; nothing when the aggregator stops or the vantage is expected no more.
+    /// Returns the next lines; `None` when the aggregator stops or the vantage leaves the topology.
     async fn next(&mut self) -> Option<Vec<PlanLine>> {
         loop {
             let Some((revision, _)) = self.known else {
@@ -155,7 +156,7 @@ impl PlanStream {
                 () = self.stopping.cancelled() => return None,
                 () = self.epoch.end() => return None,
                 () = sleep_until(self.until.unwrap_or_else(Instant::now)), if self.until.is_some() => return None,
-                // Before anything else that changes: somebody waits for it.
+                // Runs come before other changes: a user waits for the result.
                 changed = self.runs.changed() => changed.ok()?,
                 changed = self.topology.changed() => changed.ok()?,
                 changed = self.asks.changed() => changed.ok()?,
@@ -173,7 +174,7 @@ impl PlanStream {
     fn current(&mut self) -> PlanInput {
         let state = self.topology.borrow_and_update();
         let asked = self.asks.borrow_and_update();
-        // Both only ever grow, so their sum does, and it changes whenever one of them does.
+        // Both grow monotonically, so their sum grows whenever one of them changes.
         let revision = PlanRevision {
             epoch: self.epoch.number,
             n: state.revision + asked.number,
@@ -225,8 +226,8 @@ impl PlanStream {
             .collect()
     }
 
-    /// Runs that the reader has not been told. A stream that begins while one is under way tells it: the prober knows
-    /// whether it has heard of it.
+    /// Returns the runs that the reader has not received. A new stream repeats active runs; the prober deduplicates
+    /// them.
     fn orders(&mut self) -> Vec<PlanLine> {
         let orders = self.runs.borrow_and_update().clone();
         let (now, told) = (self.clock.now(), self.told);
@@ -240,7 +241,7 @@ impl PlanStream {
             .collect()
     }
 
-    /// What is to be asked of the node, where that is not known yet.
+    /// Returns the fact requests if they have changed.
     fn questions(&mut self, topology: &Topology) -> Option<PlanLine> {
         let questions = questions::questions(topology, &self.vantage);
         if questions == self.asked_of_node {
@@ -250,7 +251,8 @@ impl PlanStream {
         Some(PlanLine::Facts { questions })
     }
 
-    /// What the newest topology and the newest asks change for this vantage; nothing of it where it changes others only.
+    /// Returns the changes of this vantage's plan since revision `known`; empty if only other plans changed. `None`
+    /// if the vantage has left the topology.
     fn changes(&mut self, known: PlanRevision) -> Option<Vec<PlanLine>> {
         let current = self.current();
         let revision = current.revision;
@@ -275,7 +277,7 @@ fn written(lines: &[PlanLine]) -> Bytes {
         let before = text.len();
         match serde_json::to_writer(&mut text, line) {
             Ok(()) => text.push(b'\n'),
-            // A plan line holds strings and numbers only, which JSON can always write.
+            // Cannot happen: plan lines consist of strings and numbers.
             Err(_) => text.truncate(before),
         }
     }

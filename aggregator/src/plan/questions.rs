@@ -1,14 +1,14 @@
-//! What a pod prober is to ask of its own node: kube-proxy's health, and what it tells balancers.
+//! Fact requests to Pod probers about their own node: kube-proxy's health, and its health checks for balancers.
 
 use std::net::SocketAddr;
 
 use parallax_diagnosis::topology::Topology;
 use parallax_model::{FactQuestions, Network, Vantage};
 
-/// Kube-proxy's `healthzBindAddress`, on every address of the node.
+/// Default port of kube-proxy's `healthzBindAddress`, which listens on every address of the node.
 const HEALTHZ: u16 = 10_256;
 
-/// Services asked for; a prober asks all of them at each look.
+/// Maximum number of Services; a prober queries all of them each time.
 const MOST_CHECKS: usize = 64;
 
 pub(super) fn questions(topology: &Topology, vantage: &Vantage) -> FactQuestions {

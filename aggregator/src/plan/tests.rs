@@ -45,7 +45,7 @@ fn feed() -> (
     (sender, asks, stopping, feed)
 }
 
-/// As the engine asks: the host once more with a PROXY header.
+/// A request of the engine: the host with a PROXY header.
 fn proxied() -> ProbeRequest {
     serde_json::from_value(serde_json::json!({
         "id": "ask|proxied|a", "subject": {"type": "front", "name": "203.0.113.10:80"}, "vantage": "vpc:bastion",
@@ -88,7 +88,7 @@ async fn what_is_asked_for_is_one_line_more_and_one_line_when_it_is_over() {
     };
     assert!(
         !asks.send_if_modified(|asked| asked.renew(&[again])),
-        "asked again is the same probe"
+        "a repeated request is the same probe"
     );
     asks.send_modify(|asked| {
         asked.renew(&[]);

@@ -1,4 +1,4 @@
-//! Which exposition a scraper wants.
+//! Content negotiation of `/metrics`.
 
 /// Length-delimited protobuf.
 pub(super) const PROTOBUF: &str =
@@ -7,7 +7,7 @@ pub(super) const PROTOBUF: &str =
 /// `OpenMetrics` text.
 pub(super) const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether an `Accept` header ranks protobuf first. Text wins where it ranks equal: it is what people read.
+/// Reports whether an `Accept` header prefers protobuf. Text wins a tie because people can read it.
 pub(super) fn prefers_protobuf(accept: &str) -> bool {
     let mut protobuf = 0.0_f64;
     let mut text = 0.0_f64;

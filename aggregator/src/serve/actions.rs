@@ -1,4 +1,4 @@
-//! Handling incidents over HTTP: by machine as JSON, by the page as forms.
+//! User actions on incidents over HTTP. The page's forms use the same functions.
 
 use std::net::IpAddr;
 
@@ -30,7 +30,7 @@ use crate::{
     api_error::ApiError,
 };
 
-/// Largest body.
+/// Maximum body size in bytes.
 const LARGEST: usize = 16 * 1024;
 
 impl From<ActionError> for ApiError {
@@ -46,7 +46,7 @@ impl From<ActionError> for ApiError {
     }
 }
 
-/// Who asks and what for, once both are as they should be.
+/// Authorizes a request and parses its body.
 pub(super) async fn asked<T: DeserializeOwned>(
     shared: &ServerState,
     headers: &HeaderMap,
@@ -58,7 +58,7 @@ pub(super) async fn asked<T: DeserializeOwned>(
     if body.len() > LARGEST {
         return Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("expected at most {LARGEST} bytes"),
+            format!("the request body is larger than {LARGEST} bytes"),
         ));
     }
     let body: &[u8] = if body.is_empty() { b"{}" } else { body };
@@ -66,14 +66,14 @@ pub(super) async fn asked<T: DeserializeOwned>(
     Ok((person, request))
 }
 
-/// An incident that is known, so that no id is handled that never was.
+/// Looks up an incident, so that actions on unknown ids are rejected. `None` if only the store has it.
 pub(super) async fn known(shared: &ServerState, id: &str) -> Result<Option<Incident>, ApiError> {
     match history::find(shared, id).await {
         Ok(Some(history::DisplayedIncident::Live(incident))) => Ok(Some(*incident)),
         Ok(Some(history::DisplayedIncident::Kept(_))) => Ok(None),
         Ok(None) | Err(QueryError::Off) => Err(ApiError::new(
             StatusCode::NOT_FOUND,
-            "no incident of that id is kept; `parallax incidents` lists them",
+            "incident not found; `parallax incidents --all` lists the ids",
         )),
         Err(error) => Err(ApiError::unavailable(error)),
     }
@@ -118,7 +118,7 @@ pub(crate) async fn silence(
     Ok(Json(handling))
 }
 
-/// `POST /v1/incidents/{id}/verify`: the target is asked for at once from everywhere, by the rules of a run.
+/// `POST /v1/incidents/{id}/verify`: starts a run that probes the target from every vantage.
 pub(crate) async fn verify(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
@@ -143,7 +143,7 @@ pub(super) async fn verified(
     let Some(incident) = known(shared, id).await? else {
         return Err(ApiError::new(
             StatusCode::CONFLICT,
-            "the incident is over and no longer in memory; ask for its target by a run of its own",
+            "the incident is closed and no longer in memory; probe its target with `parallax run` instead",
         ));
     };
     let topology = shared.topology.borrow().topology.clone();
@@ -151,23 +151,23 @@ pub(super) async fn verified(
     let url = deciding(&incident.verdict, &topology).ok_or_else(|| {
         ApiError::new(
             StatusCode::CONFLICT,
-            "nothing that the incident is about is probed any more, so no run can repeat what decided it",
+            "no target of the incident is probed any more, so a run cannot repeat the deciding probes",
         )
     })?;
     let request = RunRequest {
         url,
         ..RunRequest::default()
     };
-    // The run is of the target as planned, also where its id says more than a URL.
+    // The run uses the planned target, whose id may contain more than a URL.
     let run = shared.runs.begin(&request, &person.name, &topology, &view);
     let run = run.inspect_err(|_| shared.runs.refused())?;
     shared.handling.verify(id, &person.name, run.id.clone()).await?;
     Ok(run)
 }
 
-/// What a run must ask for to repeat the probes that decided.
+/// Returns the URL of the run that repeats the deciding probes.
 fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
-    // All of its targets fail by one cause, so one of them shows whether it is gone.
+    // All targets fail for the same cause, so probing one of them shows whether it is fixed.
     let of_targets = verdict
         .targets
         .iter()
@@ -177,7 +177,7 @@ fn deciding(verdict: &Verdict, topology: &Topology) -> Option<String> {
     }
     match &verdict.subject {
         Subject::Node(_) | Subject::Network => Some(MESH.to_owned()),
-        // A target is asked for by its name; where all names fail any of them shows it.
+        // A target with this host name; if all names fail, any target with a name will do.
         Subject::Name(name) => {
             let asks = |placed: &&PlacedTarget, name: Option<&str>| {
                 let Some(host) = placed.target.probe.host().map(HostName::as_str) else {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use parallax_fixtures as fixtures;
 
-    /// What is asked for to verify an incident about a subject that covers no target of its own.
+    /// Returns what a run probes to verify an incident whose subject covers no target.
     fn asked(subject: Subject) -> Option<String> {
         let spec: TopologySpec = serde_json::from_value(json!({"targets": [
             {"url": "http://192.0.2.1/"}, {"url": "http://b.example.test/"}, {"url": "tcp://a.example.test:5432"}]}))
@@ -248,7 +248,7 @@ mod tests {
             name("a.example.test").as_deref(),
             Some("tcp://a.example.test:5432")
         );
-        // Any name shows whether names are answered; an address does not.
+        // Any name shows whether resolution works; an address does not.
         assert_eq!(name("every name").as_deref(), Some("http://b.example.test/"));
         assert_eq!(asked(Subject::Front("203.0.113.10:80".parse().unwrap())), None);
     }

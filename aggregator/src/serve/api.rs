@@ -1,4 +1,4 @@
-//! Reading the state by machine.
+//! State, notifications and health over HTTP.
 
 use axum::{
     Json,
@@ -19,22 +19,22 @@ use crate::{api_error::ApiError, engine_task, ingest::ProberView};
 struct StateAnswer<'a> {
     #[serde(flatten)]
     view: &'a View,
-    /// Whether all is well.
+    /// Overall status.
     summary: StatusSummary,
-    /// Everything that is to be reachable, whether it has been asked for yet or not.
+    /// All targets of the topology, including those not probed yet.
     targets: Vec<&'a TargetId>,
-    /// Why the topology's source cannot be read; null while it can.
+    /// Why the topology's source cannot be read; null if it can.
     topology_error: Option<&'a str>,
-    /// How long ago the topology was last known to be current.
+    /// Time since the topology was last known to be current.
     topology_age_us: Micros,
     topology_revision: u64,
-    /// What was found odd in the cluster's objects.
+    /// Warnings about cluster objects.
     notes: &'a [SourceNote],
     probers: &'a [ProberView],
-    /// Which of several aggregators says this.
+    /// The replica that responds.
     replica: ReplicaView,
     store: StoreAnswer<'a>,
-    /// Who is told of incidents, and whether they take it.
+    /// Receivers of notifications and whether deliveries succeed.
     notifications: ReceiverStatusList,
 }
 
@@ -42,13 +42,13 @@ struct StateAnswer<'a> {
 struct StoreAnswer<'a> {
     #[serde(flatten)]
     status: &'a Status,
-    /// Where it is; empty without one.
+    /// Path of the store; empty without one.
     place: &'a str,
     bytes: u64,
     notices: Vec<StoreNotice<'a>>,
 }
 
-/// Something that was done to the store and that somebody should know.
+/// An event of the store that the operator should know about.
 #[derive(Serialize)]
 struct StoreNotice<'a> {
     at: EventTime,
@@ -67,7 +67,7 @@ impl<'a> StoreAnswer<'a> {
     }
 }
 
-/// `GET /v1/state`: everything the page shows.
+/// `GET /v1/state`: everything that the page shows.
 pub(crate) async fn state(State(shared): State<ServerState>) -> Response {
     let view = shared.view().await;
     let topology = shared.topology.borrow().clone();
@@ -89,23 +89,23 @@ pub(crate) async fn state(State(shared): State<ServerState>) -> Response {
     .into_response()
 }
 
-/// `GET /v1/notifications`: who is told of incidents, and whether they take it.
+/// `GET /v1/notifications`: receivers and whether deliveries succeed.
 pub(crate) async fn notifications(State(shared): State<ServerState>) -> Json<ReceiverStatusList> {
     Json(shared.notifications.shown())
 }
 
-/// `GET /healthz`: the process answers.
+/// `GET /healthz`: the process is alive.
 pub(crate) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// `GET /readyz`: the engine moves on. A stuck one would show an old view as the present state.
+/// `GET /readyz`: the engine advances. A stuck engine would present an old view as the current state.
 pub(crate) async fn readyz(State(shared): State<ServerState>) -> Result<&'static str, ApiError> {
     shared.expect_restored()?;
     let age = shared.clock.now() - shared.view().await.at;
     if age > Micros::from(engine_task::TICK * 20) {
         return Err(ApiError::unavailable(format!(
-            "the diagnosis has not moved for {age}"
+            "the diagnosis has not advanced for {age}"
         )));
     }
     Ok("ok\n")

@@ -1,4 +1,4 @@
-//! Resetting the baseline of a target: what it answers from now on is what counts as working.
+//! Resets the baseline of a target: its responses from now on define the new baseline.
 
 use axum::{
     Json,
@@ -26,10 +26,10 @@ pub(crate) async fn reset(
     if !found {
         return Err(ApiError::new(
             StatusCode::NOT_FOUND,
-            format!("no target has the id {target}; `parallax targets` lists them"),
+            format!("target {target} not found; `parallax targets` lists the ids"),
         ));
     }
-    let stopping = || ApiError::unavailable("the diagnosis is stopping; ask again");
+    let stopping = || ApiError::unavailable("the aggregator is stopping; retry the request");
     let (known, answer) = oneshot::channel();
     let reset = BaselineReset {
         target: target.clone(),
@@ -37,7 +37,7 @@ pub(crate) async fn reset(
     };
     shared.resets.send(reset).await.map_err(|_| stopping())?;
     let known = answer.await.map_err(|_| stopping())?;
-    tracing::info!(%target, by = %person.name, "the baseline of a target was reset");
+    tracing::info!(%target, by = %person.name, "reset the baseline of a target");
     Ok(Json(BaselineResetAnswer {
         target: target.to_string(),
         known,

@@ -1,4 +1,4 @@
-//! Challenges that wait, over HTTP.
+//! Pending Challenges over HTTP.
 
 use axum::{
     Json,
@@ -9,7 +9,7 @@ use parallax_api::challenges::ChallengeList;
 
 use super::ServerState;
 
-/// `GET /v1/challenges`: those that wait, longest first.
+/// `GET /v1/challenges`: pending Challenges, oldest first.
 pub(crate) async fn list(State(shared): State<ServerState>) -> Response {
     let unknown = shared
         .cert_manager

@@ -1,4 +1,4 @@
-//! Accepts connections, bounds them, and sees every one of them off.
+//! Accepts connections, limits their number, and shuts each of them down gracefully.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,16 +17,16 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Connections at one time: two for each prober of a 5 000-node mesh, and people.
+/// Maximum number of connections: two for each prober of a 5 000-node mesh, and users.
 const MOST_CONNECTIONS: usize = 16_384;
 
-/// A request's head must have arrived by then; also ends idle connections.
+/// Timeout for a request's headers; also ends idle connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client that shakes hands for longer is no prober.
+/// Timeout of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long requests under way may take to finish once the aggregator stops.
+/// Grace period for requests in flight once the aggregator stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until cancelled and every connection has ended.
@@ -50,7 +50,7 @@ pub(crate) async fn serve(
             Ok((stream, _)) => {
                 let (tls, router, cancelled) = (tls.clone(), router.clone(), cancelled.clone());
                 connections.spawn(async move {
-                    // Answers are small and wanted at once.
+                    // Responses are small and latency matters.
                     let _ = stream.set_nodelay(true);
                     match tls {
                         None => connection(stream, router, cancelled).await,
@@ -64,7 +64,7 @@ pub(crate) async fn serve(
                 });
             }
             Err(error) => {
-                // Out of descriptors, most likely: wait for some to come back instead of spinning.
+                // Most likely out of file descriptors: wait for some to be released instead of spinning.
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::select! {
                     () = cancelled.cancelled() => break,
@@ -77,7 +77,7 @@ pub(crate) async fn serve(
     connections.wait().await;
 }
 
-/// Shakes hands with a client in good time, or gives it up.
+/// Completes the TLS handshake with a client; `None` on failure or timeout.
 async fn shaken(
     tls: &TlsAcceptor,
     stream: TcpStream,
@@ -91,7 +91,7 @@ async fn shaken(
     match shaken {
         Ok(Ok(stream)) => Some(stream),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a client ended the TLS handshake");
+            tracing::debug!(%error, "a TLS handshake failed");
             None
         }
         Err(_) => None,

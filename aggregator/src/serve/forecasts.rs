@@ -1,4 +1,4 @@
-//! Renewals foreseen, over HTTP.
+//! Renewal forecasts over HTTP.
 
 use axum::{
     Json,
@@ -8,7 +8,7 @@ use axum::{
 
 use super::ServerState;
 
-/// `GET /v1/forecasts`: what is foreseen for every name that would be validated over HTTP.
+/// `GET /v1/forecasts`: the renewal forecast of every name that would be validated by HTTP-01.
 pub(crate) async fn all(State(shared): State<ServerState>) -> Response {
     let forecasts = shared.forecasts.borrow().clone();
     Json(&*forecasts).into_response()

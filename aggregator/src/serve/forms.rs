@@ -1,5 +1,5 @@
-//! The page's buttons. A page of elsewhere can neither read the proof that a form carries nor pretend to be of the same
-//! origin.
+//! Forms of the page. A CSRF token and the browser's origin headers protect them: another site can neither read the
+//! token nor fake the origin.
 
 use axum::{
     body::Bytes,
@@ -23,7 +23,7 @@ use crate::{
     api_error::ApiError,
 };
 
-/// The key of the page's forms, of this life of the aggregator.
+/// Key of the CSRF tokens, valid for one process lifetime.
 #[derive(Clone)]
 pub(crate) struct FormKey(hmac::Key);
 
@@ -42,7 +42,7 @@ impl FormKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes))
     }
 
-    /// What a form of one incident carries.
+    /// Returns the CSRF token for the forms of one incident.
     pub(super) fn sign(&self, incident: &str) -> String {
         let tag = hmac::sign(&self.0, incident.as_bytes());
         HEXLOWER.encode(tag.as_ref())
@@ -61,7 +61,8 @@ impl FormKey {
     }
 }
 
-/// Whether a browser can show who it is: a token in a header it cannot.
+/// Reports whether the page has forms: a browser cannot send a bearer token, so authentication by token leaves them
+/// out.
 pub(super) const fn has_forms(access: &AccessControl) -> bool {
     matches!(
         access.known,
@@ -72,13 +73,12 @@ pub(super) const fn has_forms(access: &AccessControl) -> bool {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FormBody {
-    /// From the page that was served to this person.
+    /// CSRF token of the page that contained the form.
     proof: String,
     deed: String,
 }
 
-/// `POST /incident/{id}/handle`: a button of the page. A page of elsewhere can neither read the proof nor pretend to be
-/// of the same origin.
+/// `POST /incident/{id}/handle`: an action on an incident.
 pub(crate) async fn form(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
@@ -104,8 +104,9 @@ pub(crate) async fn form(
                     let seconds = deed
                         .strip_prefix("silence-")
                         .and_then(|seconds| seconds.parse().ok());
-                    let seconds =
-                        seconds.ok_or_else(|| ApiError::bad_request("expected a button of the page"))?;
+                    let seconds = seconds.ok_or_else(|| {
+                        ApiError::bad_request("unknown action; reload the page and try again")
+                    })?;
                     drop(handling.silence(&id, &person.name, seconds, None).await?);
                 }
             }
@@ -119,7 +120,7 @@ pub(crate) async fn form(
         .into_response())
 }
 
-/// What a button of our own page sent, whose proof is about this.
+/// Checks origin and CSRF token of a submitted form and parses it. `about` is the subject of the token.
 fn pressed(
     shared: &ServerState,
     headers: &HeaderMap,
@@ -129,12 +130,12 @@ fn pressed(
     let forbidden = |said| ApiError::new(StatusCode::FORBIDDEN, said);
     if !has_forms(&shared.access) {
         return Err(forbidden(
-            "the page has no forms here; use the API or the command line",
+            "forms are disabled because the aggregator authenticates by token; use the API or the command line",
         ));
     }
     if !same_origin(headers) {
         return Err(forbidden(
-            "expected the form to be sent from the aggregator's own page",
+            "the form was not submitted from the aggregator's own page (cross-origin request)",
         ));
     }
     let form: FormBody = form_of(body)?;
@@ -142,12 +143,12 @@ fn pressed(
         Ok(form)
     } else {
         Err(forbidden(
-            "the page is of a former life of the aggregator; load it again and press the button again",
+            "the page was loaded before the aggregator restarted; reload it and try again",
         ))
     }
 }
 
-/// `POST /maintenance/handle`: a button of the page.
+/// `POST /maintenance/handle`: opens or ends a maintenance window.
 pub(crate) async fn maintenance_form(
     State(shared): State<ServerState>,
     headers: HeaderMap,
@@ -164,7 +165,8 @@ pub(crate) async fn maintenance_form(
             .and_then(|seconds| seconds.parse().ok());
         let request = WindowRequest {
             from: None,
-            for_s: seconds.ok_or_else(|| ApiError::bad_request("expected a button of the page"))?,
+            for_s: seconds
+                .ok_or_else(|| ApiError::bad_request("unknown action; reload the page and try again"))?,
             targets: None,
             note: None,
         };
@@ -181,7 +183,7 @@ fn form_of(body: &Bytes) -> Result<FormBody, ApiError> {
     serde_json::from_value(Value::Object(pairs)).map_err(ApiError::bad_request)
 }
 
-/// As the browser itself says (Fetch Metadata), and where it says nothing of that, by `Origin`.
+/// Checks `Sec-Fetch-Site` (Fetch Metadata), or `Origin` if the browser does not send it.
 fn same_origin(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(site) = text("sec-fetch-site") {

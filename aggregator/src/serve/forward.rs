@@ -1,6 +1,6 @@
-//! A replica that stands by hands on what people ask for to the one that leads: runs, handlings and pages have one place.
+//! The standby forwards page and API requests to the leader, which owns runs and user actions.
 //!
-//! While the leader does not answer, reading is answered from here, and says so; what would change something is refused.
+//! While the leader does not respond, the standby serves reads itself (the response says so) and rejects writes.
 
 use std::{fmt, time::Duration};
 
@@ -21,20 +21,20 @@ use serde_json::json;
 use super::ServerState;
 use crate::{api_error::ApiError, hop_headers::HOP};
 
-/// Which replica answered.
+/// Response header with the name of the replica that responded.
 const REPLICA: HeaderName = HeaderName::from_static("parallax-replica");
 
-/// Set on what is handed on, so that nothing goes round in circles while the leader changes. Who sets it is answered by
-/// the replica that was asked.
+/// Request header set on forwarded requests, so that they cannot loop while the leader changes. A client that sets it
+/// gets the response of the replica it connects to.
 const FORWARDED: HeaderName = HeaderName::from_static("parallax-forwarded-by");
 
-/// A leader that takes longer to accept a connection is gone.
+/// Connect timeout to the leader.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// A leader that takes longer to begin an answer to a reader is not waited for.
+/// Timeout for the response headers of a read; after it the standby responds itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The way to the leader.
+/// HTTP client for requests to the leader.
 #[derive(Clone)]
 pub(crate) struct LeaderProxy(Client<HttpConnector, Body>);
 
@@ -49,7 +49,7 @@ impl LeaderProxy {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT));
         connector.set_nodelay(true);
-        // A connection of its own for each: a leader that died must not be found in a pool.
+        // No connection reuse: the pool could hold a connection to a leader that died.
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(0)
             .build(connector);
@@ -57,7 +57,7 @@ impl LeaderProxy {
     }
 }
 
-/// Answers, here or by the leader.
+/// Middleware that forwards a request to the leader, or handles it on this replica.
 pub(super) async fn to_leader(State(shared): State<ServerState>, request: Request, next: Next) -> Response {
     let name = shared.replica.name().to_owned();
     let ReplicaRole::StandsBy { leader } = shared.replica.part() else {
@@ -65,7 +65,7 @@ pub(super) async fn to_leader(State(shared): State<ServerState>, request: Reques
     };
     let reads = request.method().is_safe();
     if request.headers().contains_key(FORWARDED) {
-        // The one that handed it on takes us for the leader, or somebody wants to hear this one.
+        // The sender takes this replica for the leader, or a client asks for this replica in particular.
         return if reads {
             signed(next.run(request).await, &name)
         } else {
@@ -93,7 +93,7 @@ pub(super) async fn to_leader(State(shared): State<ServerState>, request: Reques
 }
 
 impl LeaderProxy {
-    /// Hands a request on; nothing where no answer came.
+    /// Forwards a request. `None` if the leader does not respond.
     async fn send(&self, request: Request, page: &str, name: &str) -> Option<Response> {
         let (mut head, body) = request.into_parts();
         let path = head.uri.path_and_query()?.clone();
@@ -114,7 +114,7 @@ impl LeaderProxy {
                 Some(response)
             }
             Err(error) => {
-                tracing::debug!(%error, page, "the leading aggregator does not answer");
+                tracing::debug!(%error, page, "the leader does not respond");
                 None
             }
         }
@@ -127,20 +127,20 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// What would change something, while nobody is known who may.
+/// Rejects a write while no leader can take it.
 fn nobody(leader: Option<&LeaderAddress>) -> Response {
     let said = match leader {
         Some(leader) => format!(
-            "this aggregator stands by, and {}, which leads, does not answer; ask again",
+            "this aggregator is on standby and the leader {} does not respond; retry the request",
             leader.name
         ),
-        None => "this aggregator stands by, and no other one leads yet; ask again".to_owned(),
+        None => "this aggregator is on standby and there is no leader yet; retry the request".to_owned(),
     };
     let body = json!({"error": said, "leader": leader.map(|leader| &leader.name)});
     ApiError::with_body(StatusCode::SERVICE_UNAVAILABLE, body).into_response()
 }
 
-/// Says who answers, where there are several.
+/// Adds the name of the replica to a response, if there are several replicas.
 fn signed(mut response: Response, name: &str) -> Response {
     if let (false, Ok(name)) = (name.is_empty(), HeaderValue::from_str(name)) {
         response.headers_mut().insert(REPLICA, name);

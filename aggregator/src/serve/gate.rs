@@ -1,4 +1,4 @@
-//! Who may ask for plans and report: anybody, whoever shows the shared secret, or accounts of the cluster.
+//! Authentication of probers: none, a shared secret, or `ServiceAccount` tokens.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use crate::{
     token::BearerToken,
 };
 
-/// The gate before plans and reports.
+/// How probers authenticate for plans and reports.
 #[derive(Debug, Clone)]
 pub(crate) enum ProberGate {
     /// Standalone, without a secret.
     Open,
-    /// Standalone, with a secret that all probers share.
+    /// Standalone, with a secret shared by all probers.
     Secret(BearerToken),
-    /// In a cluster: each prober is who its token says.
+    /// In a cluster: each prober has its own token.
     Accounts(Arc<ProberAuthenticator>),
 }
 
-/// Somebody who was let in.
+/// An authenticated prober.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AdmittedProber {
-    /// Who it is, where the gate knows.
+    /// Its identity; `None` unless probers have their own tokens.
     caller: Option<AuthenticatedProber>,
 }
 
 impl ProberGate {
-    /// Whether callers are known, so that nobody but themselves can speak for them.
+    /// Reports whether each prober has its own identity, so that it cannot report for another vantage.
     pub(crate) const fn knows_callers(&self) -> bool {
         matches!(self, Self::Accounts(_))
     }
 
-    /// Lets a request in.
+    /// Authenticates a request.
     pub(crate) async fn admit(&self, headers: &HeaderMap) -> Result<AdmittedProber, ApiError> {
         match self {
             Self::Open => Ok(AdmittedProber::default()),
@@ -51,7 +51,7 @@ impl ProberGate {
         }
     }
 
-    /// Whether whoever was let in may report for a vantage.
+    /// Checks that the prober may report for a vantage.
     pub(crate) fn may_report(&self, admitted: &AdmittedProber, vantage: &Vantage) -> Result<(), ApiError> {
         if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
             identity.may_report(caller)?;
@@ -59,7 +59,7 @@ impl ProberGate {
         self.speaks_for(admitted, vantage)
     }
 
-    /// Whether whoever was let in may ask for the plan of a vantage.
+    /// Checks that the prober may request the plan of a vantage.
     pub(crate) fn speaks_for(&self, admitted: &AdmittedProber, vantage: &Vantage) -> Result<(), ApiError> {
         if let (Self::Accounts(identity), Some(caller)) = (self, &admitted.caller) {
             identity.speaks_for(caller, vantage)?;
@@ -69,12 +69,12 @@ impl ProberGate {
 }
 
 impl AdmittedProber {
-    /// When its token ends, where that is known.
+    /// When its token expires, if known.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.caller.as_ref().map(|caller| caller.until)
     }
 
-    /// Whether it only answers, as far as its account says so.
+    /// Reports whether its account is that of a responder, which makes no probes.
     pub(crate) fn only_answers(&self) -> bool {
         self.caller
             .as_ref()
@@ -90,7 +90,7 @@ impl From<AuthenticationError> for ApiError {
 }
 
 impl ApiError {
-    /// Not let in: with the word that the metric counts it under.
+    /// An authentication error; `reason` is the label value of the metric.
     fn refused(status: StatusCode, reason: &str, sentence: &str) -> Self {
         Self::with_body(status, serde_json::json!({"error": sentence, "reason": reason}))
     }

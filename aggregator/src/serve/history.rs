@@ -1,6 +1,6 @@
-//! Reading what was: incidents beyond those in memory, how verdicts changed, roll-ups and raw failures of a target.
+//! Queries of the history: stored incidents, changes of verdicts, rollups and raw failures of a target.
 //!
-//! What is in memory is answered without the store, so an incident is shown whatever its disk does.
+//! Incidents in memory are served without the store, so a failing disk does not hide them.
 
 use axum::{
     Json,
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use super::ServerState;
 use crate::api_error::ApiError;
 
-/// Entries of one answer where none is asked for, and the most that may be.
+/// Default and maximum number of entries in one response.
 const LIMIT: (usize, usize) = (100, 500);
 
-/// Roll-ups of one answer.
+/// Maximum number of rollups in one response.
 const ROLLUPS: usize = 5_000;
 
 #[derive(Debug, Default, Deserialize)]
@@ -55,7 +55,7 @@ impl HistoryQuery {
     }
 }
 
-/// An incident of the engine, or one as it was written once.
+/// An incident of the engine, or a stored one as JSON.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum DisplayedIncident {
@@ -69,14 +69,14 @@ impl DisplayedIncident {
     }
 }
 
-/// An incident and what people did about it.
+/// An incident with the user actions on it.
 #[derive(Serialize)]
 struct IncidentWithActions {
     #[serde(flatten)]
     shown: DisplayedIncident,
     #[serde(skip_serializing_if = "Option::is_none")]
     handling: Option<IncidentActions>,
-    /// Why nobody is called for it at present.
+    /// Why it triggers no notifications at present.
     #[serde(skip_serializing_if = "Option::is_none")]
     quiet: Option<String>,
 }
@@ -95,7 +95,7 @@ impl IncidentWithActions {
     }
 }
 
-/// What people did about an incident, with what a verification came to.
+/// Returns the user actions on an incident, with the outcome of a verification.
 pub(super) fn handling(shared: &ServerState, id: &str) -> Option<IncidentActions> {
     let mut handling = shared.handling.of(id)?;
     if let Some(verified) = &mut handling.verified {
@@ -108,14 +108,14 @@ pub(super) fn handling(shared: &ServerState, id: &str) -> Option<IncidentActions
 struct IncidentsAnswer {
     at: EventTime,
     incidents: Vec<IncidentWithActions>,
-    /// What `before` continues with; null at the end of what is kept.
+    /// Value of `before` for the next page; null at the end.
     next: Option<String>,
-    /// Why only what is in memory is listed; null where the store was asked.
+    /// Why only incidents in memory are listed; null if the store was queried.
     incomplete: Option<String>,
 }
 
-/// `GET /v1/incidents`: open ones first, then those that are over, latest first. `before` (the `next` of an earlier
-/// answer, or a time) leaves out the open ones and continues there; `limit` bounds those that are over.
+/// `GET /v1/incidents`: open incidents, then closed ones, latest first. `before` (the `next` of an earlier response, or
+/// a time) omits the open ones and continues there; `limit` bounds the number of closed ones.
 pub(crate) async fn incidents(
     State(shared): State<ServerState>,
     Query(page): Query<HistoryQuery>,
@@ -124,7 +124,7 @@ pub(crate) async fn incidents(
     let view = shared.view().await;
     let (kept, incomplete) = {
         let before = before.clone();
-        // One more than asked for says whether there are more.
+        // One entry beyond the limit shows whether there is a next page.
         match shared
             .store
             .ask(move |store| store.ended(before.as_ref(), limit + 1))
@@ -145,7 +145,7 @@ pub(crate) async fn incidents(
         })
         .collect();
     for one in kept {
-        // What the engine still holds it knows best.
+        // The engine's copy is newer than the stored one.
         let held = view
             .incidents
             .iter()
@@ -190,7 +190,7 @@ fn is_open(incident: &Incident) -> bool {
     !matches!(incident.state, IncidentState::Closed { .. })
 }
 
-/// An incident, from memory or from the store.
+/// Finds an incident in memory or in the store.
 pub(super) async fn find(shared: &ServerState, id: &str) -> Result<Option<DisplayedIncident>, QueryError> {
     let view = shared.view().await;
     if let Some(incident) = view.incidents.iter().find(|incident| incident.id == id) {
@@ -210,13 +210,13 @@ pub(crate) async fn incident(
         Ok(Some(incident)) => Ok(Json(IncidentWithActions::of(incident, &shared)).into_response()),
         Ok(None) | Err(QueryError::Off) => Err(ApiError::new(
             StatusCode::NOT_FOUND,
-            "no incident of that id is kept",
+            "incident not found; `parallax incidents --all` lists the ids",
         )),
         Err(error) => Err(ApiError::unavailable(error)),
     }
 }
 
-/// `GET /v1/incidents/{id}/verdicts`: how its verdict changed, oldest first.
+/// `GET /v1/incidents/{id}/verdicts`: the changes of its verdict, oldest first.
 pub(crate) async fn verdicts(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
@@ -248,14 +248,14 @@ struct RollupRow {
     probes: u64,
     failures: u64,
     results: std::collections::BTreeMap<std::borrow::Cow<'static, str>, u64>,
-    /// Total time of the probes that succeeded, to within 5 %.
+    /// Percentiles of the total time of successful probes, with an error of at most 5 %.
     p50_us: Option<Micros>,
     p90_us: Option<Micros>,
     p99_us: Option<Micros>,
 }
 
-/// `GET /v1/history/rollups?target=URL`: counts by channel and placement, `step=5m` (the default) or `1h`, of the last
-/// day or week, or `from` and `to` in microseconds.
+/// `GET /v1/history/rollups?target=URL`: counts by channel and placement. `step=5m` (default) covers the last day and
+/// `step=1h` the last week, unless `from` and `to` (microseconds) are given.
 pub(crate) async fn rollups(
     State(shared): State<ServerState>,
     Query(asked): Query<TargetHistoryQuery>,
@@ -277,12 +277,12 @@ pub(crate) async fn rollups(
         .ask(move |store| store.rollups(step, &target, from..to, ROLLUPS + 1))
         .await
         .map_err(unanswered)?;
-    // The rest is asked for from where this ends.
+    // The client continues from `next_from`.
     let more = rows.len() > ROLLUPS;
     rows.truncate(ROLLUPS);
     let next = rows.last().filter(|_| more).map(|(key, _)| key.start);
     if let Some(next) = next {
-        // A start is answered whole.
+        // All rows of one start time are returned in the same response.
         rows.retain(|(key, _)| key.start < next);
     }
     let rows: Vec<RollupRow> = rows
@@ -308,7 +308,7 @@ pub(crate) async fn rollups(
     .into_response())
 }
 
-/// `GET /v1/history/failures?target=URL`: raw failures, newest first, `before` a time in microseconds.
+/// `GET /v1/history/failures?target=URL`: raw failures before the time `before` (microseconds), newest first.
 pub(crate) async fn failures(
     State(shared): State<ServerState>,
     Query(asked): Query<TargetHistoryQuery>,

@@ -10,18 +10,21 @@ use prometheus_client::encoding::{prometheus_protobuf, text};
 use super::{ServerState, accept};
 use crate::api_error::ApiError;
 
-/// `GET /metrics`, as protobuf where the scraper prefers it: only there do native histograms travel.
+/// `GET /metrics`, as protobuf if the scraper prefers it: only protobuf carries native histograms.
 pub(crate) async fn exposition(
     State(shared): State<ServerState>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    // Without the incidents that were open before, a scrape would end their alerts.
+    // A scrape before the open incidents are restored would resolve their alerts.
     shared.expect_restored()?;
-    // What is exported is the latest snapshot.
+    // Refreshes the snapshot that the registry exports.
     shared.view().await;
     let failed = |error: &dyn std::fmt::Display| {
-        tracing::error!(%error, "the metrics cannot be written");
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written")
+        tracing::error!(%error, "cannot encode the metrics");
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "cannot encode the metrics; the aggregator's log gives the reason",
+        )
     };
     let accept = headers
         .get(header::ACCEPT)

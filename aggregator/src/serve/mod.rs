@@ -1,4 +1,4 @@
-//! What the aggregator answers: API, page, metrics.
+//! HTTP server: API, page, metrics.
 
 mod accept;
 mod actions;
@@ -64,13 +64,13 @@ use crate::{
     plan::Planner,
 };
 
-/// A request must be answered by then (the head of the answer, for the plan stream).
+/// Timeout of a request (for the plan stream: of its response headers).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bodies read at one time, so that their memory is bounded by this times the largest body.
+/// Maximum number of bodies read concurrently; bounds memory to this times the maximum body size.
 const BODIES: usize = 16;
 
-/// What the handlers share.
+/// State shared by the handlers.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerState {
     pub(crate) clock: Clock,
@@ -89,60 +89,61 @@ pub(crate) struct ServerState {
     pub(crate) challenges: watch::Receiver<Arc<[WaitingChallenge]>>,
     pub(crate) store: StoreHandle,
     pub(crate) reports: mpsc::Sender<Report>,
-    /// Baselines to reset.
+    /// Requests to reset baselines.
     pub(crate) resets: mpsc::Sender<BaselineReset>,
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) metrics: IngestMetrics,
     pub(crate) registry: Arc<Registry>,
     pub(crate) planner: Arc<Planner>,
-    /// Renewals foreseen.
+    /// Renewal forecasts.
     pub(crate) forecasts: watch::Receiver<Arc<RenewalForecastList>>,
     pub(crate) stopping: CancellationToken,
 }
 
 impl ServerState {
-    /// The view of now.
+    /// Returns the current view.
     pub(crate) async fn view(&self) -> Arc<View> {
         self.outlook.views.current().await
     }
 
-    /// How many bodies may be read at one time.
+    /// Creates the semaphore that bounds concurrently read bodies.
     pub(crate) fn body_slots() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(BODIES))
     }
 
-    /// Whether all is well, as page and API say it.
+    /// Returns the overall status that page and API show.
     fn summary(&self, view: &View) -> StatusSummary {
         let evidence = *self.outlook.evidence.borrow();
         let catching_up = is_catching_up(view, self.clock.now(), self.clock.start(), evidence);
         StatusSummary::of(view, catching_up)
     }
 
-    /// What is said of this replica.
+    /// Returns the state of this replica.
     fn replica_view(&self, interval: Micros) -> ReplicaView {
         self.replica
             .view(self.clock.now(), *self.outlook.evidence.borrow(), interval)
     }
 
-    /// Refuses an answer that would be wrong while the engine has not taken up what was kept.
+    /// Rejects a request until the engine has restored the checkpoint, since the response would be wrong.
     pub(crate) fn expect_restored(&self) -> Result<(), ApiError> {
         if *self.outlook.restored.borrow() {
             return Ok(());
         }
         Err(ApiError::unavailable(
-            "this aggregator is starting: it has not read its checkpoint yet; come again".to_owned(),
+            "the aggregator is starting and has not restored its checkpoint yet; retry the request"
+                .to_owned(),
         ))
     }
 
-    /// Refuses a vantage that the topology does not name. One that is who it says may only have come before the
-    /// topology did: it is asked to come again.
+    /// Rejects a vantage that is not in the topology. An authenticated prober may be ahead of the topology, so it is
+    /// told to retry.
     pub(crate) fn expect_vantage(&self, vantage: &Vantage) -> Result<(), ApiError> {
         let expected = self.topology.borrow().topology.vantages();
         if expected.contains(vantage) {
             Ok(())
         } else if self.gate.knows_callers() {
             Err(ApiError::unavailable(format!(
-                "the vantage {vantage} is not in the topology yet; come again"
+                "vantage {vantage} is not in the topology yet; retry the request"
             )))
         } else {
             Err(ApiError::unknown_vantage(vantage, &expected))
@@ -150,7 +151,7 @@ impl ServerState {
     }
 }
 
-/// What probers ask for; all that is served over TLS.
+/// Routes of the TLS listener: plans and reports only.
 pub(crate) fn prober_router(shared: ServerState) -> Router {
     bounded(probers()).with_state(shared)
 }
@@ -164,12 +165,12 @@ fn probers() -> Router<ServerState> {
         .merge(ingest)
 }
 
-/// Tokens must not travel in the clear, so where callers are known they are sent to the other port.
+/// Routes that reject probers on the plaintext port if they authenticate by token: tokens must not travel unencrypted.
 fn elsewhere() -> Router<ServerState> {
     let elsewhere = || async {
         ApiError::new(
             StatusCode::FORBIDDEN,
-            "probers are served over TLS only, at the port of tls.listen",
+            "plans and reports are served over TLS only; use the port of tls.listen",
         )
     };
     Router::new()
@@ -177,7 +178,7 @@ fn elsewhere() -> Router<ServerState> {
         .route("/v1/plan", any(elsewhere))
 }
 
-/// The bounds of every request that a machine makes.
+/// Adds the limits of API requests: body size, timeout, JSON errors.
 fn bounded(routes: Router<ServerState>) -> Router<ServerState> {
     routes
         .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "no such path") })
@@ -189,7 +190,7 @@ fn bounded(routes: Router<ServerState>) -> Router<ServerState> {
         .layer(middleware::map_response(api_error::speak_json))
 }
 
-/// Reading needs somebody who may; what changes something asks for more by itself.
+/// Middleware that authorizes reads. Handlers of writes authorize their own permission.
 async fn may_read(
     State(shared): State<ServerState>,
     request: Request,
@@ -234,7 +235,7 @@ pub(crate) fn router(shared: ServerState) -> Router {
         .route("/v1/history/rollups", get(history::rollups))
         .route("/v1/history/failures", get(history::failures))
         .route_layer(reading.clone())
-        // Who leads also says who may.
+        // After forwarding, so that the leader authorizes.
         .route_layer(forwarding.clone())
         .route("/healthz", get(api::healthz))
         .route("/readyz", get(api::readyz))

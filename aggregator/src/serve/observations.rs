@@ -1,4 +1,4 @@
-//! `POST /v1/observations`: reports of the probers, checked and handed to the hub.
+//! `POST /v1/observations`: checks reports of the probers and passes them to the engine task.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::{
     ingest::{self, IngestAnswer, LARGEST_BODY, Report, ReportBatch, ReportRefusal},
 };
 
-/// Bodies larger than this are read on a thread of their own: parsing must not hold up the other connections.
+/// Bodies larger than this are parsed on a blocking thread, so that parsing does not delay other connections.
 const PARSE_INLINE: usize = 64 << 10;
 
-/// How long a report may wait for the hub before the prober is asked to come again.
+/// How long a report may wait for the engine task before it is rejected and the prober retries.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Takes one report. Nothing a prober can send affects anything but its own report.
+/// Accepts one report. Invalid input affects only the report that contains it.
 pub(crate) async fn take(
     State(shared): State<ServerState>,
     request: Request,
@@ -78,11 +78,11 @@ pub(crate) async fn take(
         Ok(Some(answer)) => Ok(Json(answer)),
         Ok(None) => Err(refused(
             ReportRefusal::Busy,
-            ApiError::unavailable("the aggregator is stopping; send the report again"),
+            ApiError::unavailable("the aggregator is stopping; resend the report"),
         )),
         Err(_) => Err(refused(
             ReportRefusal::Busy,
-            ApiError::unavailable("the aggregator is overloaded; send the report again"),
+            ApiError::unavailable("the aggregator is overloaded; resend the report"),
         )),
     }
 }
@@ -100,11 +100,13 @@ fn is_ndjson(headers: &HeaderMap) -> bool {
         })
 }
 
-/// Reads the (already unpacked) body, never more than is allowed: a bomb is cut where it exceeds the bound.
+/// Reads the decompressed body up to the size limit, so that a decompression bomb is cut off.
 async fn collect(body: Body) -> Result<Bytes, (ReportRefusal, ApiError)> {
     axum::body::to_bytes(body, LARGEST_BODY).await.map_err(|error| {
         if is_too_large(&error) {
-            let message = format!("expected at most {LARGEST_BODY} bytes unpacked; send smaller reports");
+            let message = format!(
+                "the report is larger than {LARGEST_BODY} bytes after decompression; send smaller reports"
+            );
             (
                 ReportRefusal::TooLarge,
                 ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message),
@@ -114,7 +116,7 @@ async fn collect(body: Body) -> Result<Bytes, (ReportRefusal, ApiError)> {
                 ReportRefusal::Body,
                 ApiError::new(
                     StatusCode::BAD_REQUEST,
-                    "the body broke off or cannot be unpacked",
+                    "the body is incomplete or cannot be decompressed",
                 ),
             )
         }
@@ -132,7 +134,7 @@ async fn parse(body: Bytes) -> Result<ReportBatch, String> {
     } else {
         tokio::task::spawn_blocking(move || ingest::parse(&body))
             .await
-            .map_err(|_| "the report could not be read".to_owned())?
+            .map_err(|_| "cannot parse the report".to_owned())?
     };
     parsed.map_err(|error| error.to_string())
 }

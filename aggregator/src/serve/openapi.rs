@@ -1,5 +1,5 @@
-//! What the API is, as an `OpenAPI` 3.1 document: what is sent and answered by people's tools comes from the Rust types,
-//! each path is written here. `docs/reference/openapi.json` holds it, and a test holds that.
+//! `OpenAPI` 3.1 document of the API. The schemas of requests and responses come from the Rust types; the paths are
+//! written here. `docs/reference/openapi.json` is the committed copy, checked by a test.
 
 use axum::{
     Json,
@@ -20,17 +20,17 @@ use serde_json::{Map, Value, json};
 pub(crate) use super::baseline::{BaselineResetAnswer, BaselineResetRequest};
 use crate::access::Permission;
 
-/// One path with one method.
+/// One operation: a path with a method.
 struct OpenApiOperation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
-    /// What somebody must be allowed to do; none for probers, who have an identity of their own.
+    /// Required permission; `None` for probers, which authenticate separately.
     deed: Option<Permission>,
     query: &'static [(&'static str, &'static str)],
     body: Option<Value>,
     answer: (&'static str, &'static str, Value),
-    /// Refusals besides those that every path has.
+    /// Error responses in addition to those of every operation.
     refusals: &'static [(&'static str, &'static str)],
 }
 
@@ -81,24 +81,24 @@ impl OpenApiOperation {
         let mut responses = Map::new();
         responses.insert(
             status.to_owned(),
-            json!({"description": "As asked for.", "content": {media: {"schema": schema}}}),
+            json!({"description": "Success.", "content": {media: {"schema": schema}}}),
         );
         let error = |text: &str| json!({"description": text, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}});
         let mut refusals = vec![
             (
                 "400",
-                "What was sent cannot be read; the error says what was expected.",
+                "The request is malformed; the error says what was expected.",
             ),
-            ("503", "Not at present; come again after `retry-after`."),
+            ("503", "Temporarily unavailable; retry after `retry-after`."),
         ];
         if self.deed.is_some() {
             refusals.extend([
-                ("401", "Nobody was named, or a token that is not accepted."),
-                ("403", "Somebody who may not."),
+                ("401", "The credentials are missing or invalid."),
+                ("403", "The user lacks the required permission."),
             ]);
         }
         if self.path.contains('{') {
-            refusals.push(("404", "Nothing of that id is known."));
+            refusals.push(("404", "No object has this id."));
         }
         for (status, text) in refusals.iter().chain(self.refusals) {
             responses.insert((*status).to_owned(), error(text));
@@ -124,9 +124,9 @@ impl OpenApiOperation {
     }
 }
 
-/// The document.
+/// Returns the document.
 pub(crate) fn document() -> Value {
-    // OpenAPI 3.1 takes JSON Schema as it is.
+    // OpenAPI 3.1 uses JSON Schema 2020-12.
     let mut generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
@@ -139,7 +139,7 @@ pub(crate) fn document() -> Value {
     let mut schemas: Map<String, Value> = generator.take_definitions(true);
     schemas.insert(
         "Error".to_owned(),
-        json!({"type": "object", "required": ["error"], "description": "What was expected, in one sentence.",
+        json!({"type": "object", "required": ["error"], "description": "What went wrong or was expected, in one sentence.",
                "properties": {"error": {"type": "string"}, "reason": {"type": "string"}}}),
     );
     json!({
@@ -147,7 +147,7 @@ pub(crate) fn document() -> Value {
         "info": {
             "title": "Parallax",
             "version": "v1",
-            "description": "The aggregator's API. Times are microseconds since 1970 (`…_us` for spans). Unknown fields of an answer are to be passed over: more may come. Who may do what is said in docs/reference/api.md.",
+            "description": "The aggregator's API. Times are microseconds since 1970 (durations end in `_us`). Clients must ignore unknown fields of a response: later versions may add fields. docs/reference/api.md documents permissions.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": paths,
@@ -162,7 +162,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
 
-/// Documents of the diagnosis: what they hold is said in `docs/reference/diagnosis.md`.
+/// Schema of an object of the diagnosis, which `docs/reference/diagnosis.md` documents.
 fn object(text: &str) -> Value {
     json!({"type": "object", "description": text})
 }
@@ -173,7 +173,7 @@ fn list(field: &str, items: &Value) -> Value {
 
 #[expect(
     clippy::too_many_lines,
-    reason = "a table of all paths, which is read from top to bottom"
+    reason = "a table of all paths, read from top to bottom"
 )]
 fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
     let (run, handling, window) = (
@@ -187,46 +187,49 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             "since": {"type": "integer"}, "opened": {"type": "integer"}, "closed": {"type": "integer"},
             "sentence": {"type": "string"}, "probability": {"type": "number"},
             "targets": {"type": "array", "items": {"type": "string"}}, "handling": handling.clone(),
-            "quiet": {"type": "string", "description": "Why nobody is called for it at present."}}});
+            "quiet": {"type": "string", "description": "Why it triggers no notifications at present."}}});
     let ndjson = |schema: Value| ("200", "application/x-ndjson", schema);
     vec![
         OpenApiOperation::read(
             "/v1/state",
-            "Everything the page shows: matrix, incidents, findings, hazards, vantages, store",
+            "Everything that the page shows: matrix, incidents, findings, hazards, vantages, store",
             object(
-                "The view of the diagnosis, with `targets`, `summary` (whether all is well: `status` is ok, failing or unknown, as `parallax status` exits 0, 1 or 3; `tone`, `text` and `detail` are the headline of the page), `probers`, `topology_error`, `store`, `notifications`, and `replica`: which of several aggregators says this.",
+                "The view of the diagnosis, with `targets`, `summary` (overall status: `status` is ok, failing or unknown, for which `parallax status` exits 0, 1 or 3; `tone`, `text` and `detail` are the headline of the page), `probers`, `topology_error`, `store`, `notifications`, and `replica` (the replica that responds).",
             ),
         ),
         OpenApiOperation {
             query: &[
                 (
                     "before",
-                    "The `next` of an earlier answer, or a time in microseconds.",
+                    "The `next` of an earlier response, or a time in microseconds.",
                 ),
-                ("limit", "Most of those that are over, 1 to 500."),
+                ("limit", "Maximum number of closed incidents, 1 to 500."),
             ],
             ..OpenApiOperation::read(
                 "/v1/incidents",
-                "Open incidents, then those that are over, latest first",
+                "Open incidents, then closed ones, latest first",
                 list("incidents", &incident),
             )
         },
         OpenApiOperation::read("/v1/incidents/{id}", "One incident", incident),
         OpenApiOperation::read(
             "/v1/incidents/{id}/verdicts",
-            "How its verdict changed, oldest first",
-            list("verdicts", &object("A verdict from a time on.")),
+            "Changes of an incident's verdict, oldest first",
+            list(
+                "verdicts",
+                &object("A verdict and the time from which it was valid."),
+            ),
         ),
         OpenApiOperation::write(
             "/v1/incidents/{id}/acknowledge",
-            "Somebody has seen it: it stays open and calls nobody",
+            "Acknowledge an incident: it stays open and triggers no more notifications",
             Permission::Handle,
             of::<AcknowledgeRequest>(generator),
             handling.clone(),
         ),
         OpenApiOperation::write(
             "/v1/incidents/{id}/silence",
-            "Nobody is called for so long; 0 ends it",
+            "Silence an incident's notifications for a duration; 0 ends the silence",
             Permission::Handle,
             of::<SilenceRequest>(generator),
             handling,
@@ -236,13 +239,13 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             refusals: &[
                 (
                     "409",
-                    "Nothing that it is about is probed any more, or no vantage reports.",
+                    "None of its targets is probed any more, or no vantage reports.",
                 ),
                 ("429", "Too many runs."),
             ],
             ..OpenApiOperation::write(
                 "/v1/incidents/{id}/verify",
-                "Repeat the probes that decided, at once: a run",
+                "Start a run that repeats the deciding probes",
                 Permission::Run,
                 json!({"type": "object", "additionalProperties": false}),
                 Value::Null,
@@ -253,15 +256,15 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             refusals: &[
                 (
                     "409",
-                    "No vantage that is meant reports, or none can ask for the target.",
+                    "None of the requested vantages reports, or none of them can probe the target.",
                 ),
                 ("413", "The body is too large."),
                 ("415", "Not application/json."),
-                ("429", "Too many runs; the error says when to come again."),
+                ("429", "Too many runs; the error says when to retry."),
             ],
             ..OpenApiOperation::write(
                 "/v1/runs",
-                "Ask for a target at once; `location` says where the run is",
+                "Start a run that probes a target at once; the `location` header is the path of the run",
                 Permission::Run,
                 of::<RunRequest>(generator),
                 Value::Null,
@@ -276,35 +279,35 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             ),
             ..OpenApiOperation::read(
                 "/v1/runs/{id}",
-                "One run; with `accept: application/x-ndjson` a line a result as it comes, the judged run last",
+                "One run; with `accept: application/x-ndjson` a stream of one line per result, the judged run last",
                 Value::Null,
             )
         },
         OpenApiOperation::read(
             "/v1/challenges",
-            "Challenges of cert-manager that wait, longest first, with what does it",
+            "Pending Challenges of cert-manager with their causes, oldest first",
             of::<ChallengeList>(generator),
         ),
         OpenApiOperation::read(
             "/v1/notifications",
-            "Who is told of incidents, whether they take it, and what they are owed",
+            "Receivers of notifications, whether deliveries succeed, and pending notifications",
             of::<ReceiverStatusList>(generator),
         ),
         OpenApiOperation::read(
             "/v1/forecasts",
-            "Renewals foreseen: every name that would be validated over HTTP, as far as it can be known without a token",
+            "Renewal forecast for every name that would be validated by HTTP-01, as far as can be checked without a token",
             of::<RenewalForecastList>(generator),
         ),
         OpenApiOperation::read(
             "/v1/maintenance",
-            "Windows that are not over",
+            "Current and future maintenance windows",
             list("windows", &window),
         ),
         OpenApiOperation {
             answer: ("201", "application/json", window.clone()),
             ..OpenApiOperation::write(
                 "/v1/maintenance",
-                "Announce maintenance: nobody is called for what fails within it",
+                "Announce a maintenance window: failures within it trigger no notifications",
                 Permission::Handle,
                 of::<WindowRequest>(generator),
                 Value::Null,
@@ -317,7 +320,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             ],
             ..OpenApiOperation::write(
                 "/v1/baselines/reset",
-                "Forget what a target answers while it works: what it answers from now on is what counts as working",
+                "Reset a target's baseline: its responses from now on define the new baseline",
                 Permission::Handle,
                 of::<BaselineResetRequest>(generator),
                 of::<BaselineResetAnswer>(generator),
@@ -325,7 +328,7 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
         },
         OpenApiOperation::write(
             "/v1/maintenance/{id}/end",
-            "End a window now",
+            "End a maintenance window now",
             Permission::Handle,
             json!({"type": "object", "additionalProperties": false}),
             window,
@@ -339,8 +342,8 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
             ],
             ..OpenApiOperation::read(
                 "/v1/history/rollups",
-                "Counts and latency of a target by channel and placement",
-                list("rollups", &object("One step.")),
+                "Counts and latency percentiles of a target by channel and placement",
+                list("rollups", &object("Counts of one step.")),
             )
         },
         OpenApiOperation {
@@ -359,23 +362,27 @@ fn operations(generator: &mut SchemaGenerator) -> Vec<OpenApiOperation> {
         OpenApiOperation {
             deed: None,
             query: &[
-                ("vantage", "Where the prober is; required."),
-                ("incarnation", "Its life."),
-                ("role", "`responder` for one that only answers."),
+                ("vantage", "The prober's vantage; required."),
+                ("incarnation", "The prober's incarnation (process lifetime)."),
+                ("role", "`responder` for a prober that only serves the echo."),
             ],
             answer: ndjson(object(
                 "A line of the plan: snapshot, upsert, remove, run, facts, heartbeat.",
             )),
-            ..OpenApiOperation::read("/v1/plan", "A prober's plan, as long as it listens", Value::Null)
+            ..OpenApiOperation::read(
+                "/v1/plan",
+                "Stream of a prober's plan, until the client disconnects",
+                Value::Null,
+            )
         },
         OpenApiOperation {
             deed: None,
             ..OpenApiOperation::write(
                 "/v1/observations",
-                "A prober's report: NDJSON, a header line and then one observation a line, gzipped or not",
+                "A prober's report: NDJSON with a header line and one observation per line, optionally gzipped",
                 Permission::Read,
                 object("A line."),
-                object("How many lines were accepted, were duplicates, were malformed."),
+                object("Number of accepted, duplicate and malformed lines."),
             )
         },
     ]
@@ -394,7 +401,7 @@ mod tests {
 
     const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/openapi.json");
 
-    /// `PARALLAX_BLESS=1` writes it anew; what changed is then in the diff for whoever reviews it.
+    /// `PARALLAX_BLESS=1` regenerates the committed document.
     #[test]
     fn the_committed_document_is_what_the_types_and_paths_say() {
         let written = format!("{}\n", serde_json::to_string_pretty(&document()).unwrap());
@@ -404,7 +411,7 @@ mod tests {
         let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
         assert!(
             committed == written,
-            "docs/reference/openapi.json is another; write it anew with PARALLAX_BLESS=1 and look at the diff"
+            "docs/reference/openapi.json is out of date; regenerate it with PARALLAX_BLESS=1 and review the diff"
         );
     }
 

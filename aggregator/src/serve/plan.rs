@@ -1,4 +1,4 @@
-//! `GET /v1/plan`: each vantage's assignments as one long answer.
+//! `GET /v1/plan`: streams the assignments of a vantage.
 
 use axum::{
     body::Body,
@@ -16,16 +16,16 @@ use crate::{
     plan::{PlanEpoch, PlanStream},
 };
 
-/// Who asks.
+/// Query parameters.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PlanQuery {
     vantage: String,
     incarnation: Option<String>,
-    /// `responder` for one that only answers: it wants the nonce and no assignments.
+    /// `responder` for a prober that only serves the echo: it needs the nonce and no assignments.
     role: Option<String>,
 }
 
-/// Answers with the plan of one vantage, for as long as it listens.
+/// Streams the plan of one vantage until the client disconnects.
 pub(crate) async fn stream_plan(
     State(shared): State<ServerState>,
     Query(asks): Query<PlanQuery>,
@@ -43,7 +43,7 @@ pub(crate) async fn stream_plan(
     let Some(epoch) = PlanEpoch::of(&shared.replica) else {
         return Ok(elsewhere(&shared.replica.part()));
     };
-    tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan asked for");
+    tracing::debug!(%vantage, incarnation = incarnation.as_ref().map(tracing::field::display), "plan requested");
     let only_answers = admitted.only_answers() || asks.role.as_deref() == Some("responder");
     let feed = PlanStream::new(
         (shared.planner.clone(), epoch),
@@ -58,18 +58,20 @@ pub(crate) async fn stream_plan(
     Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response())
 }
 
-/// A plan is asked of a replica that makes none. The prober asks the next one; a connection kept would lead here again.
+/// Rejects a plan request on a replica that makes no plans. The prober tries the next replica; `connection: close`
+/// keeps it from reusing a connection to this one.
 fn elsewhere(part: &ReplicaRole) -> Response {
     let (error, leader) = match part {
-        ReplicaRole::Starting => ("this aggregator is starting; come again", ""),
+        ReplicaRole::Starting => ("this aggregator is starting; retry the request", ""),
         ReplicaRole::StandsBy { leader } => (
-            "this aggregator stands by and makes no plans; ask the one that leads",
+            "this aggregator is on standby and makes no plans; request the plan from the leader",
             leader.as_ref().map_or("", |leader| leader.name.as_str()),
         ),
-        // It came to lead since.
-        ReplicaRole::Alone { .. } | ReplicaRole::Leads { .. } => {
-            ("this aggregator has just come to lead; come again", "")
-        }
+        // It has become the leader in the meantime.
+        ReplicaRole::Alone { .. } | ReplicaRole::Leads { .. } => (
+            "this aggregator has just become the leader; retry the request",
+            "",
+        ),
     };
     let body = serde_json::json!({
         "error": error,

@@ -1,4 +1,4 @@
-//! Runs over HTTP: asked for, read, followed.
+//! Runs over HTTP: start, read, follow.
 
 use std::convert::Infallible;
 
@@ -17,7 +17,7 @@ use serde_json::json;
 use super::ServerState;
 use crate::{access::Permission, api_error::ApiError};
 
-/// Largest request for a run.
+/// Maximum body size of a run request, in bytes.
 pub(super) const LARGEST: usize = 16 * 1024;
 
 impl From<RunRefusedError> for ApiError {
@@ -39,7 +39,7 @@ impl From<RunRefusedError> for ApiError {
     }
 }
 
-/// What changes something must come as JSON: a form of a page elsewhere cannot send that without asking first (CORS).
+/// Requires a JSON body for writes: a form of another site cannot send one without a CORS preflight request.
 pub(super) fn json_only(headers: &HeaderMap) -> Result<(), ApiError> {
     let media = headers
         .get(header::CONTENT_TYPE)
@@ -70,7 +70,7 @@ pub(crate) async fn begin(
     if body.len() > LARGEST {
         return Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("expected at most {LARGEST} bytes"),
+            format!("the request body is larger than {LARGEST} bytes"),
         ));
     }
     let request: RunRequest = serde_json::from_slice(&body).map_err(|error| {
@@ -82,17 +82,17 @@ pub(crate) async fn begin(
     let view = shared.view().await;
     let run = shared.runs.begin(&request, &person.name, &topology, &view);
     let run = run.inspect_err(|_| shared.runs.refused())?;
-    tracing::info!(run = %run.id, target = %run.target, by = %run.by, probes = run.expected, "a run begins");
+    tracing::info!(run = %run.id, target = %run.target, by = %run.by, probes = run.expected, "started a run");
     let place = format!("/v1/runs/{}", run.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(run)).into_response())
 }
 
-/// `GET /v1/runs`: those in memory, newest first.
+/// `GET /v1/runs`: the runs in memory, newest first.
 pub(crate) async fn list(State(shared): State<ServerState>) -> Response {
     Json(json!({"runs": shared.runs.list()})).into_response()
 }
 
-/// `GET /v1/runs/{id}`: as it stands; with `accept: application/x-ndjson` each result as it comes, to the end.
+/// `GET /v1/runs/{id}`: the current state; with `accept: application/x-ndjson` a stream of results until the run ends.
 pub(crate) async fn one(
     State(shared): State<ServerState>,
     Path(id): Path<String>,
@@ -101,7 +101,7 @@ pub(crate) async fn one(
     let unknown = || {
         ApiError::new(
             StatusCode::NOT_FOUND,
-            "no run of that id is known here: without a store only the last ones are kept, and one that is under way ends with the aggregator; ask for it again",
+            "run not found: without a store only the latest runs are kept, and a restart of the aggregator aborts runs in progress; start a new run",
         )
     };
     let follows = headers
@@ -137,7 +137,7 @@ async fn next(follow: &mut LogReader) -> Option<Bytes> {
         let before = text.len();
         match serde_json::to_writer(&mut text, &*event) {
             Ok(()) => text.push(b'\n'),
-            // An event holds strings and numbers only, which JSON can always write.
+            // Cannot happen: events consist of strings and numbers.
             Err(_) => text.truncate(before),
         }
     }

@@ -1,10 +1,10 @@
-//! Whether all is well: the one decision that the page's headline, `GET /v1/state` and `parallax status` share.
+//! Overall status, shared by the headline of the page, `GET /v1/state` and `parallax status`.
 //!
-//! "Unknown" is never said as "ok".
+//! Unknown is never reported as ok.
 
 use std::fmt::Write as _;
 
-use parallax_api::severity::Severity as IncidentSeverity;
+use parallax_api::severity::IncidentSeverity;
 use parallax_diagnosis::{
     findings::{Finding, Severity},
     verdict::{Incident, IncidentState, Subject},
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::page::wording::count;
 
-/// The answer to "is all well?": what a script acts on.
+/// Overall status, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
@@ -22,11 +22,11 @@ pub(crate) enum Status {
     Ok,
     /// A target fails, whether its cause is named or not, or a finding is critical.
     Failing,
-    /// It cannot be told: coverage is incomplete, or the aggregator has just started.
+    /// Coverage is incomplete, or the aggregator has just started.
     Unknown,
 }
 
-/// How the answer is coloured.
+/// Colour of the headline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SummaryTone {
@@ -56,7 +56,7 @@ impl SummaryTone {
     }
 }
 
-/// The state in a few words, and a sentence behind it.
+/// The status with a headline and a sentence of detail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct StatusSummary {
     pub(crate) status: Status,
@@ -66,7 +66,7 @@ pub(crate) struct StatusSummary {
 }
 
 impl StatusSummary {
-    /// What a view says. An aggregator that is catching up has not seen enough to say that all is well.
+    /// Summarises a view. While the aggregator is catching up, the status is never ok.
     pub(crate) fn of(view: &View, catching_up: bool) -> Self {
         let with = |state| view.vantages.iter().filter(|v| v.state == state).count();
         let (waiting, silent, reporting) = (
@@ -90,20 +90,20 @@ impl StatusSummary {
         };
         if view.vantages.is_empty() {
             return unknown(
-                "No vantage is expected".to_owned(),
-                "The topology names no node with a prober, so no target is probed.".to_owned(),
+                "No vantages".to_owned(),
+                "The topology contains no node with a prober, so no target is probed.".to_owned(),
             );
         }
         if waiting == view.vantages.len() {
             return unknown(
                 format!("Waiting for the first report of {}", count(waiting, "vantage")),
-                "Nothing is known yet.".to_owned(),
+                "There is no evidence yet.".to_owned(),
             );
         }
         if reporting == 0 {
             return unknown(
                 "No vantage reports".to_owned(),
-                "What they last reported is no longer evidence.".to_owned(),
+                "The latest reports are too old to be evidence.".to_owned(),
             );
         }
         if let Some(failing) = Self::failing(view) {
@@ -113,7 +113,7 @@ impl StatusSummary {
             return unknown(
                 "Catching up after a start".to_owned(),
                 format!(
-                    "The aggregator has just started; {reporting} of {} report.",
+                    "The aggregator has just started; {reporting} of {} are reporting.",
                     count(view.vantages.len(), "vantage")
                 ),
             );
@@ -121,7 +121,7 @@ impl StatusSummary {
         Self::quiet(view, waiting, silent)
     }
 
-    /// Failures that no incident explains.
+    /// Summarises failures outside incidents; `None` without any.
     fn failing(view: &View) -> Option<Self> {
         let failing = |tone, text: String, detail: &str| {
             Some(Self {
@@ -140,7 +140,7 @@ impl StatusSummary {
                 if investigated(view) > 0 {
                     "Under investigation; no cause is named yet."
                 } else {
-                    "Too little yet to name a cause."
+                    "There is too little evidence to name a cause."
                 },
             );
         }
@@ -149,7 +149,7 @@ impl StatusSummary {
             return failing(
                 SummaryTone::Warning,
                 format!("{} never worked", count(never, "target")),
-                "No target that has worked fails. A target that is not in service yet can say so: parallax.dev/pending.",
+                "No target that has worked before is failing. If a target is not in service yet, annotate it with parallax.dev/pending.",
             );
         }
         let critical = |finding: &&Finding| finding.severity == Severity::Critical;
@@ -178,7 +178,7 @@ impl StatusSummary {
         targets.sort();
         targets.dedup();
         let mut details = vec![if recovering {
-            "The first successes are in, not yet enough to close".to_owned()
+            "The first probes succeed again; not yet enough evidence to close".to_owned()
         } else {
             format!("{} affected", count(targets.len(), "target"))
         }];
@@ -203,7 +203,7 @@ impl StatusSummary {
         }
     }
 
-    /// No incident and nothing under investigation: ok only as far as it was seen.
+    /// Summarises a view without incidents and failing targets: ok only if coverage is complete.
     fn quiet(view: &View, waiting: usize, silent: usize) -> Self {
         let unseen = view
             .matrix
@@ -250,23 +250,23 @@ impl StatusSummary {
             detail,
         };
         if view.matrix.is_empty() {
-            return unknown("No target", "Nothing is configured to be reachable.".to_owned());
+            return unknown("No targets", "No target is configured.".to_owned());
         }
         if !doubts.is_empty() {
-            return unknown("Not everything is known", format!("{doubt}."));
+            return unknown("Status partly unknown", format!("{doubt}."));
         }
         reachable(view)
     }
 }
 
-/// Open investigations, without excused ones and those that concern only targets that are new or not in service yet.
+/// Counts open investigations, except excused ones and those about only new targets or targets not in service yet.
 fn investigated(view: &View) -> usize {
     let open = view.investigating.iter().filter(|open| !open.excused);
     open.filter(|open| !concerns_only(view, &open.subject, |row| is_pending(row) || row.new))
         .count()
 }
 
-/// Whether a subject concerns nothing but targets of which `test` holds.
+/// Reports whether a subject covers targets, and `test` holds for all of them.
 fn concerns_only(view: &View, subject: &Subject, test: impl Fn(&MatrixRow) -> bool) -> bool {
     let concerned = |row: &&MatrixRow| match subject {
         Subject::Front(front) => row.fronts.contains(front),
@@ -277,12 +277,12 @@ fn concerns_only(view: &View, subject: &Subject, test: impl Fn(&MatrixRow) -> bo
     rows.peek().is_some() && rows.all(test)
 }
 
-/// Not in service yet, and has never worked.
+/// Reports whether a target is not in service yet and has never worked.
 fn is_pending(row: &MatrixRow) -> bool {
     row.never_ok && row.pending
 }
 
-/// Every probe succeeds. What was found besides still counts, and a pass inside is none outside.
+/// Summarises a view in which every target works, with findings, hazards and what is unknown from outside the cluster.
 fn reachable(view: &View) -> StatusSummary {
     let mut detail = format!(
         "{} from {}",
@@ -306,7 +306,7 @@ fn reachable(view: &View) -> StatusSummary {
     if excused > 0 {
         let _ = write!(
             detail,
-            "; {} that should pass by itself",
+            "; {} expected to resolve by itself",
             count(excused, "failure")
         );
     }
@@ -314,7 +314,7 @@ fn reachable(view: &View) -> StatusSummary {
         let _ = write!(detail, "; {}", count(view.hazards.len(), "hazard"));
     }
     if view.not_excluded.iter().any(|open| open.id == "I7") {
-        detail.push_str("; whether clients outside the cluster get through is not known");
+        detail.push_str("; reachability from outside the cluster is unknown");
     }
     detail.push('.');
     let reachable = "All targets reachable";
@@ -340,7 +340,7 @@ pub(crate) fn is_open(incident: &Incident) -> bool {
     !matches!(incident.state, IncidentState::Closed { .. })
 }
 
-/// One lost probe among others that pass is what any network does on an ordinary day.
+/// Failed probes of a target that are tolerated if others succeed: ordinary packet loss.
 const LOST: u64 = 1;
 
 fn fails(row: &MatrixRow) -> bool {
@@ -378,7 +378,7 @@ mod tests {
             view.matrix[0].cells[0].state = state;
             view.matrix[0].cells[0].failures = 2;
             assert_eq!(status(&view), Status::Failing, "{state:?}");
-            // Catching up and missing vantages are no excuse.
+            // Catching up and missing vantages do not hide a failure.
             view.vantages[1] = vantage("n2/pod", VantageState::Silent);
             assert_eq!(
                 StatusSummary::of(&view, true).status,
@@ -399,7 +399,7 @@ mod tests {
         let said = StatusSummary::of(&view, false);
         assert_eq!((said.status, said.tone), (Status::Ok, SummaryTone::Ok));
         assert!(said.detail.contains("; 1 probe lost"), "{}", said.detail);
-        // The same from another vantage is no chance.
+        // A second failure from another vantage is not tolerated.
         lose(&mut view, 1);
         assert_eq!(status(&view), Status::Failing);
     }
@@ -412,7 +412,7 @@ mod tests {
         let said = StatusSummary::of(&view, false);
         assert_eq!(said.status, Status::Ok);
         assert!(
-            said.detail.contains("; 1 failure that should pass by itself"),
+            said.detail.contains("; 1 failure expected to resolve by itself"),
             "{}",
             said.detail
         );
@@ -468,7 +468,7 @@ mod tests {
             "{}",
             said.detail
         );
-        // A target that has worked is in service, whatever its annotation says.
+        // A target that has worked is in service, regardless of its annotation.
         if let Some(row) = view.matrix.last_mut() {
             row.never_ok = false;
         }

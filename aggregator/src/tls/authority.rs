@@ -1,4 +1,4 @@
-//! The aggregator's own certificate authority: made at the start, or kept in a folder.
+//! The aggregator's own certificate authority: created at the start, or stored in a folder.
 
 use data_encoding::HEXLOWER;
 use std::{
@@ -21,45 +21,45 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-/// How long the authority is good for. Its key ends with the process or is kept by the operator, so nothing is gained
-/// by a short life, and probers would lose the aggregator at its end.
+/// Validity of the CA certificate. Its key ends with the process or is kept by the operator, so a short validity gains
+/// nothing, and probers would lose the aggregator at its end.
 const AUTHORITY_DAYS: i64 = 3_650;
-/// How long a certificate is good for; it is renewed long before.
+/// Validity of a server certificate; it is renewed long before.
 const LEAF_DAYS: i64 = 30;
-/// Clocks of nodes are late now and then.
+/// Certificates are backdated, because clocks of nodes may be slow.
 const BEFORE_DAYS: i64 = 1;
 
 const KEY_FILE: &str = "ca.key";
 const CERTIFICATE_FILE: &str = "ca.crt";
 
-/// There is no authority to serve TLS with.
+/// The certificate authority cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The kept one cannot be read or written.
+    /// The stored authority cannot be read or written.
     #[error(
-        "cannot keep the certificate authority in {file}: {source}; make the folder writable, or leave `tls.keep` out"
+        "cannot read or write the certificate authority in {file}: {source}; make the folder writable, or remove `tls.keep` from the configuration"
     )]
     Keep {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// The kept one is damaged.
+    /// The stored authority is damaged.
     #[error(
-        "cannot use the certificate authority kept in {file}: {source}; remove the folder to have a new one made"
+        "cannot parse the certificate authority in {file}: {source}; remove the folder to create a new one"
     )]
     Damaged {
         /// The file.
         file: String,
-        /// What is wrong with it.
+        /// The parser's error.
         source: rcgen::Error,
     },
-    /// A certificate could not be made.
-    #[error("cannot make a certificate: {0}; check `tls.hosts`")]
+    /// A certificate cannot be created.
+    #[error("cannot create a certificate: {0}; check `tls.hosts`")]
     Make(#[from] rcgen::Error),
-    /// The key made for a certificate is not one that TLS can use.
-    #[error("cannot use a certificate that was just made: {0}")]
+    /// TLS cannot use the key of a new certificate.
+    #[error("cannot use a newly created certificate: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
@@ -71,12 +71,12 @@ pub(crate) struct CertificateAuthority {
 }
 
 impl CertificateAuthority {
-    /// A new one, in memory only.
+    /// Creates an authority in memory.
     pub(crate) fn create() -> Result<Self, AuthorityError> {
         Self::of(KeyPair::generate()?)
     }
 
-    /// The one kept in a folder; at the first time a new one, which is kept there from then on.
+    /// Reads the authority stored in a folder; creates and stores a new one if there is none.
     pub(crate) fn kept(folder: &Path) -> Result<Self, AuthorityError> {
         let file = folder.join(KEY_FILE);
         let name = file.display().to_string();
@@ -91,14 +91,14 @@ impl CertificateAuthority {
                     source,
                 })?;
                 let mut authority = Self::of(key)?;
-                // The same key and the same name make the same authority, but probers compare bytes.
+                // The stored certificate must stay byte-identical, because probers compare bytes.
                 authority.certificate = fs::read_to_string(folder.join(CERTIFICATE_FILE)).map_err(keep)?;
                 Ok(authority)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir_all(folder).map_err(keep)?;
                 let authority = Self::create()?;
-                // The key last: where it is, the certificate is.
+                // The key is written last, so that the certificate exists whenever the key does.
                 write(
                     &folder.join(CERTIFICATE_FILE),
                     authority.certificate.as_bytes(),
@@ -114,7 +114,7 @@ impl CertificateAuthority {
 
     fn of(key: KeyPair) -> Result<Self, AuthorityError> {
         let mut params = CertificateParams::new(Vec::new())?;
-        // A name of its own for each: a bundle of several is searched by name.
+        // Unique names, because TLS libraries look up the issuer in a bundle by name.
         let mark = digest::digest(&digest::SHA256, key.public_key_raw());
         let mark = HEXLOWER.encode(&mark.as_ref()[..4]);
         params.distinguished_name = named(&format!("parallax aggregator CA {mark}"));
@@ -128,12 +128,12 @@ impl CertificateAuthority {
         })
     }
 
-    /// The public part, as PEM.
+    /// Returns the CA certificate as PEM.
     pub(crate) fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// A certificate for these hosts with a key of its own.
+    /// Issues a certificate with a new key for these hosts.
     pub(crate) fn issue(&self, hosts: &[String]) -> Result<CertifiedKey, AuthorityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(Vec::new())?;
@@ -159,7 +159,7 @@ impl CertificateAuthority {
     }
 }
 
-/// Never readable by others, not even for a moment; whole or not at all.
+/// Writes a file atomically, created with its final mode, so that it is never readable by others.
 fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     let _ = fs::remove_file(&unfinished);
@@ -179,14 +179,14 @@ fn named(name: &str) -> DistinguishedName {
     distinguished
 }
 
-/// From yesterday on, for so many days, by the day: certificates need no finer grain.
+/// Sets the validity: from yesterday, for `days` days, in whole days.
 fn bound(params: &mut CertificateParams, days: i64) {
     let now = Timestamp::now();
     let day = |hours: i64| {
         let date = (now + SignedDuration::from_hours(hours))
             .to_zoned(TimeZone::UTC)
             .date();
-        // Months and days of a calendar are small and positive.
+        // Months and days are small and positive.
         let small = |number: i8| number.unsigned_abs();
         rcgen::date_time_ymd(date.year().into(), small(date.month()), small(date.day()))
     };

@@ -1,4 +1,4 @@
-//! TLS towards the probers, without a Secret: the aggregator makes its own CA and publishes the public part.
+//! TLS for probers, without a Secret: the aggregator creates its own CA and publishes the CA certificate.
 
 mod authority;
 mod metrics;
@@ -24,11 +24,11 @@ pub(crate) use publish::CaPublisher;
 
 use authority::CertificateAuthority;
 
-/// How often the certificate is made anew. It is good for a month, so that many failures in a row would be seen in
-/// the log before a prober sees one.
+/// Renewal interval of the server certificate. It is valid for a month, so repeated failures show in the log long
+/// before probers are affected.
 const RENEW: Duration = Duration::from_hours(24);
 
-/// The serving side of TLS.
+/// Server side of TLS.
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     authority: CertificateAuthority,
@@ -36,7 +36,7 @@ pub(crate) struct ServerTls {
     current: Arc<ServingCertificate>,
 }
 
-/// The certificate that is shown.
+/// The current server certificate.
 #[derive(Debug)]
 struct ServingCertificate(RwLock<Arc<CertifiedKey>>);
 
@@ -47,7 +47,7 @@ impl ResolvesServerCert for ServingCertificate {
 }
 
 impl ServerTls {
-    /// Makes or finds the authority, and the first certificate.
+    /// Creates or loads the authority, and issues the first certificate.
     pub(crate) fn new(options: &TlsOptions) -> Result<Self, AuthorityError> {
         let authority = match &options.keep {
             Some(folder) => CertificateAuthority::kept(folder)?,
@@ -61,12 +61,12 @@ impl ServerTls {
         })
     }
 
-    /// The public part of the authority, as PEM.
+    /// Returns the CA certificate as PEM.
     pub(crate) fn certificate(&self) -> &str {
         self.authority.certificate()
     }
 
-    /// What accepts connections.
+    /// Creates the acceptor for connections.
     pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, AuthorityError> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()?
@@ -86,7 +86,7 @@ impl ServerTls {
             match self.authority.issue(&self.hosts) {
                 Ok(fresh) => *self.current.0.write() = Arc::new(fresh),
                 Err(error) => {
-                    tracing::error!(%error, "the certificate for probers cannot be renewed; serving the last one");
+                    tracing::error!(%error, "cannot renew the certificate for probers; still serving the last one");
                 }
             }
         }

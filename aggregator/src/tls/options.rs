@@ -1,18 +1,18 @@
-//! What a configuration says of TLS.
+//! Options of the TLS listener.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use parallax_kubernetes::object_key::ObjectKey;
 
-/// Serving probers over TLS, with a certificate of the aggregator's own CA.
+/// TLS listener for probers, with a certificate of the aggregator's own CA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsOptions {
-    /// Where.
+    /// Listen address.
     pub listen: SocketAddr,
-    /// What probers call it: names and addresses that the certificate is for.
+    /// Names and addresses that probers connect to, for the certificate.
     pub hosts: Vec<String>,
-    /// The `ConfigMaps` that get the public part of the CA, as `ca.crt`.
+    /// `ConfigMaps` that receive the CA certificate as `ca.crt`.
     pub publish: Vec<ObjectKey>,
-    /// The folder that keeps the CA over restarts; without one it lives in memory, and a restart makes a new one.
+    /// Folder that stores the CA across restarts; without it, every start creates a new CA.
     pub keep: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Puts the public part of the CA where the kubelets hand it to the probers: into `ConfigMaps` that the manifests made.
+//! Publishes the CA certificate in `ConfigMaps` of the manifests, which the kubelets mount into the prober Pods.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,23 +12,23 @@ use parallax_kubernetes::{
     object_key::ObjectKey,
 };
 
-/// The key in the `ConfigMap`; a file of that name where it is mounted.
+/// Key in the `ConfigMap` and name of the mounted file.
 pub(crate) const FILE: &str = "ca.crt";
 
-/// Authorities kept in the bundle: ours, that of the other aggregator, those of two that are just being replaced, and a
-/// few more. Keys of former ones exist no more, so keeping their public parts a while costs nothing.
+/// Maximum number of CA certificates in the bundle: this aggregator's, the other replica's, those of two Pods being
+/// replaced, and a few more. The keys of earlier CAs no longer exist, so keeping their certificates is harmless.
 const KEPT: usize = 6;
 
-/// Looks after what is published; somebody may have removed it.
+/// Interval between checks that the certificate is still published.
 const LOOK: Duration = Duration::from_mins(1);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(30);
-/// A call that takes longer failed.
+/// Timeout of a request to the API server.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const END: &str = "-----END CERTIFICATE-----";
 
-/// Keeps the public part of the CA in some `ConfigMaps`.
+/// Publishes the CA certificate in `ConfigMaps`.
 #[derive(Debug)]
 pub(crate) struct CaPublisher {
     pub(crate) client: ApiClient,
@@ -38,7 +38,7 @@ pub(crate) struct CaPublisher {
 }
 
 impl CaPublisher {
-    /// Publishes, and looks after it until cancelled.
+    /// Publishes the certificate and checks it regularly until cancelled.
     pub(crate) async fn run(self, cancelled: CancellationToken) {
         let mut retry = FIRST_RETRY;
         let mut said = BTreeMap::new();
@@ -59,7 +59,7 @@ impl CaPublisher {
                         failing = true;
                         let text = trouble.to_string();
                         if said.get(place) != Some(&text) {
-                            tracing::warn!(configmap = %place, reason = %text, "cannot publish the CA of this aggregator, so probers do not trust it; trying again");
+                            tracing::warn!(configmap = %place, reason = %text, "cannot publish the CA of this aggregator, so probers do not trust it; retrying");
                             said.insert(place.clone(), text);
                         }
                     }
@@ -79,20 +79,20 @@ impl CaPublisher {
         }
     }
 
-    /// Adds our certificate where it is not; whether it was missing.
+    /// Adds this aggregator's certificate if it is missing; returns whether it was.
     async fn publish(&self, place: &ObjectKey) -> Result<bool, ConfigMapError> {
         let api = config_map::api(&self.client, place);
         let name = place.name.as_str();
         let mut map = within(PATIENCE, "read it; apply the manifests", api.get(name)).await?;
         let data = map.data.get_or_insert_default();
         let before = data.get(FILE).map_or("", String::as_str);
-        // Anywhere in it: two aggregators must not take turns at its head.
+        // At any position, so that two aggregators do not keep moving theirs to the front.
         if blocks(before).any(|block| block == self.certificate.trim()) {
             return Ok(false);
         }
         let after = bundle(before, &self.certificate);
         data.insert(FILE.to_owned(), after);
-        // With the version that was read: two aggregators must not overwrite each other.
+        // The resource version of the read keeps two aggregators from overwriting each other.
         within(
             PATIENCE,
             "change it; apply the manifests",
@@ -103,7 +103,7 @@ impl CaPublisher {
     }
 }
 
-/// Ours first, then those that were there.
+/// Returns the new bundle: this aggregator's certificate, followed by the existing ones.
 fn bundle(before: &str, ours: &str) -> String {
     let ours = ours.trim();
     let mut text = String::new();
@@ -115,7 +115,7 @@ fn bundle(before: &str, ours: &str) -> String {
     text
 }
 
-/// The certificates of a PEM text. What is no certificate is none.
+/// Returns the certificates of a PEM text; ignores everything else.
 fn blocks(pem: &str) -> impl Iterator<Item = &str> {
     pem.split_inclusive(END)
         .filter_map(|block| {

@@ -8,10 +8,10 @@ use parallax_runs::RunOptions;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::reduction::{Reduction, TargetReview, reduce};
-use crate::crd::TargetObjects;
+use super::reduction::{Reduction, reduce};
+use crate::crd::{TargetObjects, TargetReview};
 
-/// Target objects in, their judgement out.
+/// Input and output for Target objects: the objects, and their review.
 #[derive(Debug)]
 pub(crate) struct TargetInput {
     pub(crate) objects: watch::Receiver<Arc<TargetObjects>>,
@@ -22,16 +22,16 @@ pub(crate) struct TargetInput {
 #[derive(Debug)]
 pub(crate) struct TopologyReducer {
     pub(crate) source: watch::Receiver<SourceState>,
-    /// Vantages outside the cluster, where accounts enrol them.
+    /// Enrolled vantages outside the cluster, if enrolment is enabled.
     pub(crate) enrolled: Option<watch::Receiver<BTreeSet<Vantage>>>,
-    /// Target objects, where custom resources are followed.
+    /// Target objects, if custom resources are watched.
     pub(crate) targets: Option<TargetInput>,
     pub(crate) options: RunOptions,
     pub(crate) out: watch::Sender<TopologyState>,
 }
 
 impl TopologyReducer {
-    /// Runs until cancelled, or until an input ends because its owner has ended.
+    /// Runs until cancelled, or until an input channel is closed.
     pub(crate) async fn run(mut self, cancelled: CancellationToken) {
         loop {
             let targets = self.targets.as_mut().map(|input| &mut input.objects);
@@ -89,7 +89,7 @@ impl TopologyReducer {
     }
 }
 
-/// Waits for a change of an input; for ever where there is no such input.
+/// Waits for a change of an input; forever if there is no such input.
 async fn changed<T>(input: Option<&mut watch::Receiver<T>>) -> Result<(), watch::error::RecvError> {
     match input {
         Some(input) => input.changed().await,

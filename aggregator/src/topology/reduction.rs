@@ -1,4 +1,4 @@
-//! From the inputs to the topology. Pure.
+//! Pure reduction of the inputs to the topology.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,23 +7,16 @@ use parallax_kubernetes::topology_state::{ScopedTargets, SourceState};
 use parallax_model::{TargetSpec, Vantage};
 use parallax_runs::{RunOptions, scope_of};
 
-use crate::crd::{TargetJudgement, TargetObjects, judge};
+use crate::crd::{TargetObjects, TargetReview, judge};
 
-/// Target objects with the judgement of each.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TargetReview {
-    pub(crate) objects: Arc<TargetObjects>,
-    pub(crate) judgement: TargetJudgement,
-}
-
-/// The topology of all inputs.
+/// Result of a reduction.
 pub(super) struct Reduction {
     pub(super) topology: Arc<Topology>,
     pub(super) scoped: ScopedTargets,
     pub(super) review: TargetReview,
 }
 
-/// Joins enrolled vantages and accepted targets to the topology of the source. Without either it is that of the source.
+/// Adds enrolled vantages and accepted targets to the source's topology. Without either, returns the source's topology.
 pub(super) fn reduce(
     source: &SourceState,
     enrolled: &BTreeSet<Vantage>,
@@ -76,8 +69,8 @@ fn with_targets(topology: Arc<Topology>, accepted: &[TargetSpec]) -> Arc<Topolog
     match Topology::try_from(spec) {
         Ok(joined) => Arc::new(joined),
         Err(problems) => {
-            // Each was judged alone, so this is a defect of ours; the rest of the mesh goes on.
-            tracing::error!(?problems, "the Target objects cannot be joined to the topology");
+            // A bug, since each object was validated alone; the topology continues without them.
+            tracing::error!(?problems, "cannot add the Target objects to the topology");
             topology
         }
     }

@@ -1,5 +1,5 @@
-//! Reads the configuration and the topology file again whenever the content of one changes. What cannot be used keeps the
-//! last topology and the last timing.
+//! Reloads the configuration and the topology file whenever the content of one changes. If a file is invalid, the last
+//! topology and timing stay in effect.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::config::{Config, ConfigError, TopologySource};
 use parallax_kubernetes::topology_state::SourceState;
 use parallax_runtime::Clock;
 
-/// Follows both until cancelled; a configuration that was made without a file has nothing to follow.
+/// Watches both files until cancelled. Returns at once for a configuration without a file.
 pub(super) async fn follow(
     source: TopologySource,
     started: StartupConfig,
@@ -64,7 +64,7 @@ pub(super) async fn follow(
             }
             TopologyFiles::Refused(error, topology) => {
                 let message = error.to_string();
-                tracing::warn!(%message, "the configuration or its topology cannot be used; the former one stays");
+                tracing::warn!(%message, "the configuration or the topology is invalid; keeping the previous one");
                 files.state.send_modify(|state| {
                     if let Some(topology) = topology {
                         state.replace(*topology);
@@ -81,11 +81,11 @@ async fn content(path: Option<PathBuf>) -> Option<u64> {
     Some(fingerprint(&bytes))
 }
 
-/// What the files say now.
+/// Result of reading both files.
 enum TopologyFiles {
-    /// All of it can be used.
+    /// Both are valid.
     All(Box<Config>),
-    /// It cannot be used, for these reasons; the topology file can, as the former configuration has it.
+    /// The configuration is invalid; with the topology if its file is valid in itself.
     Refused(ConfigError, Option<Box<Topology>>),
 }
 
@@ -101,7 +101,7 @@ impl TopologyFiles {
     }
 }
 
-/// What is followed, and where it goes.
+/// State of the file watch.
 struct FileWatcher {
     source: TopologySource,
     state: watch::Sender<SourceState>,
@@ -113,7 +113,7 @@ impl FileWatcher {
         let timing = probe_timing(&config);
         let waiting = self.started.waiting(&config);
         let begun = self.started.timing;
-        // Another sort of source waits for a start; until then the topology stays.
+        // A change to the cluster as source needs a restart; until then, the topology stays.
         let topology = config.source.kubernetes.is_none().then(|| {
             self.source = config.source.expecting_as(&self.source);
             self.source.expecting(&config.initial)
@@ -129,7 +129,7 @@ impl FileWatcher {
             }
             state.notes = waiting.into();
             if changed {
-                tracing::info!(%file, "configuration and topology read");
+                tracing::info!(%file, "reloaded configuration and topology");
             }
             changed
         });
@@ -157,7 +157,7 @@ mod tests {
         async fn until(&mut self, so: impl Fn(&SourceState) -> bool) -> SourceState {
             let waiting = self.state.wait_for(|state| so(state));
             let found = tokio::time::timeout(Duration::from_mins(1), waiting).await;
-            found.expect("it does not become so").unwrap().clone()
+            found.expect("timed out waiting for the state").unwrap().clone()
         }
 
         async fn stop(self) {
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(
             state.topology.nodes().len(),
             2,
-            "a missing file is no empty topology"
+            "a missing file is not an empty topology"
         );
         followed.stop().await;
     }
@@ -246,7 +246,7 @@ mod tests {
             (1, 1)
         );
 
-        // What is wrong keeps it, and the topology file is followed all the same.
+        // An invalid configuration keeps the timing, and the topology file is still reloaded.
         write("intervalMs: 1\n");
         let state = followed.until(|state| state.trouble.is_some()).await;
         let message = &state.trouble.as_ref().unwrap().message;
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!((state.timing, state.topology.targets().len()), (Some(timing), 1));
         assert!(state.trouble.is_some());
 
-        // Back to what it was at the start, but for what only a start can change.
+        // Back to the initial configuration, plus a change that needs a restart.
         write("listen: 127.0.0.1:1\n");
         let state = followed.until(|state| state.trouble.is_none()).await;
         assert_eq!(state.timing.unwrap().interval, Micros::from_secs(5));
@@ -267,7 +267,7 @@ mod tests {
         let notes: Vec<String> = state.notes.iter().map(ToString::to_string).collect();
         assert_eq!(
             notes,
-            ["configuration: listen changed; it takes effect with the next start"]
+            ["configuration: listen changed; it takes effect after a restart"]
         );
         write("");
         followed.until(|state| state.notes.is_empty()).await;
@@ -286,7 +286,7 @@ mod tests {
         let state = followed.until(|state| !state.notes.is_empty()).await;
         assert_eq!(
             state.notes[0].text,
-            "topology changed; it takes effect with the next start"
+            "topology changed; it takes effect after a restart"
         );
         assert_eq!(state.topology.nodes().len(), 1);
         followed.stop().await;

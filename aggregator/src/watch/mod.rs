@@ -1,4 +1,4 @@
-//! Where the topology comes from.
+//! Sources of the topology: files or the cluster.
 
 mod file;
 pub(crate) mod kube;
@@ -15,18 +15,18 @@ use parallax_kubernetes::{objects::resource::WatchSource, pod_registry::PodRegis
 use parallax_kubernetes::{topology_state::SourceState, watch::WatchHealth};
 use parallax_runtime::Clock;
 
-/// How often a file is looked at. Content decides, not the time stamp: a `ConfigMap` mount swaps a symbolic link,
-/// an editor may write twice within one tick of the file system's clock.
+/// Poll interval of files. Changes are detected by content, not by time stamp: a `ConfigMap` mount swaps a symbolic
+/// link, and an editor may write twice within one tick of the file system's clock.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Enough to see that a file changed; what it says is compared afterwards.
+/// Hashes a file's content, to detect changes.
 fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Follows the source until cancelled.
+/// Watches the source until cancelled.
 pub(crate) async fn follow(
     (source, started): (TopologySource, StartupConfig),
     state: watch::Sender<SourceState>,

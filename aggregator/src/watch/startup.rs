@@ -1,13 +1,13 @@
-//! What a configuration says that only a start can change, compared with what it says now.
+//! Detects changes of the configuration that take effect only after a restart.
 
 use crate::config::Config;
 use parallax_kubernetes::topology_state::{ProbeTiming, SourceNote};
 
-/// The configuration as at the start: what is running.
+/// The configuration at the start, which is in effect.
 #[derive(Debug)]
 pub(crate) struct StartupConfig {
     config: Config,
-    /// This takes none.
+    /// Initial timing; changing it needs no restart.
     pub(super) timing: ProbeTiming,
 }
 
@@ -19,7 +19,7 @@ impl StartupConfig {
         }
     }
 
-    /// What of a later configuration waits for the next start.
+    /// Returns a note for each section of a newer configuration that needs a restart.
     pub(super) fn waiting(&self, now: &Config) -> Vec<SourceNote> {
         let was = &self.config;
         [
@@ -43,13 +43,13 @@ impl StartupConfig {
         .filter(|(_, same)| !same)
         .map(|(key, _)| SourceNote {
             object: "configuration".to_owned(),
-            text: format!("{key} changed; it takes effect with the next start"),
+            text: format!("{key} changed; it takes effect after a restart"),
         })
         .collect()
     }
 }
 
-/// Interval and timeout of a configuration.
+/// Returns interval and timeout of a configuration.
 pub(super) const fn probe_timing(config: &Config) -> ProbeTiming {
     ProbeTiming {
         interval: config.interval,

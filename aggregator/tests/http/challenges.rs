@@ -1,4 +1,4 @@
-//! A Challenge that waits in a cluster is explained though nobody asks: by the probers' own answers, on page, API and metrics.
+//! A pending Challenge in a cluster is explained automatically from the probers' results, on page, API and metrics.
 
 use std::{fs, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::{common::Running, plan::Lines};
 use parallax_api_server::{ApiServer, Manner};
 
-/// Only a failing test waits so long.
+/// Timeout; reached only by a failing test.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 const SHOP: &str = include_str!("../../../kubernetes/src/discovery/fixtures/shop.yaml");
@@ -58,18 +58,18 @@ async fn report(client: &Client, url: &str, vantage: &str, lines: &[String]) {
         .body(format!("{head}\n{}", lines.join("\n")))
         .send()
         .await;
-    // The aggregator may have ended in between.
+    // The aggregator may have stopped in the meantime.
     if let Ok(answer) = sent {
         assert_eq!(answer.status(), 200);
     }
 }
 
-/// A prober on a node that does what it is told: the way in refuses its connections, or does not.
+/// Simulates a prober on a node that executes every run; with `refused`, the front refuses its connections.
 async fn prober(aggregator: &Running, node: &str, refused: bool) -> JoinHandle<()> {
     let vantage = format!("{node}/pod");
     let mut plan = Lines::open(aggregator, &vantage).await;
     let (client, url) = (aggregator.client.clone(), aggregator.url.clone());
-    // What it says first makes it one that reports.
+    // The first report marks the vantage as reporting.
     let first = r#"{"seq":0,"t_us":900000,"target":"http://shop.example.test/","channel":"vip","front":"203.0.113.10:80","result":"ok","status":200}"#;
     report(&client, &url, &vantage, &[first.to_owned()]).await;
     tokio::spawn(async move {
@@ -110,7 +110,7 @@ fn answers(order: &RunOrder, refused: bool, seq: &mut u64) -> Vec<String> {
     lines
 }
 
-/// Asks for the Challenges until they are as wanted.
+/// Polls the Challenges until they match.
 async fn challenges(aggregator: &Running, wanted: impl Fn(&Value) -> bool) -> Value {
     let asked = async {
         loop {
@@ -122,7 +122,7 @@ async fn challenges(aggregator: &Running, wanted: impl Fn(&Value) -> bool) -> Va
         }
     };
     let found = tokio::time::timeout(DEADLINE, asked).await;
-    found.expect("the Challenges do not become so")
+    found.expect("timed out waiting for the expected Challenges")
 }
 
 #[tokio::test]
@@ -158,21 +158,24 @@ async fn it_is_explained_without_anyone_asking_and_the_explanation_ends_with_it(
     assert_eq!(check["fails"][0]["vantages"], json!(["n2/pod"]));
     let sentence = check["sentence"].as_str().unwrap();
     assert!(
-        sentence.contains("cert-manager's pod sits on n2, where it fails"),
+        sentence.contains("cert-manager's Pod runs on n2, where the check fails"),
         "{sentence}"
     );
     assert_eq!(
         explanation["seat"][0],
-        "cert-manager's pod is cert-manager-1 on n2 (there is only one)"
+        "cert-manager's Pod is cert-manager-1 on n2 (the only one)"
     );
-    // One node alone cannot use the address that others use: its rules are old, as the probes beside it show.
+    // Only this node cannot use the address, so its Service rules are stale; the other probes confirm it.
     assert_eq!(
         (&one["causes"][0]["id"], &one["causes"][0]["diagnosed"]),
         (&json!("F24"), &json!(true)),
         "{one:#}"
     );
     let hint = explanation["wait_instead_of_self_check"].as_str().unwrap();
-    assert!(hint.contains("nothing shows that the CA gets through"), "{hint}");
+    assert!(
+        hint.contains("there is no evidence that the CA gets through"),
+        "{hint}"
+    );
     let remedied = explanation["remedies"]
         .as_array()
         .is_some_and(|all| !all.is_empty())
@@ -181,7 +184,7 @@ async fn it_is_explained_without_anyone_asking_and_the_explanation_ends_with_it(
 
     let page = aggregator.text("/").await;
     assert!(
-        page.contains("Challenges that wait") && page.contains("shop/web-1-2-3"),
+        page.contains("Pending ACME challenges") && page.contains("shop/web-1-2-3"),
         "{page}"
     );
     assert_eq!(
@@ -199,7 +202,7 @@ async fn it_is_explained_without_anyone_asking_and_the_explanation_ends_with_it(
 
     server.delete("challenges", "shop", "web-1-2-3");
     challenges(&aggregator, |found| found["challenges"] == json!([])).await;
-    assert!(!aggregator.text("/").await.contains("Challenges that wait"));
+    assert!(!aggregator.text("/").await.contains("Pending ACME challenges"));
     for prober in probers {
         prober.abort();
     }

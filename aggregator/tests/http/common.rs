@@ -1,4 +1,4 @@
-//! An aggregator on a free port, and a client that talks to it as a prober or a browser would.
+//! Starts an aggregator on a free port, with a client that acts as a prober or browser.
 
 use std::{fs, io::Write, path::PathBuf, sync::Once};
 
@@ -45,12 +45,12 @@ impl Running {
         Self::with("").await
     }
 
-    /// With more lines in the configuration.
+    /// Starts with additional lines in the configuration.
     pub(crate) async fn with(more: &str) -> Self {
         Self::recording(more, None).await
     }
 
-    /// With a recording.
+    /// Starts with additional configuration and a recording.
     pub(crate) async fn recording(more: &str, record: Option<RecordOptions>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("topology.yaml"), TOPOLOGY).unwrap();
@@ -61,15 +61,15 @@ impl Running {
         Self::of(folder, record).await
     }
 
-    /// With the `parallax.yaml` of a folder.
+    /// Starts with the `parallax.yaml` of a folder.
     pub(crate) async fn of(folder: tempfile::TempDir, record: Option<RecordOptions>) -> Self {
         let config = Config::load(&folder.path().join("parallax.yaml")).unwrap();
         Self::configured(folder, config.with_record(record)).await
     }
 
-    /// As a configuration says that was changed.
+    /// Starts with a loaded configuration.
     pub(crate) async fn configured(folder: tempfile::TempDir, config: Config) -> Self {
-        // On the heap, as every part of it is made in there.
+        // Boxed: the future holds every part of the aggregator and is large.
         let aggregator = Box::pin(Aggregator::bind(config)).await.unwrap();
         let views = aggregator.views();
         let cancelled = CancellationToken::new();
@@ -83,7 +83,7 @@ impl Running {
             cancelled,
             task,
         };
-        // Its checkpoint is read first.
+        // Ready once the checkpoint is restored.
         while !running.get("/readyz").send().await.unwrap().status().is_success() {
             running.views.current().await;
         }
@@ -116,14 +116,14 @@ impl Running {
         self.get(path).send().await.unwrap().text().await.unwrap()
     }
 
-    /// The value of a series, by the beginning of its line up to the space.
+    /// Returns the value of a series; `series` is the line up to the space.
     pub(crate) async fn metric(&self, series: &str) -> Option<f64> {
         let text = self.text("/metrics").await;
         text.lines()
             .find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
     }
 
-    /// As `kill -9`: nothing ends in order.
+    /// Aborts without a graceful shutdown, as `kill -9` does.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -136,7 +136,7 @@ impl Running {
     }
 }
 
-/// Also settles whose cryptography this process uses: before any other client is made.
+/// Creates a client. Also installs the process-wide crypto provider, so call it before creating any other client.
 pub(crate) fn client() -> Client {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {

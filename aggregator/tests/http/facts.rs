@@ -1,4 +1,4 @@
-//! Facts of nodes over the wire: from a report to a hazard, and questions on the plan stream.
+//! Node facts over HTTP: from a report to a hazard, and fact requests in the plan stream.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ async fn what_a_prober_says_of_its_node_becomes_a_hazard_and_what_is_written_win
             .find(|hazard| hazard.kind.label() == "conntrack")
             .cloned()
     };
-    // The written fact of n2 may be read a little later than the reports come.
+    // The configured fact of n2 may be read shortly after the reports arrive.
     let view = running
         .views
         .wait_for(|view| conntrack(view).is_some_and(|hazard| hazard.who.nodes.len() == 1))

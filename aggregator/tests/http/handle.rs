@@ -1,4 +1,4 @@
-//! Handling incidents over HTTP: by machine, and by the buttons of the page.
+//! User actions on incidents over HTTP: the JSON API and the forms of the page.
 
 use std::time::{Duration, Instant};
 
@@ -27,17 +27,17 @@ fn line(seq: i64, second: i64, ok: bool) -> String {
     line.to_string()
 }
 
-/// An aggregator with an open incident: its only target worked, and fails since.
+/// Starts an aggregator with an open incident: its only target worked at first and then fails.
 async fn failing(more: &str) -> (Running, String) {
     let aggregator = Running::with(&format!("intervalMs: 200\ntimeoutMs: 100\n{more}")).await;
-    // Rounds on the sender's clock: the past of an hour, so that all of them are over.
+    // Rounds in the past of the sender's clock, so that all of them have ended.
     let mut lines = vec![header_of(3_600)];
     for round in 0..60 {
         lines.push(line(round, 3_500 + round, round < 20));
     }
     let body = lines.join("\n");
     assert_eq!(aggregator.report().body(body).send().await.unwrap().status(), 200);
-    // What ended before the aggregator started opens nothing: it goes on failing.
+    // Failures that ended before the aggregator started open no incident, so keep failing.
     let views = aggregator.views.clone();
     let started = Instant::now();
     let mut rounds = interval(Duration::from_millis(200));
@@ -221,14 +221,14 @@ async fn the_buttons_of_the_page_work_from_the_page_and_from_nowhere_else() {
     maintenance_has_buttons_of_its_own(&aggregator, &client, (&id, &proof)).await;
     let page = aggregator.text(&format!("/incident/{id}")).await;
     assert!(
-        page.contains("acknowledged, by this machine at") && page.contains("End the silence"),
+        page.contains("acknowledged, by this machine at") && page.contains("End silence"),
         "{page}"
     );
     assert!(page.contains("kept in memory only"));
     aggregator.stop().await;
 }
 
-/// With a proof that is about nothing else.
+/// The forms for maintenance have a CSRF token of their own.
 async fn maintenance_has_buttons_of_its_own(
     aggregator: &Running,
     client: &reqwest::Client,
@@ -264,7 +264,7 @@ async fn maintenance_has_buttons_of_its_own(
     );
     let page = aggregator.text(&format!("/incident/{id}")).await;
     assert!(
-        page.contains("nobody is called: maintenance by this machine"),
+        page.contains("notifications suppressed: maintenance by this machine"),
         "{page}"
     );
     let end = overview
@@ -297,7 +297,7 @@ async fn verifying_a_fix_is_a_run_that_the_incident_remembers() {
         .send()
         .await
         .unwrap();
-    // The only vantage has been silent since: nobody could make the run, and that is said.
+    // The only vantage is silent, so the run is rejected with that reason.
     assert_eq!(answer.status(), StatusCode::CONFLICT);
     assert!(
         read(answer).await["error"]

@@ -1,4 +1,4 @@
-//! What the aggregator makes of reports: good, bad, late, twice, hostile.
+//! Ingest of reports: valid, malformed, duplicate, from other versions, hostile.
 
 use crate::common::{HEADER, Running, gzip, json, observation};
 use serde_json::json;
@@ -79,7 +79,7 @@ async fn what_cannot_be_a_report_is_refused_with_its_reason_and_affects_nothing_
     refused(
         aggregator.report().body(HEADER.replace("n1/pod", "n9/pod")),
         404,
-        "n9/pod is not expected",
+        "n9/pod is not in the topology",
     )
     .await;
     refused(aggregator.report().body(vec![b'x'; (8 << 20) + 1]), 413, "").await;
@@ -108,7 +108,7 @@ async fn what_cannot_be_a_report_is_refused_with_its_reason_and_affects_nothing_
             .header("content-encoding", "gzip")
             .body("not gzip"),
         400,
-        "unpacked",
+        "cannot be decompressed",
     )
     .await;
     refused(aggregator.get("/v1/observations"), 405, "method not allowed").await;
@@ -173,6 +173,6 @@ async fn with_a_token_file_only_the_holder_of_the_token_may_report_or_read_a_pla
         .body(HEADER);
     assert_eq!(right.send().await.unwrap().status(), 200);
     let read = aggregator.get("/v1/state").send().await.unwrap();
-    assert_eq!(read.status(), 200, "reading is open");
+    assert_eq!(read.status(), 200, "reading needs no token");
     aggregator.stop().await;
 }

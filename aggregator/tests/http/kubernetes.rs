@@ -1,4 +1,4 @@
-//! A cluster's objects in, plans, page and metrics out: the whole aggregator before an API server.
+//! The whole aggregator with a fake API server: from cluster objects to plans, page and metrics.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::{common::Running, plan::Lines};
 use parallax_api_server::ApiServer;
 
-/// Only a failing test waits so long.
+/// Timeout; reached only by a failing test.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 const BARE_METAL: &str = include_str!("../../../kubernetes/src/discovery/fixtures/bare-metal.yaml");
@@ -30,25 +30,27 @@ async fn of(objects: &str) -> (ApiServer, Running) {
     let config = "listen: 127.0.0.1:0\ntopology: {kubernetes: {kubeconfig: kubeconfig}}\n";
     fs::write(folder.path().join("parallax.yaml"), config).unwrap();
     let aggregator = Running::of(folder, None).await;
-    // Three probers of each fixture (of the shop, one in a node's own network) are expected once the cluster is read.
+    // Each fixture has three probers (in the shop, one of them on the host network), known once the cluster is read.
     aggregator.views.wait_for(|view| view.vantages.len() == 3).await;
     (server, aggregator)
 }
 
-/// Reads on until an assignment is new or changed.
+/// Reads until an assignment is added or changed.
 async fn upsert(plan: &mut Lines, id: &str) {
     let read = async {
         loop {
-            let line = plan.change().await.expect("the plan goes on");
+            let line = plan.change().await.expect("the plan stream ended");
             if matches!(&line, PlanLine::Upsert { assignment, .. } if assignment.id.as_str() == id) {
                 return;
             }
         }
     };
-    timeout(DEADLINE, read).await.expect("the plan does not get it");
+    timeout(DEADLINE, read)
+        .await
+        .expect("timed out waiting for the assignment");
 }
 
-/// Asks for the state until it is as wanted.
+/// Polls the state until it matches.
 async fn state(aggregator: &Running, wanted: fn(&Value) -> bool) -> Value {
     let asked = async {
         loop {
@@ -60,7 +62,7 @@ async fn state(aggregator: &Running, wanted: fn(&Value) -> bool) -> Value {
     };
     timeout(DEADLINE, asked)
         .await
-        .expect("the state does not become so")
+        .expect("timed out waiting for the expected state")
 }
 
 #[tokio::test]
@@ -125,7 +127,7 @@ async fn while_the_api_server_is_away_the_page_says_so_and_plans_are_served_from
             .contains(&json!("http://shop.example.test/"))
     );
     let page = aggregator.text("/").await;
-    assert!(page.contains("The topology cannot be read"), "{page}");
+    assert!(page.contains("Reading the topology has failed for"), "{page}");
     assert!(aggregator.metric("parallax_topology_age_seconds").await > Some(0.0));
     let mut plan = Lines::open(&aggregator, "n1/pod").await;
     assert!(
@@ -162,7 +164,7 @@ async fn an_annotation_that_cannot_be_followed_is_told_by_state_page_and_metric(
     aggregator.stop().await;
 }
 
-/// A report of one probe that arrived at an address of a node.
+/// Formats a report of one probe that connected to a node's address.
 fn arrival(vantage: &str, front: &str, result: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
     format!(
@@ -180,14 +182,14 @@ async fn where_a_name_leads_to_a_node_its_answers_are_placed_against_the_pod_tha
         panic!("a plan begins with a snapshot");
     };
     let ids: Vec<&str> = assignments.iter().map(|a| a.id.as_str()).collect();
-    // The entry behind the node's address is dialled as any other.
+    // The entry behind the node's address is probed like any other.
     for id in [
         "vip|https://shop.example.test/",
         "direct|https://shop.example.test/|nginx-1",
     ] {
         assert!(ids.contains(&id), "{id}: {ids:?}");
     }
-    // Three resolvers' answers: its own node, the other one, and a node where nobody listens.
+    // Three DNS answers: the client's own node, another node, and a node without a listener.
     let ok = r#""result":"ok","status":200"#;
     for (vantage, front, placement) in [
         ("n1/pod", "192.0.2.1:80", "same-node"),
@@ -215,7 +217,7 @@ async fn where_a_name_leads_to_a_node_its_answers_are_placed_against_the_pod_tha
         let placed = timeout(DEADLINE, placed).await.expect("it is shown");
         assert_eq!(placed, placement, "{vantage} at {front}");
     }
-    // The pod of n1 moves: it is found where it listens now.
+    // The Pod of n1 moves and is found at its new node.
     server.put(
         "endpointslices",
         json!({"metadata": {"namespace": "ingress", "name": "nginx-1", "labels": {"kubernetes.io/service-name": "nginx"}},

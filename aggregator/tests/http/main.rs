@@ -1,4 +1,4 @@
-//! A whole aggregator on a free port, talked to as probers, scrapers and browsers do.
+//! Tests of a whole aggregator over HTTP, as probers, scrapers and browsers use it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod challenges;

@@ -1,11 +1,11 @@
-//! The plan stream as a prober reads it.
+//! The plan stream from a prober's point of view.
 
 use std::fs;
 
 use crate::common::{Running, TOPOLOGY, json};
 use parallax_model::{PlanLine, PlanRevision};
 
-/// Reads a stream line by line.
+/// Reads a plan stream line by line.
 pub(crate) struct Lines {
     response: reqwest::Response,
     buffer: Vec<u8>,
@@ -33,7 +33,7 @@ impl Lines {
         }
     }
 
-    /// The next line that is no heartbeat.
+    /// Returns the next line other than a heartbeat.
     pub(crate) async fn change(&mut self) -> Option<PlanLine> {
         loop {
             match self.next().await? {
@@ -66,7 +66,7 @@ async fn a_reader_gets_a_snapshot_and_then_only_what_changes_for_it() {
     assert!(ids.contains(&"mesh|n2".to_owned()), "{ids:?}");
     snapshot(n2.next().await);
 
-    // The prober of n1 moves: n2 has a new mesh peer address, n1 has nothing new.
+    // The prober of n1 moves: the mesh peer of n2 has a new address, the plan of n1 does not change.
     fs::write(
         aggregator.topology(),
         TOPOLOGY.replace("10.244.1.5:9095", "10.244.1.6:9095"),
@@ -82,7 +82,7 @@ async fn a_reader_gets_a_snapshot_and_then_only_what_changes_for_it() {
     assert_eq!(assignment.id.as_str(), "mesh|n1");
     assert!(moved > revision);
 
-    // A host goes: both lose it, and it is the first change that n1 hears of.
+    // A host is removed: both plans lose it, and it is the first change that n1 receives.
     let without = TOPOLOGY
         .replace("10.244.1.5:9095", "10.244.1.6:9095")
         .replace(", b.example.test", "");
@@ -93,7 +93,7 @@ async fn a_reader_gets_a_snapshot_and_then_only_what_changes_for_it() {
         "{first:?}"
     );
 
-    // The node goes: its stream ends, the other's goes on.
+    // The node is removed: its stream ends, the other one continues.
     let gone = "nodes: [{name: n2, prober: {pod: p, address: '10.244.2.5:9095'}}]\n";
     fs::write(aggregator.topology(), gone).unwrap();
     while n1.next().await.is_some() {}

@@ -1,5 +1,5 @@
-//! Two aggregators behind a proxy that authenticates: who asks survives the way from the one that stands by to the one that
-//! leads, and nobody but the proxy can say it.
+//! Two aggregators behind an authenticating proxy: the user's identity survives forwarding from the standby to the
+//! leader, and only the proxy can set it.
 
 use std::{fs, time::Duration};
 
@@ -36,7 +36,7 @@ async fn replica(server: &ApiServer, name: &str) -> Running {
     Running::configured(folder, config).await
 }
 
-/// Status, who answered, and the answer.
+/// Sends a request; returns status, responding replica and body.
 async fn asked(request: RequestBuilder, headers: &[(&str, &str)]) -> (u16, String, Value) {
     let request = headers
         .iter()
@@ -83,10 +83,10 @@ async fn who_asks_the_one_that_stands_by_is_known_to_the_one_that_leads_and_cann
     assert_eq!(
         (status, by.as_str()),
         (403, "agg-a"),
-        "who it is, and that they may read only: {said}"
+        "the user is known and has read permission only: {said}"
     );
 
-    // Nobody passes the proxy by: not at the one, nor at the other, nor as if one handed on to the other.
+    // The proxy cannot be bypassed: neither at a replica directly nor by imitating a forwarded request.
     let twice = [SECRET, ("x-forwarded-user", "root"), ANN, SRE];
     let guessed = [("x-parallax-proxy-secret", "guess"), ANN, SRE];
     for (aggregator, is_standby) in [(&standby, true), (&leader, false)] {

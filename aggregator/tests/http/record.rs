@@ -1,4 +1,4 @@
-//! `--record` from outside: what the probers sent over HTTP replays to what the page showed.
+//! `--record` end to end: replaying the recorded reports gives the view that the page showed.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -40,7 +40,7 @@ async fn what_the_probers_sent_replays_to_the_last_view_also_across_a_change_of_
     let running = Running::recording("intervalMs: 200\ntimeoutMs: 100\n", Some(options)).await;
     let first = running.send(&[HEADER, &observation(1), &observation(2)]).await;
     assert!(first.status().is_success());
-    // Sent again: a duplicate, which the engine never hears of.
+    // A retransmission: the duplicate never reaches the engine.
     assert!(
         running
             .send(&[HEADER, &observation(2)])

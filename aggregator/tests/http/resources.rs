@@ -1,4 +1,4 @@
-//! Target and Run objects before an API server: what is probed, and what their status says.
+//! Target and Run objects with a fake API server: what is probed, and the status of the objects.
 
 use std::{fs, time::Duration};
 
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::common::{HEADER, Running, TOPOLOGY, client, observation};
 use parallax_api_server::{ApiServer, Manner};
 
-/// Only a failing test waits so long.
+/// Timeout; reached only by a failing test.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 async fn start(server: &ApiServer) -> Running {
     replica(server, None).await
 }
 
-/// One of several, where it has a name.
+/// Starts an aggregator; with a name, as one of several replicas.
 async fn replica(server: &ApiServer, name: Option<&str>) -> Running {
     let several = name.map_or(
         "",
@@ -53,7 +53,7 @@ fn put(server: &ApiServer, plural: &str, name: &str, spec: Value) {
     );
 }
 
-/// Waits until an object has a condition with a status; the condition.
+/// Waits until an object has a condition with a status, and returns the condition.
 async fn condition(server: &ApiServer, plural: &str, name: &str, sort: &str, status: &str) -> Value {
     let wait = async {
         loop {
@@ -119,7 +119,7 @@ async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
     assert_eq!(
         pay["probe"]["scope"],
         json!({}),
-        "what is local to the prober's machine is out of it"
+        "the scope excludes addresses local to the prober's machine"
     );
     let own = assignments
         .iter()
@@ -127,9 +127,9 @@ async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
         .unwrap();
     assert!(
         own["probe"].get("scope").is_none(),
-        "the operator's own targets may be anywhere"
+        "targets of the configuration are not restricted"
     );
-    // Changed, it is another target; removed, it is none.
+    // A changed object replaces its target, a deleted object removes it.
     put(
         &server,
         "targets",
@@ -157,7 +157,7 @@ async fn a_target_is_probed_within_its_scope_and_one_that_cannot_be_says_why() {
 async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     let server = ApiServer::start(&[]).await;
     let aggregator = start(&server).await;
-    // It waits for somebody who could make it.
+    // The run waits for a vantage that can make it.
     let spec =
         json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50, "ttlSecondsAfterFinished": 2});
     put(&server, "runs", "ask", spec);
@@ -181,7 +181,7 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     condition(&server, "runs", "wrong", "Complete", "True").await;
     aggregator.send(&[HEADER, &observation(0)]).await;
     condition(&server, "runs", "ask", "Accepted", "True").await;
-    // The network between the nodes can be asked for as well.
+    // The network between the nodes can be probed as well.
     put(
         &server,
         "runs",
@@ -194,7 +194,7 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
         aggregator.metric("parallax_runs_total{result=\"refused\"}").await,
         Some(1.0)
     );
-    // Nobody answers: it is over, and nothing is proved.
+    // No prober responds: the run completes with an unknown outcome.
     condition(&server, "runs", "ask", "Complete", "True").await;
     let status = server.get("runs", "shop", "ask").unwrap()["status"].clone();
     let of = |sort: &str| {
@@ -217,7 +217,7 @@ async fn a_run_object_says_what_it_came_to_and_is_removed_after_its_time() {
     tokio::time::timeout(DEADLINE, gone).await.unwrap();
     assert!(
         server.get("runs", "shop", "wrong").is_some(),
-        "one without a time to live stays"
+        "an object without a TTL is kept"
     );
     aggregator.stop().await;
 }
@@ -227,7 +227,7 @@ async fn what_cannot_be_written_of_an_object_is_written_as_soon_as_it_can() {
     let server = ApiServer::start(&[]).await;
     let aggregator = start(&server).await;
     aggregator.send(&[HEADER, &observation(0)]).await;
-    // Both are followed: one of each is answered.
+    // Both watches work: one object of each kind gets its status.
     put(
         &server,
         "targets",
@@ -261,7 +261,7 @@ async fn what_cannot_be_written_of_an_object_is_written_as_soon_as_it_can() {
     let spec = json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50});
     put(&server, "runs", "judged", spec);
     let tried = async {
-        // Its beginning and its end, the other one's refusal, and the target.
+        // Writes that fail: start and end of the run, rejection of the other run, and the target.
         let judged = async || {
             let runs = aggregator.json("/v1/runs").await;
             let all = runs["runs"].as_array().unwrap();
@@ -285,7 +285,7 @@ async fn what_cannot_be_written_of_an_object_is_written_as_soon_as_it_can() {
     aggregator.stop().await;
 }
 
-/// What one says by itself.
+/// Returns the state of this very replica.
 async fn own(aggregator: &Running) -> Value {
     let request = aggregator
         .get("/v1/state")
@@ -308,7 +308,7 @@ async fn only_the_leader_answers_objects_and_a_run_whose_leader_dies_is_made_by_
     let first = replica(&server, Some("agg-a")).await;
     leads(&first).await;
     let second = replica(&server, Some("agg-b")).await;
-    // Only the second could make the run: nobody reports to the first. It is not its to make.
+    // Only the second replica has a reporting vantage, but as the standby it must not start the run.
     second.send(&[HEADER, &observation(0)]).await;
     let spec = json!({"url": "http://a.example.test/", "rounds": 1, "timeoutMs": 50});
     put(&server, "runs", "ask", spec);
@@ -320,7 +320,7 @@ async fn only_the_leader_answers_objects_and_a_run_whose_leader_dies_is_made_by_
     );
     condition(&server, "targets", "pay", "Accepted", "True").await;
     let known = async {
-        // It has seen both objects, and said nothing.
+        // The standby has seen both objects and written nothing.
         loop {
             let state = own(&second).await;
             let targets = state["targets"].as_array().unwrap();
@@ -330,7 +330,7 @@ async fn only_the_leader_answers_objects_and_a_run_whose_leader_dies_is_made_by_
         }
     };
     tokio::time::timeout(DEADLINE, known).await.unwrap();
-    // Nobody reports to the first, which says that it waits.
+    // The leader has no reporting vantage and reports that the run waits.
     let waits = condition(&server, "runs", "ask", "Accepted", "Unknown").await;
     assert_eq!(waits["reason"], "Nobody", "{waits}");
     assert!(server.get("runs", "shop", "ask").unwrap()["status"]["run"].is_null());

@@ -1,4 +1,4 @@
-//! Runs and people over HTTP: who may ask, what is refused, and what the prober of a plan stream is told.
+//! Runs over HTTP: authorization, rejected requests, and run orders in the plan stream.
 
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn ask(aggregator: &Running, body: &Value) -> RequestBuilder {
         .body(body.to_string())
 }
 
-/// With one vantage that reports.
+/// Starts an aggregator with one reporting vantage.
 async fn reporting(more: &str) -> Running {
     let aggregator = Running::with(more).await;
     let token = "Bearer a-token-of-24-characters";
@@ -93,7 +93,10 @@ async fn a_run_reaches_the_plan_stream_at_once_and_its_answers_only_the_run() {
     assert_eq!(aggregator.json(&place).await["outcome"], "passed");
     assert_eq!(aggregator.json("/v1/runs").await["runs"][0]["id"], run["id"]);
     let after = aggregator.json("/v1/state").await["counters"]["counted"].clone();
-    assert_eq!(before, after, "the standing cells know nothing of it");
+    assert_eq!(
+        before, after,
+        "observations of runs do not enter the mesh's cells"
+    );
     drop(plan);
     aggregator.stop().await;
 }
@@ -122,7 +125,7 @@ async fn what_may_not_be_asked_for_is_refused_with_what_would_help() {
         let said = json(answer).await["error"].as_str().unwrap().to_owned();
         assert!(said.contains(words), "{said}");
     }
-    // A form of another page can be sent without asking us first, JSON cannot.
+    // Another site can submit a form without a CORS preflight request, but not JSON.
     let form = aggregator
         .client
         .post(format!("{}/v1/runs", aggregator.url))
@@ -177,7 +180,7 @@ async fn with_a_secret_a_run_needs_it_and_reading_only_where_access_says_so() {
     }
     for path in ["/healthz", "/readyz", "/metrics", "/assets/style.css"] {
         let open = closed.get(path).send().await.unwrap();
-        assert_eq!(open.status(), 200, "{path} tells nothing of anybody");
+        assert_eq!(open.status(), 200, "{path} needs no authorization");
     }
     shared.stop().await;
     closed.stop().await;

@@ -1,4 +1,4 @@
-//! API, page and metrics over HTTP, and how an aggregator starts and stops.
+//! API, page and metrics over HTTP, and start and stop of an aggregator.
 
 use std::fs;
 
@@ -47,7 +47,7 @@ async fn the_page_answers_before_the_first_report_under_a_strict_policy_and_with
     }
     let gone = aggregator.get("/incident/i-nope").send().await.unwrap();
     assert_eq!(gone.status(), 404);
-    assert!(gone.text().await.unwrap().contains("No incident i-nope is kept"));
+    assert!(gone.text().await.unwrap().contains("Incident i-nope not found"));
     aggregator.stop().await;
 }
 
@@ -90,7 +90,12 @@ async fn a_broken_topology_file_shows_in_api_page_and_metric_and_heals() {
         !broken["targets"].as_array().unwrap().is_empty(),
         "the last-known topology stays"
     );
-    assert!(aggregator.text("/").await.contains("The topology cannot be read"));
+    assert!(
+        aggregator
+            .text("/")
+            .await
+            .contains("Reading the topology has failed for")
+    );
     assert!(aggregator.metric("parallax_topology_age_seconds").await > Some(0.0));
     fs::write(aggregator.topology(), "nodes: []\n").unwrap();
     let healed = until(&aggregator, |state| state["topology_error"].is_null()).await;
@@ -99,7 +104,7 @@ async fn a_broken_topology_file_shows_in_api_page_and_metric_and_heals() {
     aggregator.stop().await;
 }
 
-/// Asks for the state until it is as wanted; the test runner's own limit ends a wait in vain.
+/// Polls the state until it matches, bounded by the timeout of the test runner.
 async fn until(aggregator: &Running, wanted: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     loop {
         let state = aggregator.json("/v1/state").await;
@@ -156,7 +161,7 @@ async fn an_embedded_aggregator_expects_the_vantage_it_was_given_and_shows_its_v
     let running = tokio::spawn(aggregator.run(stop.clone()));
     let before = views.latest().at;
     let view = views.wait_for(|view| view.at > before).await;
-    assert!(view.at > before, "a view comes without any report");
+    assert!(view.at > before, "views are updated without any report");
     stop.cancel();
     running.await.unwrap().unwrap();
 }

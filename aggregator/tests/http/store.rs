@@ -1,4 +1,4 @@
-//! The store from outside: history over a restart, paging, and a store that cannot be used.
+//! The store over HTTP: history across a restart, paging, and an unusable store.
 
 use std::{fs, path::Path};
 
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::common::{HEADER, Running, observation};
 
-/// Fast rounds, so that an incident takes a second or two.
+/// Short rounds, so that an incident opens within a second or two.
 const QUICK: &str = "intervalMs: 200\ntimeoutMs: 100\n";
 
 fn with_store(path: &Path) -> String {
     format!("{QUICK}store: {{path: {}}}\n", path.display())
 }
 
-/// The state once the store says so.
+/// Polls the state until that of the store matches.
 async fn until(running: &Running, wanted: impl Fn(&Value) -> bool) -> Value {
     loop {
         let state = running.json("/v1/state").await;
@@ -35,7 +35,12 @@ fn refused(seq: u64) -> String {
 async fn without_a_store_the_page_says_so_and_questions_of_history_are_answered_with_what_to_do() {
     let running = Running::start().await;
     assert_eq!(running.json("/v1/state").await["store"]["state"], "off");
-    assert!(running.text("/").await.contains("a restart forgets it"));
+    assert!(
+        running
+            .text("/")
+            .await
+            .contains("kept in memory only and lost at a restart")
+    );
     assert_eq!(running.metric("parallax_store_up").await, None);
     let answer = running.json("/v1/incidents").await;
     assert_eq!(answer["incidents"], json!([]));
@@ -130,7 +135,7 @@ async fn incidents_of_former_lives_are_listed_paged_and_shown() {
     assert_eq!(
         one["ended"],
         json!({"how": "interrupted"}),
-        "nobody knows of it any more: not open"
+        "the engine does not know it, so it is not open"
     );
     assert_eq!(
         running.json("/v1/incidents/i-1/verdicts").await["verdicts"][0]["at"],
@@ -142,10 +147,15 @@ async fn incidents_of_former_lives_are_listed_paged_and_shown() {
         "{page}"
     );
     assert!(page.contains("open when the aggregator stopped"));
-    // The fixture holds less than this version shows, as another version's may.
+    // The fixture lacks fields that this version needs, as the data of another version may.
     let one = running.get("/incident/i-1").send().await.unwrap();
     assert_eq!(one.status(), 404);
-    assert!(one.text().await.unwrap().contains("Another version wrote it"));
+    assert!(
+        one.text()
+            .await
+            .unwrap()
+            .contains("It was stored by another version")
+    );
     running.stop().await;
 }
 
@@ -161,7 +171,12 @@ async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
         "{reason}"
     );
     assert_eq!(running.metric("parallax_store_up").await, Some(0.0));
-    assert!(running.text("/").await.contains("History is not kept since"));
+    assert!(
+        running
+            .text("/")
+            .await
+            .contains("History has not been stored for")
+    );
     assert!(
         running
             .send(&[HEADER, &observation(1), &refused(2)])
@@ -172,7 +187,10 @@ async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
     running.views.wait_for(|view| view.judged.is_some()).await;
     let answer = running.json("/v1/incidents").await;
     assert!(
-        answer["incomplete"].as_str().unwrap().contains("does not answer"),
+        answer["incomplete"]
+            .as_str()
+            .unwrap()
+            .contains("the store is unavailable"),
         "{answer}"
     );
 
@@ -187,7 +205,7 @@ async fn a_store_that_cannot_be_opened_stops_nothing_and_heals_by_itself() {
     assert_eq!(
         failures["failures"].as_array().unwrap().len(),
         1,
-        "what came meanwhile was kept"
+        "the failure reported in the meantime was stored"
     );
     again.stop().await;
 }
@@ -201,7 +219,12 @@ async fn a_corrupt_store_is_replaced_aloud() {
     let state = until(&running, |store| store["state"] == "up").await;
     let said = state["store"]["notices"][0]["text"].as_str().unwrap();
     assert!(said.contains("moved aside"), "{said}");
-    assert!(running.text("/").await.contains("The history was begun anew"));
+    assert!(
+        running
+            .text("/")
+            .await
+            .contains("A new history store was started")
+    );
     running.stop().await;
 }
 

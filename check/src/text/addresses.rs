@@ -1,4 +1,5 @@
-//! What became of each address: phases in columns, looks in numbers, redirects, and who answers.
+//! The results of each address as text: phase times, statistics over passes, redirects and the distance of the
+//! responder.
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ use super::{
     line, sign,
 };
 
-/// One row an address, one column a phase that any of them has.
+/// Writes a table with a row per address and a column per measured phase.
 pub(super) fn table(reached: &[AddressResult], style: ColorMode, text: &mut String) {
     if reached.is_empty() {
         return;
@@ -66,7 +67,7 @@ fn ending(one: &AddressResult, style: ColorMode) -> String {
 pub(super) fn tallies(tallies: &[AddressTally], text: &mut String) {
     for tally in tallies {
         let mut counts = format!("{} ok", tally.ok);
-        for (count, word) in [(tally.failed, "failed"), (tally.unknown, "could not be asked")] {
+        for (count, word) in [(tally.failed, "failed"), (tally.unknown, "could not be probed")] {
             if count > 0 {
                 let _ = write!(counts, ", {count} {word}");
             }
@@ -93,12 +94,12 @@ pub(super) fn tallies(tallies: &[AddressTally], text: &mut String) {
     }
 }
 
-/// Who answers for the address, as far as there is evidence.
+/// Describes who answers for the address and how far away it is; `None` without an attempt to find out.
 pub(super) fn next_door(one: &AddressResult) -> Option<String> {
     Some(match (one.ttl.as_ref()?, one.local) {
         (_, true) => "by this machine itself".to_owned(),
         (Ok(evidence), false) => distance(evidence),
-        (Err(why), false) => format!("unknown how far away: {why}"),
+        (Err(why), false) => format!("distance unknown: {why}"),
     })
 }
 
@@ -109,7 +110,7 @@ fn distance(evidence: &TtlEvidence) -> String {
     };
     if evidence.untouched() {
         return format!(
-            "without a router between, by this machine's own node or a neighbour{by}; TTL {} untouched",
+            "without a router in between, by this machine's own node or a neighbour{by}; TTL {} untouched",
             evidence.ttl
         );
     }
@@ -126,7 +127,7 @@ fn distance(evidence: &TtlEvidence) -> String {
     format!("{hops} away{by}; TTL {} of {initial}", evidence.ttl)
 }
 
-/// The way of one address over its redirects.
+/// Writes the redirects that one address led to.
 pub(super) fn redirects(one: &AddressResult, text: &mut String) {
     if one.legs.len() < 2 && one.legs.last().is_none_or(|leg| leg.url == one.at) {
         return;
@@ -136,7 +137,7 @@ pub(super) fn redirects(one: &AddressResult, text: &mut String) {
         line(text, word, &format!("{}  {}", escape(&leg.url), of_leg(leg)));
     }
     if one.legs.last().is_some_and(|leg| leg.url != one.at) {
-        line(text, "", &format!("{}  not asked", escape(&one.at)));
+        line(text, "", &format!("{}  not requested", escape(&one.at)));
     }
 }
 
@@ -144,7 +145,7 @@ fn of_leg(leg: &RedirectLeg) -> String {
     let status = match (&leg.result.answer, &leg.result.outcome) {
         (Some(answer), _) => answer.status.to_string(),
         (None, Outcome::Failed { kind, .. }) => kind.words().to_owned(),
-        (None, _) => "no answer".to_owned(),
+        (None, _) => "no response".to_owned(),
     };
     let at = leg
         .result
@@ -168,7 +169,7 @@ mod tests {
                 rtt: None,
             })
         };
-        assert!(said(64, None).contains("without a router between"));
+        assert!(said(64, None).contains("without a router in between"));
         assert!(said(63, None).starts_with("1 router away"));
         assert!(said(119, None).starts_with("about 9 routers away; TTL 119 of 128"));
         assert!(said(64, Some([10, 0, 0, 1])).contains("by 10.0.0.1 in its place"));

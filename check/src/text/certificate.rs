@@ -1,4 +1,4 @@
-//! What a certificate says.
+//! The certificates as text.
 
 use parallax_prober::TlsFacts;
 use parallax_terminal::escape;
@@ -8,7 +8,7 @@ use super::{
     line,
 };
 
-/// The certificates that were shown, each with the addresses that showed it.
+/// Returns the distinct certificates, each with the addresses that presented it.
 pub(super) fn certificates(reached: &[AddressResult]) -> Vec<(&TlsFacts, Vec<String>)> {
     let mut all: Vec<(&TlsFacts, Vec<String>)> = Vec::new();
     for one in reached {
@@ -28,12 +28,12 @@ pub(super) fn certificates(reached: &[AddressResult]) -> Vec<(&TlsFacts, Vec<Str
     all
 }
 
-/// One of them; with the addresses that showed it where others showed another one.
+/// Writes one certificate, with the addresses that presented it if `at` is not empty.
 pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut String) {
     let only = if at.is_empty() {
         String::new()
     } else {
-        format!("; shown at {}", at.join(", "))
+        format!("; presented by {}", at.join(", "))
     };
     let Some(leaf) = tls.chain.first() else {
         return;
@@ -53,9 +53,9 @@ pub(super) fn certificate(tls: &TlsFacts, at: &[String], now: i64, text: &mut St
     let left = duration_text::days(leaf.not_after - now);
     let until = duration_text::date(leaf.not_after);
     let until = if leaf.not_after < now {
-        format!("until {until}, which is over")
+        format!("expired on {until}")
     } else {
-        format!("until {until}, {left} days left")
+        format!("valid until {until}, {left} days left")
     };
     let subject = if leaf.subject.is_empty() {
         String::new()

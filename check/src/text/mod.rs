@@ -1,4 +1,4 @@
-//! A report for people. Everything that others wrote goes through [`escape`].
+//! The report as text. Everything received from the network goes through [`escape`].
 
 mod addresses;
 mod certificate;
@@ -15,7 +15,8 @@ use self::{
     names::{fetch, lookup},
 };
 use super::{
-    judge::{Finding, FindingLevel, Verdict},
+    finding::{Finding, FindingLevel},
+    judge::Verdict,
     report::{CheckResult, Report},
     round::CheckRound,
     subject::CheckAction,
@@ -42,7 +43,7 @@ fn mark(style: ColorMode, level: FindingLevel) -> String {
     }
 }
 
-/// A headline, what was seen, what was found.
+/// Formats a report: headline, results, findings.
 pub(super) fn report(report: &Report<'_>, style: ColorMode) -> String {
     let mut text = format!(
         "{} {}{}\n",
@@ -84,7 +85,7 @@ pub(super) fn report(report: &Report<'_>, style: ColorMode) -> String {
     text
 }
 
-/// Whether the headline has said all of the gravest finding, addresses included.
+/// Whether the headline already contains the most severe finding and applies to all its addresses.
 fn told_by_headline(report: &Report<'_>, found: &Finding) -> bool {
     let all = match &report.seen {
         CheckResult::Addresses(rounds) => rounds.last().map_or(0, |round| round.reached.len()),
@@ -95,15 +96,15 @@ fn told_by_headline(report: &Report<'_>, found: &Finding) -> bool {
         && (found.addresses.is_empty() || found.addresses.len() == all)
 }
 
-/// The verdict in words.
+/// The verdict in words, to follow the URL.
 fn headline(report: &Report<'_>) -> String {
     let judged = &report.judgement;
     if judged.looks == 0 {
-        return ": stopped before it was asked".to_owned();
+        return ": stopped before the first pass was complete".to_owned();
     }
     if report.planned > 1 {
         let stopped = if judged.looks < report.planned {
-            format!(", stopped before the other {}", report.planned - judged.looks)
+            format!(", stopped before the remaining {}", report.planned - judged.looks)
         } else {
             String::new()
         };
@@ -117,7 +118,7 @@ fn headline(report: &Report<'_>) -> String {
     };
     match judged.verdict {
         Verdict::Fails => format!(": {}", gravest()),
-        Verdict::Unknown => format!(" could not be told: {}", gravest()),
+        Verdict::Unknown => format!(" could not be checked: {}", gravest()),
         Verdict::Works | Verdict::Warned => format!(" {}", works(report)),
     }
 }
@@ -127,7 +128,7 @@ fn works(report: &Report<'_>) -> String {
         CheckResult::Addresses(rounds) => rounds,
         CheckResult::Fetches { fetched, .. } => {
             let took = fetched.last().map_or_else(Micros::default, |one| one.took);
-            return format!("is fetched in {took}");
+            return format!("was fetched in {took}");
         }
     };
     let Some(round) = rounds.last() else {
@@ -160,7 +161,7 @@ fn works(report: &Report<'_>) -> String {
             };
             format!("answers {status}{after} in {total}")
         }
-        (_, CheckAction::Stream(probe)) if probe.tls => format!("shakes hands over TLS in {total}"),
+        (_, CheckAction::Stream(probe)) if probe.tls => format!("completes a TLS handshake in {total}"),
         _ => format!("accepts connections, in {total}"),
     }
 }
@@ -177,10 +178,10 @@ fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut
     } else {
         table(&last.reached, style, text);
     }
-    // Who answers is asked in the first look.
+    // TTL evidence is collected in the first pass only.
     let first = rounds.first().unwrap_or(last);
     for one in &first.reached {
-        // Of loopback everybody knows who answers.
+        // The responder of a loopback address is known.
         if !one.address.ip().is_loopback()
             && let Some(who) = next_door(one)
         {
@@ -208,7 +209,7 @@ fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut
         words.extend(answer.server.as_deref().map(escape));
         words.extend(answer.content_type.as_deref().map(escape));
         words.push(match answer.read {
-            // A probe stops reading there.
+            // The prober stops reading there.
             MEBIBYTE.. => "1 MiB or more".to_owned(),
             read => format!("{read} bytes"),
         });
@@ -223,7 +224,7 @@ fn seen(rounds: &[CheckRound], report: &Report<'_>, style: ColorMode, text: &mut
     }
 }
 
-/// One fact, under its word.
+/// Writes one labelled line.
 pub(super) fn line(text: &mut String, word: &str, said: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "  {word:<11} {said}");

@@ -1,4 +1,4 @@
-//! What a name led to, and where another client went.
+//! Name lookups and the fetch of a client profile as text.
 
 use std::net::IpAddr;
 
@@ -15,17 +15,18 @@ use super::{
     line,
 };
 
-/// Who said what of the name. What needs nobody to say it is shown only where the name is all that was asked for.
+/// Writes the answers of each source. Literal and forced addresses are written only if `wholly` is set, for a URL that
+/// is resolved and nothing more.
 pub(super) fn lookup(lookup: &NameLookup, wholly: bool, text: &mut String) {
     for (n, answer) in lookup.answers.iter().enumerate() {
         let word = if n == 0 { "name" } else { "" };
         let found = match &answer.source {
             AnswerSource::Literal | AnswerSource::Forced if !wholly => continue,
             AnswerSource::Literal | AnswerSource::Forced => {
-                format!("{}, without asking anybody", addresses(answer))
+                format!("{}, without a query", addresses(answer))
             }
-            AnswerSource::Hosts => format!("{}, by the hosts file of this machine", addresses(answer)),
-            AnswerSource::NameService => format!("{}, by this machine's name service", addresses(answer)),
+            AnswerSource::Hosts => format!("{}, from the hosts file of this machine", addresses(answer)),
+            AnswerSource::NameService => format!("{}, from this machine's name service", addresses(answer)),
             AnswerSource::ResolvConf | AnswerSource::Resolver(_) => answer
                 .dns
                 .as_ref()
@@ -49,10 +50,10 @@ fn addresses(answer: &NameAnswer) -> String {
 
 fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
     let Some(last) = dns.tried.last() else {
-        return "no resolver was asked".to_owned();
+        return "no resolver was queried".to_owned();
     };
     let by = format!(
-        "by {}{}",
+        "via {}{}",
         last.resolver,
         took.map_or_else(String::new, |took| format!(" in {took}"))
     );
@@ -81,14 +82,14 @@ fn resolution(dns: &Resolution, took: Option<Micros>) -> String {
     format!("{}, {by}", said.join("; "))
 }
 
-/// The way through the search list, where there was one.
+/// The names tried along the search list, if there was more than one.
 fn searched(dns: &Resolution) -> Option<String> {
     let mut names: Vec<String> = dns.tried.iter().map(|tried| escape(&tried.name)).collect();
     names.dedup();
     (names.len() > 1).then(|| format!("searched as {}", names.join(", then ")))
 }
 
-/// What another client's rules led to.
+/// Writes a fetch by the rules of a client profile.
 pub(super) fn fetch(fetched: &ValidationResult, text: &mut String) {
     if let Some(dns) = &fetched.resolution {
         let all = &dns.tried;

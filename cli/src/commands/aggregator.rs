@@ -1,4 +1,4 @@
-//! `parallax aggregator`: correlate what the probers see.
+//! `parallax aggregator`: runs the aggregator.
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -7,16 +7,16 @@ use parallax_aggregator::{Aggregator, Config};
 use super::stop_on_signal;
 use crate::exit::Failure;
 
-/// Correlate what the probers see, name causes, serve page, API and metrics.
+/// Run the aggregator: correlate observations, name causes, serve page, API and metrics.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration; deploy/parallax.yaml is a commented example.
+    /// Configuration file; deploy/parallax.yaml is a commented example.
     #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
     config: PathBuf,
-    /// What this one is called among several aggregators (`replicas` in the configuration): the name of its Pod.
+    /// Name of this replica among several aggregators (`replicas` in the configuration): its Pod name.
     #[arg(long, value_name = "NAME", env = "PARALLAX_POD")]
     pod: Option<String>,
-    /// Where the other aggregators reach this one; the address of `listen` without.
+    /// Address at which the other aggregators reach this one [default: the address of `listen`].
     #[arg(long, value_name = "ADDRESS", env = "PARALLAX_ADDRESS")]
     address: Option<IpAddr>,
     #[command(flatten)]

@@ -14,7 +14,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .map(|path| read_roots(path))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
-    // One thread: timings stay free of what other work would do to them.
+    // A single thread, so that other work does not distort the timings.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -24,15 +24,15 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         check
             .run(&roots, color(), &stop)
             .await
-            .map_err(|error| Failure::CouldNot(format!("write the result: {error}")))
+            .map_err(|error| Failure::CouldNot(format!("cannot write the result: {error}")))
     });
-    // A thread that waits for the C library's resolver cannot be stopped and is left behind.
+    // A thread that blocks in the C library's resolver cannot be stopped; leave it behind.
     runtime.shutdown_background();
     match outcome? {
         CheckOutcome::Works => Ok(()),
         CheckOutcome::Fails => Err(Failure::No),
         CheckOutcome::Unknown { unknown, all } => Err(Failure::CouldNot(format!(
-            "{unknown} of {all} could not be told, see above"
+            "the result of {unknown} of {all} URLs is unknown; see above"
         ))),
     }
 }

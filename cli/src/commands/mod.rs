@@ -1,4 +1,4 @@
-//! One file a subcommand.
+//! One module per subcommand.
 
 pub(crate) mod aggregator;
 pub(crate) mod check;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 
-/// Whether this was started as `kubectl parallax`.
+/// Reports whether the binary was invoked as `kubectl parallax`.
 pub(crate) fn called_as_plugin() -> bool {
     let called = std::env::args_os().next();
     called
@@ -31,7 +31,7 @@ pub(crate) fn called_as_plugin() -> bool {
         .is_some_and(|name| name == "kubectl-parallax")
 }
 
-/// Colour where a person looks, unless they asked for none (`NO_COLOR`).
+/// Colour on a terminal, unless `NO_COLOR` is set.
 fn color() -> ColorMode {
     let plain =
         !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
@@ -42,7 +42,7 @@ fn color() -> ColorMode {
     }
 }
 
-/// Prints a whole text; a reader that has seen enough (`| head`) is no failure.
+/// Prints a text to stdout. A closed pipe (`| head`) is not an error.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -51,13 +51,13 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// A token that Ctrl-C and SIGTERM cancel. A second signal ends the process at once.
+/// Returns a token that SIGINT and SIGTERM cancel. A second signal exits the process at once.
 fn stop_on_signal() -> Result<CancellationToken, Failure> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::could_not)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::could_not)?;
     let token = CancellationToken::new();
     let stop = token.clone();
-    // Owned by the process: it ends with it, and holds nothing that would need closing.
+    // Detached: it lives as long as the process and holds no resources.
     tokio::spawn(async move {
         for round in 0..2 {
             tokio::select! {

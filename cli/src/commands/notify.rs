@@ -1,4 +1,4 @@
-//! `parallax notify`: try the ways to those who are told of incidents.
+//! `parallax notify`: tests the receivers of notifications.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -7,7 +7,7 @@ use parallax_aggregator::Config;
 use super::print;
 use crate::exit::Failure;
 
-/// Look after those who are told of incidents.
+/// Test the receivers of notifications.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -16,15 +16,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum NotifyCommand {
-    /// Send one message, marked as a test, to each receiver under `notify` in the configuration; one line each.
+    /// Send a test message to each receiver under `notify` in the configuration, and print one line per receiver.
     ///
-    /// Exit code 0: all took it. 1: some did not. 2: the configuration is wrong, or names nobody. 3: it could not be tried.
+    /// Exit codes: 0 all receivers accepted it, 1 some did not, 2 invalid configuration or no receiver, 3 could not
+    /// run.
     Test(TestArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct TestArgs {
-    /// The configuration of the aggregator.
+    /// The aggregator's configuration file.
     #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
     config: PathBuf,
 }

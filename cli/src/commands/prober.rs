@@ -1,4 +1,4 @@
-//! `parallax prober`: probe what the aggregator asks for.
+//! `parallax prober`: runs a prober.
 
 use std::{
     net::SocketAddr,
@@ -15,10 +15,10 @@ use url::Url;
 use super::stop_on_signal;
 use crate::exit::Failure;
 
-/// Probe what the aggregator asks for, from this machine or pod.
+/// Run a prober: execute the aggregator's plan from this machine or Pod.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the aggregator serves. Several URLs, separated by commas, are several aggregators: reports go to each of them.
+    /// URL of the aggregator; several, separated by commas, are several aggregators, and each receives the reports.
     #[arg(
         long,
         value_name = "URL",
@@ -27,16 +27,17 @@ pub(crate) struct Args {
         required = true
     )]
     aggregator: Vec<Url>,
-    /// Take each address that the aggregator's name leads to for an aggregator of its own, as behind a headless Service.
+    /// Treat each address that the aggregator's name resolves to as a separate aggregator, as behind a headless
+    /// Service.
     #[arg(long, env = "PARALLAX_EVERY_ADDRESS")]
     every_address: bool,
-    /// Where this prober sits: NODE/pod, NODE/host, vpc:NAME or internet:NAME.
+    /// Vantage of this prober: NODE/pod, NODE/host, vpc:NAME or internet:NAME.
     #[arg(long, env = "PARALLAX_VANTAGE")]
     vantage: Vantage,
-    /// The name this prober answers with when others ask for its echo.
+    /// Name of this prober in its echo responses.
     #[arg(long, value_name = "NAME", env = "PARALLAX_POD")]
     pod: PodName,
-    /// Where echo, health and own metrics are served.
+    /// Address that serves the echo, health and the prober's own metrics.
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -44,20 +45,20 @@ pub(crate) struct Args {
         default_value = "[::]:9095"
     )]
     echo_listen: SocketAddr,
-    /// Resolvers and search list.
+    /// resolv.conf with resolvers and search list.
     #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
     resolv_conf: PathBuf,
-    /// A file with the token that the aggregator wants to see.
+    /// File with the token that authenticates to the aggregator.
     #[arg(long, value_name = "FILE", env = "PARALLAX_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Certificates (PEM) that probes trust beside the machine's own.
+    /// PEM file with CAs that probes trust in addition to the system's.
     #[arg(long, value_name = "FILE")]
     extra_roots: Vec<PathBuf>,
-    /// Certificates (PEM) of the aggregator's CA; only these are trusted for it. Read again when they change; a file that
-    /// is not there yet may come later.
+    /// PEM file with the aggregator's CA. The connection to the aggregator then trusts only these files. They are read
+    /// again when they change, and may appear after the start.
     #[arg(long, value_name = "FILE", env = "PARALLAX_AGGREGATOR_ROOTS")]
     aggregator_roots: Vec<PathBuf>,
-    /// Only answer the echo; probe and report nothing.
+    /// Only serve the echo; make no probes and send no reports.
     #[arg(long)]
     responder: bool,
 }
@@ -73,7 +74,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     };
     let mut aggregators = args.aggregator.into_iter();
     let Some(aggregator) = aggregators.next() else {
-        return Err(Failure::Usage("--aggregator: expected a URL".to_owned()));
+        return Err(Failure::Usage(
+            "--aggregator: expected at least one URL".to_owned(),
+        ));
     };
     let others = aggregators.collect();
     let config = AgentConfig {
@@ -93,7 +96,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         spool_capacity: SPOOL_CAPACITY,
         facts: parallax_prober::FactSources::default(),
     };
-    // One thread: timings stay free of what other work would do to them, and a node has better uses for its cores.
+    // A single thread: other work does not distort the timings, and the prober stays small on its node.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -108,41 +111,41 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
                 AgentError::Aggregator { .. } => Failure::usage(error),
                 _ => Failure::could_not(error),
             })?;
-        tracing::info!(echo = %agent.echo_addr(), "probing");
+        tracing::info!(echo = %agent.echo_addr(), "prober started");
         agent.run(stop).await.map_err(Failure::could_not)
     })
 }
 
-/// A token that cannot be read now is a mistake of the configuration; later it is read anew for each request.
+/// Validates the token file at startup; afterwards the prober reads it again for each request.
 fn token_file(path: PathBuf) -> Result<ProberCredential, Failure> {
     let text = std::fs::read_to_string(&path)
-        .map_err(|e| Failure::Usage(format!("read the token file {}: {e}", path.display())))?;
+        .map_err(|e| Failure::Usage(format!("cannot read the token file {}: {e}", path.display())))?;
     let token = text.trim();
     if token.is_empty() || token.chars().any(|c| !c.is_ascii_graphic()) {
         let path = path.display();
         return Err(Failure::Usage(format!(
-            "{path}: expected one line of printable ASCII, the token"
+            "{path}: expected the token as one line of printable ASCII"
         )));
     }
     Ok(ProberCredential::File(path))
 }
 
-/// What can be wrong with the files is said now; that one is not there yet is no mistake.
+/// Validates the CA files. A file that does not exist yet is not an error.
 fn aggregator_roots(files: Vec<PathBuf>) -> Result<AggregatorRoots, Failure> {
     if files.is_empty() {
         return Ok(AggregatorRoots::AsProbes);
     }
     for file in &files {
         match std::fs::metadata(file) {
-            // Published but not filled yet, or filled with something else: only the latter is worth a word.
+            // An empty file is published but not filled yet; other content must be certificates.
             Ok(metadata) if metadata.len() > 0 => drop(read_roots(file)?),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                tracing::warn!(file = %file.display(), "the aggregator's CA is not there yet; waiting for it");
+                tracing::warn!(file = %file.display(), "the file with the aggregator's CA does not exist yet; waiting for it");
             }
             Err(error) => {
                 return Err(Failure::Usage(format!(
-                    "read the aggregator's CA {}: {error}",
+                    "cannot read the aggregator's CA {}: {error}",
                     file.display()
                 )));
             }
@@ -151,20 +154,17 @@ fn aggregator_roots(files: Vec<PathBuf>) -> Result<AggregatorRoots, Failure> {
     Ok(AggregatorRoots::Files(files))
 }
 
-/// Certificates of a PEM file, at least one.
+/// Reads the certificates of a PEM file, at least one.
 pub(super) fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let wrong = |e: &dyn std::fmt::Display| {
-        Failure::Usage(format!(
-            "{}: expected certificates in PEM form: {e}",
-            path.display()
-        ))
+        Failure::Usage(format!("{}: expected PEM certificates: {e}", path.display()))
     };
     let roots = CertificateDer::pem_file_iter(path)
         .map_err(|e| wrong(&e))?
         .collect::<Result<Vec<_>, _>>()
         .map_err(|e| wrong(&e))?;
     if roots.is_empty() {
-        Err(wrong(&"the file has none"))
+        Err(wrong(&"the file contains none"))
     } else {
         Ok(roots)
     }

@@ -1,19 +1,19 @@
-//! `--record`: options that `up` and `aggregator` share.
+//! The `--record` options that `up` and `aggregator` share.
 
 use std::path::PathBuf;
 
 use parallax_history::recording::RecordOptions;
 use parallax_model::units;
 
-/// Recording what is seen.
+/// Recording options.
 #[derive(Debug, clap::Args)]
-// Its name would be that of the command's own arguments.
+// Without `skip`, the group would have the same name as the command's own arguments.
 #[group(skip)]
 pub(crate) struct Args {
-    /// Record everything the diagnosis is told into this folder; `parallax replay DIR` then reaches the same verdicts.
+    /// Record every input of the diagnosis into this directory; `parallax replay DIR` then reaches the same verdicts.
     #[arg(long = "record", value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Most bytes that the recordings in the folder take together, such as 64MiB or 2GiB; the oldest go first.
+    /// Maximum size of all recordings in the directory, such as 64MiB or 2GiB; the oldest are deleted first.
     #[arg(
         long = "record-max-size",
         value_name = "SIZE",
@@ -22,13 +22,13 @@ pub(crate) struct Args {
         default_value = "256MiB"
     )]
     max_size: u64,
-    /// Replace names and addresses by pseudonyms and leave free text out, so that the recording can be given away.
+    /// Replace names and addresses by pseudonyms and omit free text, so that the recording can be shared.
     #[arg(long = "record-pseudonyms", requires = "dir")]
     pseudonyms: bool,
 }
 
 impl Args {
-    /// What was asked for, if anything.
+    /// Returns the options if recording is enabled.
     pub(crate) fn options(&self) -> Option<RecordOptions> {
         Some(RecordOptions {
             dir: self.dir.clone()?,
@@ -38,7 +38,7 @@ impl Args {
     }
 }
 
-/// Bytes, and the units people shorten.
+/// Bytes, and common abbreviations of binary units.
 const UNITS: [(&str, u64); 6] = [
     ("", 1),
     ("B", 1),
@@ -48,11 +48,11 @@ const UNITS: [(&str, u64); 6] = [
     ("T", 1 << 40),
 ];
 
-/// A number of bytes with a unit.
+/// Parses a number of bytes with an optional unit.
 fn size(text: &str) -> Result<u64, String> {
     let bytes = units::scaled(text, &UNITS)
         .or_else(|| units::scaled(text, &units::BYTES))
-        .ok_or("expected a number of bytes, or one with KiB, MiB, GiB or TiB")?;
+        .ok_or("expected a number of bytes, optionally with KiB, MiB, GiB or TiB")?;
     if bytes < RecordOptions::LEAST_BYTES {
         return Err(format!(
             "expected at least {} bytes (1MiB)",

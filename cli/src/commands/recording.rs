@@ -1,4 +1,4 @@
-//! Where a recording is read from: files, folders of segments, standard input; gzipped or not.
+//! Inputs of a replay: files, directories of segments, and standard input; plain or gzipped.
 
 use std::{
     fmt,
@@ -11,10 +11,10 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::exit::Failure;
 
-/// How a gzip member begins (RFC 1952).
+/// Magic number of a gzip member (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// One input.
+/// One input of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
     Standard,
@@ -31,7 +31,7 @@ impl fmt::Display for Input {
 }
 
 impl Input {
-    /// The inputs named, in order; a folder stands for the recordings in it, oldest first.
+    /// Expands the given paths, in order; a directory stands for the recordings in it, oldest first.
     pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Self>, Failure> {
         let mut inputs = Vec::new();
         for path in paths {
@@ -39,7 +39,8 @@ impl Input {
                 inputs.push(Self::Standard);
                 continue;
             }
-            let refused = |error: io::Error| Failure::Usage(format!("open {}: {error}", path.display()));
+            let refused =
+                |error: io::Error| Failure::Usage(format!("cannot open {}: {error}", path.display()));
             if !std::fs::metadata(path).map_err(refused)?.is_dir() {
                 inputs.push(Self::File(path.clone()));
                 continue;
@@ -57,18 +58,18 @@ impl Input {
             }
             if segments.is_empty() {
                 return Err(Failure::Usage(format!(
-                    "{} holds no recording (no file that ends in .ndjson or .ndjson.gz)",
+                    "{} contains no recording (no file that ends in .ndjson or .ndjson.gz)",
                     path.display()
                 )));
             }
-            // Names of segments sort by time.
+            // Segment names sort by time.
             segments.sort_by_key(ToString::to_string);
             inputs.append(&mut segments);
         }
         Ok(inputs)
     }
 
-    /// Its lines, unpacked.
+    /// Opens the input and decompresses it if necessary.
     pub(super) fn open(&self) -> io::Result<Box<dyn BufRead>> {
         let raw: Box<dyn Read> = match self {
             Self::Standard => Box::new(io::stdin().lock()),

@@ -1,4 +1,4 @@
-//! `parallax replay`: a recorded stream in, verdicts out.
+//! `parallax replay`: diagnoses a recorded stream.
 
 use std::{
     io::{BufRead, Read, Write},
@@ -10,17 +10,17 @@ use parallax_diagnosis::replay::Replay;
 use super::recording::Input;
 use crate::exit::Failure;
 
-/// Longest line read; a recording's longest is the topology of the largest cluster.
+/// Longest accepted line; the longest line of a recording is the topology of the largest cluster.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Diagnose a recorded stream.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The recording, one JSON object a line, gzipped or not: a file, a folder of segments, or several of them in
-    /// order; `-` reads standard input.
+    /// Recordings, one JSON object per line, gzipped or not: files or directories of segments, in the given order; `-`
+    /// reads standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// One JSON object per event instead of sentences.
+    /// Print one JSON object per event instead of sentences.
     #[arg(long)]
     json: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let inputs = Input::all(&args.files)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match replay(&inputs, &mut out, args) {
-        // A reader that has seen enough, like `head`, is not an error.
+        // A closed pipe, as with `head`, is not an error.
         Err(ReplayError::Write(e)) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::CouldNot(error.to_string())),
         Ok(()) => Ok(()),
@@ -38,19 +38,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 #[derive(Debug, thiserror::Error)]
 enum ReplayError {
-    #[error("open {input}: {source}")]
+    #[error("cannot open {input}: {source}")]
     Open { input: String, source: std::io::Error },
-    #[error("read line {line} of {input}: {source}")]
+    #[error("cannot read line {line} of {input}: {source}")]
     Read {
         input: String,
         line: usize,
         source: std::io::Error,
     },
-    #[error("line {line} of {input} is longer than {LONGEST_LINE} bytes; this is not a recording")]
+    #[error("line {line} of {input} is longer than {LONGEST_LINE} bytes; the input is not a recording")]
     Long { input: String, line: usize },
-    #[error("not one line of the input is part of a recording")]
+    #[error("no line of the input belongs to a recording")]
     Nothing,
-    #[error("write the verdicts: {0}")]
+    #[error("cannot write the verdicts: {0}")]
     Write(#[from] std::io::Error),
 }
 
@@ -76,7 +76,7 @@ fn replay(inputs: &[Input], out: &mut impl Write, args: &Args) -> Result<(), Rep
     }
 }
 
-/// Hands over each line of an input with its number.
+/// Passes each line of an input to `take`, with its number.
 fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>) -> Result<(), ReplayError> {
     let name = || input.to_string();
     let mut reader = input.open().map_err(|source| ReplayError::Open {
@@ -88,9 +88,9 @@ fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>)
         line.clear();
         let read = match (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line) {
             Ok(read) => read,
-            // A recorder that was killed does not end its file; what came before stands.
+            // A recorder that was killed leaves its file truncated; the lines before the end are still valid.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                tracing::warn!(input = %input, line = number, "the recording breaks off here");
+                tracing::warn!(input = %input, line = number, "the recording is truncated here; using the lines before");
                 line.len()
             }
             Err(source) => {
@@ -115,10 +115,10 @@ fn read(input: &Input, mut take: impl FnMut(usize, &str) -> std::io::Result<()>)
     Ok(())
 }
 
-/// How the line that ends each recording begins.
+/// Prefix of the event that ends each trial.
 const TRIAL: &str = r#"{"type":"trial""#;
 
-/// An event as JSON, or as a sentence for people.
+/// Prints an event as JSON or as a sentence.
 fn print(event: &str, out: &mut impl Write, args: &Args) -> std::io::Result<()> {
     if args.json {
         writeln!(out, "{event}")
@@ -127,7 +127,7 @@ fn print(event: &str, out: &mut impl Write, args: &Args) -> std::io::Result<()> 
     }
 }
 
-/// One event in words. What is not known here is shown as it came: a new kind of event must not vanish.
+/// Renders one event as a sentence. An unknown kind of event is printed as it is, so that it does not vanish.
 fn sentence(event: &str) -> String {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(event) else {
         return event.to_owned();
@@ -153,7 +153,7 @@ fn sentence(event: &str) -> String {
     };
     match value["type"].as_str() {
         Some("verdict") if !value["closed_t"].is_null() => {
-            format!("{at}  over: {} {}", text("region"), members(&value["members"]))
+            format!("{at}  closed: {} {}", text("region"), members(&value["members"]))
         }
         Some("verdict") => {
             let class: Vec<_> = value["class"]
@@ -164,7 +164,7 @@ fn sentence(event: &str) -> String {
                 .collect();
             let causes = members(&value["causes"]).replace(" → ", ", ");
             let tie = if class.len() > 1 {
-                format!("  cannot be told apart: {}", class.join(", "))
+                format!("  indistinguishable: {}", class.join(", "))
             } else {
                 String::new()
             };
@@ -192,7 +192,7 @@ fn sentence(event: &str) -> String {
                 [one, rest @ ..] => format!("would separate {one} from {}", rest.join(" and ")),
             };
             format!(
-                "{at}  asked: {} from {}{to}, {purpose}",
+                "{at}  next probe: {} from {}{to}, {purpose}",
                 text("channel"),
                 text("node")
             )

@@ -1,4 +1,4 @@
-//! `parallax solver`: answers one challenge, as cert-manager's own solver does.
+//! `parallax solver`: responds to one challenge, as cert-manager's own solver does.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -12,22 +12,22 @@ use tokio::net::TcpListener;
 
 use crate::exit::Failure;
 
-/// Answer one ACME challenge; the pod of a preflight.
+/// Respond to one ACME challenge. Runs in the Pod that a preflight creates.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to listen.
+    /// The port to listen on.
     #[arg(long, value_name = "PORT", default_value_t = 8089)]
     listen_port: u16,
-    /// The only address to listen at.
+    /// The address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     listen_address: std::net::IpAddr,
-    /// The only name that is answered for.
+    /// The host name of the challenge; other hosts get a 404.
     #[arg(long)]
     domain: String,
-    /// The only token. Base64url may start with a hyphen.
+    /// The token of the challenge. Base64url may start with a hyphen.
     #[arg(long, allow_hyphen_values = true)]
     token: String,
-    /// What is answered.
+    /// The key authorization to respond with.
     #[arg(long, allow_hyphen_values = true)]
     key: String,
 }
@@ -38,9 +38,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let address = SocketAddr::new(args.listen_address, args.listen_port);
         let listener = TcpListener::bind(address)
             .await
-            .map_err(|error| Failure::CouldNot(format!("cannot listen at {address}: {error}")))?;
+            .map_err(|error| Failure::CouldNot(format!("cannot listen on {address}: {error}")))?;
         let bound = listener.local_addr().map_err(Failure::could_not)?;
-        super::print(&format!("answering for {} at {bound}\n", args.domain))?;
+        super::print(&format!("responding for {} on {bound}\n", args.domain))?;
         let router = Router::new().fallback(answer).with_state(Arc::new(args));
         axum::serve(listener, router)
             .with_graceful_shutdown(stop.cancelled_owned())
@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     })
 }
 
-/// `/` and `/healthz` are answered to whoever asks; the token only under its name.
+/// Responds to `/` and `/healthz` under any host name, and to the token only under its own.
 async fn answer(State(args): State<Arc<Args>>, uri: Uri, headers: HeaderMap) -> (StatusCode, String) {
     if matches!(uri.path(), "/" | "/healthz") {
         return (StatusCode::OK, String::new());
@@ -63,9 +63,6 @@ async fn answer(State(args): State<Arc<Args>>, uri: Uri, headers: HeaderMap) -> 
     if name.eq_ignore_ascii_case(&args.domain) && asked == Some(args.token.as_str()) {
         (StatusCode::OK, args.key.clone())
     } else {
-        (
-            StatusCode::NOT_FOUND,
-            "no challenge is answered here\n".to_owned(),
-        )
+        (StatusCode::NOT_FOUND, "no challenge at this path\n".to_owned())
     }
 }

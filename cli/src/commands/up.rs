@@ -1,4 +1,4 @@
-//! `parallax up`: aggregator and a local prober in one process.
+//! `parallax up`: runs an aggregator and a local prober in one process.
 
 mod state;
 
@@ -16,29 +16,29 @@ use url::Url;
 use super::{color, stop_on_signal};
 use crate::exit::Failure;
 
-/// Rows of the matrix that fit a screen beside the rest; the page has all of them.
+/// Rows of the matrix that fit on a screen with the rest; the page shows all of them.
 const ROWS: usize = 12;
 
-/// Aggregator and a local prober in one process, for targets listed in YAML.
+/// Run an aggregator and a local prober in one process, for targets listed in YAML.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration; deploy/parallax.yaml is a commented example.
+    /// Configuration file; deploy/parallax.yaml is a commented example.
     #[arg(long, value_name = "FILE", env = "PARALLAX_CONFIG")]
     config: PathBuf,
-    /// Resolvers and search list.
+    /// resolv.conf with resolvers and search list.
     #[arg(long, value_name = "FILE", default_value = "/etc/resolv.conf")]
     resolv_conf: PathBuf,
-    /// Certificates (PEM) that probes trust beside the machine's own.
+    /// PEM file with CAs that probes trust in addition to the system's.
     #[arg(long, value_name = "FILE")]
     extra_roots: Vec<PathBuf>,
-    /// What ever worked and which incidents are open, for the next start; a file of its own for each configuration in
-    /// ~/.local/state/parallax, unless the configuration has `checkpoint` or `store`.
+    /// File that keeps what ever worked and which incidents are open, for the next start [default: one file per
+    /// configuration in ~/.local/state/parallax, unless the configuration has `checkpoint` or `store`].
     #[arg(long, value_name = "FILE", conflicts_with = "no_state")]
     state: Option<PathBuf>,
-    /// Forget everything at the end.
+    /// Keep no state for the next start.
     #[arg(long)]
     no_state: bool,
-    /// Serve and probe without printing what is seen.
+    /// Serve and probe without printing the state.
     #[arg(long)]
     quiet: bool,
     #[command(flatten)]
@@ -108,13 +108,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     })
 }
 
-/// The prober on a thread of its own: page and API must not delay its timings.
+/// The prober on its own thread, so that page and API do not delay its timings.
 struct ProberThread(std::thread::JoinHandle<Result<(), Failure>>);
 
 impl ProberThread {
     fn start(config: AgentConfig, stop: CancellationToken) -> Self {
         Self(std::thread::spawn(move || {
-            // Whatever ends the prober ends the process: without it the page would only grow old.
+            // If the prober ends, end the process: without it the page would only become stale.
             let _end = stop.clone().drop_guard();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -134,7 +134,7 @@ impl ProberThread {
     }
 }
 
-/// How often the state is compared with what is on the screen.
+/// Interval at which the state is compared with the screen.
 const LOOK: Duration = Duration::from_millis(500);
 
 struct StatusPrinter {
@@ -144,7 +144,7 @@ struct StatusPrinter {
 }
 
 impl StatusPrinter {
-    /// Prints whenever what a person would read has changed.
+    /// Prints the state whenever its text changes.
     async fn run(self, stop: CancellationToken) {
         if self.quiet {
             return;
@@ -162,14 +162,14 @@ impl StatusPrinter {
                 shown = state;
                 let asked = parallax_terminal::pending_probes(&view, self.style);
                 let mut out = std::io::stdout().lock();
-                // A closed pipe ends the reader, not the mesh.
+                // A closed pipe must not stop the mesh.
                 let _ = writeln!(out, "\n{shown}{asked}").and_then(|()| out.flush());
             }
         }
     }
 }
 
-/// Only what changes when something happens; ages would change all the time.
+/// Renders only what changes when something happens. Ages would change all the time.
 fn screen(view: &View, style: ColorMode) -> String {
     let mut text = format!(
         "{}\n{}",
@@ -192,7 +192,7 @@ fn screen(view: &View, style: ColorMode) -> String {
     text
 }
 
-/// An address that a client on this machine can dial: listening on all addresses is not one.
+/// Returns an address that a client on this machine can dial, also if the server listens on all addresses.
 fn reachable(listening: SocketAddr) -> SocketAddr {
     let mut address = listening;
     if address.ip().is_unspecified() {
@@ -206,6 +206,6 @@ fn reachable(listening: SocketAddr) -> SocketAddr {
 
 fn this_host() -> Result<NodeName, Failure> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .map_err(|e| Failure::CouldNot(format!("read the name of this machine: {e}")))?;
+        .map_err(|e| Failure::CouldNot(format!("cannot read the host name of this machine: {e}")))?;
     NodeName::new(name.trim()).map_err(Failure::could_not)
 }

@@ -1,10 +1,10 @@
-//! Nonsense gets one clear complaint, the exit code that says whose fault it is, and nothing is started.
+//! Invalid input: one clear error, an exit code that says whose fault it is, and nothing is started.
 
 use std::net::TcpListener;
 
 use crate::commands::{config, run, text};
 
-/// File, line and what was expected, and exit code 2.
+/// Asserts exit code 2 and an error with file, line and expectation.
 fn refused(yaml: &str, words: &[&str]) {
     let (_folder, path) = config(yaml);
     for command in ["up", "aggregator"] {

@@ -1,4 +1,4 @@
-//! Running the binary under test.
+//! Runs the binary under test.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,12 +9,12 @@ pub(crate) fn parallax() -> Command {
     called(Path::new(env!("CARGO_BIN_EXE_parallax")))
 }
 
-/// The same by another name.
+/// The same under another program name.
 pub(crate) fn called(program: &Path) -> Command {
     let mut command = Command::new(program);
-    // What `parallax up` keeps belongs to the test.
+    // Keep the state of `parallax up` within the test's directory.
     command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
-    // The tests must not depend on what their caller has set.
+    // The tests must not depend on the caller's environment.
     for name in [
         "PARALLAX_CONFIG",
         "PARALLAX_LOG",
@@ -40,12 +40,12 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A file of the repository.
+/// Returns the path of a file in the repository.
 pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// A configuration file in a folder of its own.
+/// Writes a configuration file in its own temporary directory.
 pub(crate) fn config(content: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("parallax.yaml");

@@ -1,4 +1,4 @@
-//! The documents tell the truth: what they link to is there, the commands they show are ours, their YAML can be read.
+//! The documents are correct: their links resolve, their commands exist, their YAML parses.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -47,7 +47,7 @@ fn every_link_to_a_file_of_the_repository_leads_to_one() {
     assert!(links > 20, "{links}");
 }
 
-/// What a heading is called in a link.
+/// Returns the link anchor of a heading.
 fn anchor(heading: &str) -> String {
     let plain = heading.to_lowercase();
     let kept = plain

@@ -1,4 +1,4 @@
-//! The binary as its users meet it: what it prints, what it exits with, and that it ends when told to.
+//! The binary as users meet it: output, exit codes, and termination on a signal.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
 mod bad_input;

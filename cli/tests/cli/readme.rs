@@ -1,4 +1,4 @@
-//! The README tells the truth: every command in it is run here, or is one that the lab's tests run.
+//! The README is correct: this test runs every command in it, except those that the lab's tests run.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::{
     up::Up,
 };
 
-/// The lines of the README that begin with `$ `, without it and without the comment behind.
+/// Returns the lines of the README that begin with `$ `, without the prompt and trailing comments.
 fn commands() -> Vec<String> {
     let readme = std::fs::read_to_string(repository("README.md")).unwrap();
     readme
@@ -18,7 +18,7 @@ fn commands() -> Vec<String> {
         .collect()
 }
 
-/// What make would run.
+/// Returns the commands that make would run.
 fn recipe(args: &[&str]) -> String {
     let output = Command::new("make")
         .arg("--dry-run")
@@ -37,10 +37,10 @@ fn every_command_is_run_by_a_test() {
     for command in commands {
         let words: Vec<&str> = command.split(' ').collect();
         match words.as_slice() {
-            // The lab's tests run these programs with these arguments; here it is held that make calls them so.
+            // The lab's tests run these programs with these arguments; here only make's command is checked.
             ["make", "demo", rest @ ..] => {
                 let once = if rest.contains(&"ONCE=1") { " --once" } else { "" };
-                // What is run is decided by a look at this machine.
+                // The incident to run depends on the machine.
                 let expected = format!("parallax-lab run $run --listen 127.0.0.1:8080{once}");
                 let recipe = recipe(&words[1..]);
                 let runs = recipe.lines().any(|line| line.trim_end().ends_with(&expected));
@@ -62,7 +62,7 @@ fn every_command_is_run_by_a_test() {
                 up.until("vantages report");
                 assert_eq!(up.interrupt(), Some(0));
             }
-            // The page of the example above, with a port that is free.
+            // Use the example page, on a free port.
             ["target/debug/parallax", "check", "http://127.0.0.1:8080/"] => {
                 let page = Server::http(|_| answer("200 OK", "", "page"));
                 let output = run(&["check", &page.url("/")]);

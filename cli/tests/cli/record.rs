@@ -1,4 +1,4 @@
-//! `up --record DIR`, then `replay DIR`.
+//! `up --record DIR` followed by `replay DIR`.
 
 use std::{fs, net::TcpListener};
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 fn target() -> (tempfile::TempDir, std::path::PathBuf) {
-    // Bound and dropped: nobody listens there.
+    // Bound and dropped, so that nothing listens there.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: tcp://{closed}\n"
@@ -52,7 +52,7 @@ fn a_recording_that_breaks_off_is_read_as_far_as_it_goes() {
     let output = run(&["replay", records.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(
-        text(&output.stderr).contains("breaks off"),
+        text(&output.stderr).contains("is truncated here"),
         "{}",
         text(&output.stderr)
     );
@@ -111,5 +111,5 @@ fn impossible_options_of_a_recording_are_usage_errors() {
     let empty = tempfile::tempdir().unwrap();
     let output = run(&["replay", empty.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("holds no recording"));
+    assert!(text(&output.stderr).contains("contains no recording"));
 }

@@ -1,4 +1,4 @@
-//! The same recording gives the same bytes, today and with any later build.
+//! A recording produces the same bytes with every build.
 
 use std::{io::Write, process::Stdio};
 
@@ -18,7 +18,7 @@ fn twice_the_same_recording_gives_the_same_bytes() {
     assert_eq!(replayed(), replayed());
 }
 
-/// The snapshot was written by another build than the one under test.
+/// The snapshot was written by an earlier build than the one under test.
 #[test]
 fn a_rebuilt_binary_gives_the_bytes_that_an_earlier_one_gave() {
     insta::assert_snapshot!(replayed());
@@ -60,5 +60,5 @@ fn a_malformed_line_is_named_and_skipped() {
 fn an_input_without_any_recording_could_not_be_told() {
     let output = through_a_pipe("hello\n");
     assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output.stderr).contains("not one line"));
+    assert!(text(&output.stderr).contains("no line of the input"));
 }

@@ -20,7 +20,7 @@ impl Server {
         Self::at("127.0.0.1:0".parse().unwrap())
     }
 
-    /// At the address of one that is gone.
+    /// Starts a server at the address of a stopped one.
     pub(crate) fn at(address: std::net::SocketAddr) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
@@ -34,7 +34,7 @@ impl Server {
                     }
                     line.clear();
                 }
-                // A prober that is told to stop closes in the middle; that is not the server's failure.
+                // A prober that is stopped closes the connection midway; that is not a failure of the server.
                 let _ = stream
                     .get_mut()
                     .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
@@ -85,7 +85,7 @@ impl Up {
         Self { child, lines, page }
     }
 
-    /// Reads until a line holds the words. The harness ends a test that waits for ever.
+    /// Reads until a line contains the words. The test harness's time limit ends a test that waits too long.
     pub(crate) fn until(&mut self, words: &str) -> String {
         self.lines
             .by_ref()
@@ -94,7 +94,7 @@ impl Up {
             .unwrap()
     }
 
-    /// On this machine, with a resolver of the test's own.
+    /// Starts the process on this machine with the test's own resolver.
     pub(crate) fn resolving(path: &std::path::Path, dns: std::net::SocketAddr) -> Self {
         let resolv = path.with_file_name("resolv.conf");
         std::fs::write(&resolv, format!("nameserver [127.0.0.1]:{}\n", dns.port())).unwrap();
@@ -127,7 +127,7 @@ impl Up {
 }
 
 impl Drop for Up {
-    /// A test that panics leaves nothing running; of one that has ended nothing is left to kill.
+    /// Stops the process, also if the test panics; it may have exited already.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -153,7 +153,7 @@ fn a_target_that_answers_is_ok_on_screen_page_and_api_and_ctrl_c_ends_it_well() 
 
 #[test]
 fn a_target_that_refuses_is_failing_and_never_shown_as_ok() {
-    // Bound and dropped: nobody listens there.
+    // Bound and dropped, so that nothing listens there.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (_folder, path) = config(&format!(
         "listen: 127.0.0.1:0\nintervalMs: 300\ntimeoutMs: 200\ntargets:\n  - url: tcp://{closed}\n"

@@ -1,4 +1,4 @@
-//! Which alert makes which other one superfluous.
+//! Inhibition rules: which alert makes which other one redundant.
 
 use serde::Serialize;
 
@@ -19,8 +19,8 @@ struct InhibitionFile {
 }
 
 const HEAD: &str = "\
-# Written from dashboards/src/alerts; do not edit. For the configuration of Alertmanager: one call for one trouble.
-# Group by job and incident (group_by: [job, alertname, incident]), so that one cause of fifty failing hosts calls once.
+# Generated from dashboards/src/alerts; do not edit. For the configuration of Alertmanager: one notification per fault.
+# Group by job and incident (group_by: [job, alertname, incident]), so that one cause of fifty failing hosts notifies once.
 ";
 
 fn inhibition(source: &str, targets: &[&str], equal: &[&'static str]) -> Inhibition {
@@ -31,15 +31,15 @@ fn inhibition(source: &str, targets: &[&str], equal: &[&'static str]) -> Inhibit
     }
 }
 
-/// All of them.
+/// All inhibition rules.
 #[must_use]
 pub fn all() -> Vec<Inhibition> {
     let mut worse = inhibition("ParallaxIncident", &["ParallaxIncident"], &["job", "incident"]);
     worse.source_matchers.push("severity=\"critical\"".to_owned());
     worse.target_matchers.push("severity=\"warning\"".to_owned());
     vec![
-        // The cause is named, with the targets that it explains. One that nothing explains has no incident: an empty label
-        // never equals the incident's.
+        // The incident explains the targets. A target without an incident has an empty label, which never equals that
+        // of an incident.
         inhibition(
             "ParallaxIncident",
             &["ParallaxTargetUnreachable", "ParallaxTargetUnreliable"],
@@ -65,7 +65,7 @@ pub fn all() -> Vec<Inhibition> {
             ],
             &["job"],
         ),
-        // Probers are another job, and an aggregator that is not there has none.
+        // The probers are another job, and an aggregator that is down has no series.
         inhibition(
             "ParallaxAggregatorDown",
             &["ParallaxProberPlanOld", "ParallaxReportsLost"],
@@ -75,7 +75,7 @@ pub fn all() -> Vec<Inhibition> {
     ]
 }
 
-/// The section of Alertmanager's configuration.
+/// The section `inhibit_rules` of Alertmanager's configuration.
 pub fn file() -> Result<String, SerializationError> {
     let file = InhibitionFile { inhibit_rules: all() };
     Ok(format!("{HEAD}{}", yaml(&file)?))

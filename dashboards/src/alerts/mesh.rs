@@ -1,4 +1,4 @@
-//! The mesh that looks: what it does not see, nobody is told.
+//! Alerts about the mesh: what it does not observe is unknown.
 
 use super::{Alert, Severity};
 use crate::promql::{beyond_rounds, once, speaking};
@@ -15,8 +15,8 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Warning,
             expression: once("max", "job, vantage", &beyond_rounds("parallax_vantage_silent_seconds", 6, 60)),
             lasting: 60,
-            summary: "{{ $labels.vantage }} has said nothing for {{ $value | humanizeDuration }}",
-            description: "What is seen from there is unknown, not fine.",
+            summary: "{{ $labels.vantage }} has not reported for {{ $value | humanizeDuration }}",
+            description: "The state of targets as seen from this vantage is unknown, not ok.",
         },
         Alert {
             name: "ParallaxCoverageLost",
@@ -27,7 +27,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             ),
             lasting: 300,
             summary: "{{ $value | humanizePercentage }} of the vantages do not report",
-            description: "Failures that only these would see go unnoticed, and causes cannot be told apart as well as usual.",
+            description: "Failures that only these vantages would see go unnoticed, and causes are harder to tell apart.",
         },
         Alert {
             name: "ParallaxNodesWithoutProber",
@@ -35,7 +35,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             expression: format!("{} > 0", once("max", "job", "parallax_nodes{prober=\"no\"}")),
             lasting: 1_800,
             summary: "{{ $value }} nodes have no prober",
-            description: "Whether clients on these nodes reach anything is not looked at. The page lists the nodes, and why as far as they tell.",
+            description: "What clients on these nodes can reach is unknown. The page lists the nodes and, if known, the reason.",
         },
         Alert {
             name: "ParallaxTargetUnseen",
@@ -45,8 +45,8 @@ pub(super) fn alerts() -> Vec<Alert> {
                 once("sum", "job, target", "parallax_target_vantages{state!=\"unknown\"}")
             ),
             lasting: 300,
-            summary: "nobody knows whether {{ $labels.target }} can be reached",
-            description: "No vantage has anything fresh to say of it.",
+            summary: "{{ $labels.target }} is not observed",
+            description: "No vantage has a fresh observation of the target. Its state is unknown, which is not the same as reachable.",
         },
         Alert {
             name: "ParallaxProberLate",
@@ -57,24 +57,24 @@ pub(super) fn alerts() -> Vec<Alert> {
                          / sum by (job, instance) (rate(parallax_prober_probes_total[5m])) > 0.05"
                 .to_owned(),
             lasting: 600,
-            summary: "the prober at {{ $labels.instance }} is short of something",
-            description: "Its probes start late, or are not made at all. What it reports is not held against targets, but it sees less.",
+            summary: "the prober at {{ $labels.instance }} starts probes late or skips them",
+            description: "A fault of the prober (CPU, ports, resolver). It never counts against a target, but the prober observes less.",
         },
         Alert {
             name: "ParallaxProberPlanOld",
             severity: Severity::Warning,
             expression: "max by (job, instance) (parallax_prober_plan_age_seconds) > 120".to_owned(),
             lasting: 60,
-            summary: "the prober at {{ $labels.instance }} has had no word of the aggregator for {{ $value | humanizeDuration }}",
-            description: "It goes on with its last plan, and keeps what it sees as long as there is room.",
+            summary: "the prober at {{ $labels.instance }} has received nothing from the aggregator for {{ $value | humanizeDuration }}",
+            description: "It continues with its last plan, and buffers its observations as long as there is room.",
         },
         Alert {
             name: "ParallaxReportsLost",
             severity: Severity::Warning,
             expression: "sum by (job, instance) (increase(parallax_prober_spool_dropped_total[10m])) > 0".to_owned(),
             lasting: 0,
-            summary: "the prober at {{ $labels.instance }} gave up {{ $value | humanize }} observations",
-            description: "It could not deliver them for so long that there was no room for more, or the aggregator refused them for good.",
+            summary: "the prober at {{ $labels.instance }} dropped {{ $value | humanize }} observations",
+            description: "Its buffer was full because it could not deliver them for too long, or the aggregator rejected them permanently.",
         },
     ]
 }

@@ -1,4 +1,4 @@
-//! The alerts: what they watch, how bad it is, how long it must last.
+//! The alerts: expression, severity and duration of each.
 
 pub mod inhibit;
 mod mesh;
@@ -11,33 +11,33 @@ mod targets;
 /// One alert. Its runbook is `docs/runbooks/NAME.md`.
 #[derive(Debug, Clone)]
 pub struct Alert {
-    /// `Parallax…`.
+    /// The name, `Parallax…`.
     pub name: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What has to yield series for it to fire, one alert a series.
+    /// The alert fires for each series of this `PromQL` expression.
     pub expression: String,
-    /// How long, in seconds. Zero where the diagnosis has waited already: verdicts open and close with hysteresis.
+    /// `for` in seconds. Zero for verdicts, which open and close with their own hysteresis.
     pub lasting: u32,
-    /// One line, with the labels of the series.
+    /// One line, with labels of the series.
     pub summary: &'static str,
-    /// What follows from it.
+    /// The consequences.
     pub description: &'static str,
 }
 
-/// How bad an alert is.
+/// The severity of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Users are cut off, or nobody would notice if they were.
+    /// Users are cut off, or it would go unnoticed if they were.
     Critical,
-    /// It can wait for the morning.
+    /// Can wait until the morning.
     Warning,
-    /// The series has a label `severity` of its own.
+    /// The series have a label `severity`.
     OfSeries,
 }
 
 impl Severity {
-    /// The label to add, if any.
+    /// The label `severity` to add, if any.
     #[must_use]
     pub const fn label(self) -> Option<&'static str> {
         match self {
@@ -49,13 +49,13 @@ impl Severity {
 }
 
 impl Alert {
-    /// Where it is described, in the repository.
+    /// Path of the runbook in the repository.
     #[must_use]
     pub fn runbook(&self) -> String {
         format!("docs/runbooks/{}.md", self.name)
     }
 
-    /// `90s`, `5m`: as Prometheus writes it.
+    /// The duration in Prometheus' format: `90s`, `5m`.
     #[must_use]
     pub fn for_text(&self) -> String {
         if self.lasting.is_multiple_of(60) {
@@ -66,7 +66,7 @@ impl Alert {
     }
 }
 
-/// Every alert: about targets, about certificates, about the mesh that looks at them, about Parallax itself.
+/// All alerts: about targets, certificates, the mesh and Parallax itself.
 #[must_use]
 pub fn all() -> Vec<Alert> {
     let mut alerts = targets::alerts();

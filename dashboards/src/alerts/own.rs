@@ -1,4 +1,4 @@
-//! Parallax itself: who watches the watchers.
+//! Alerts about Parallax itself.
 
 use super::{Alert, Severity};
 use crate::promql::{beyond_rounds, once};
@@ -18,8 +18,8 @@ pub(super) fn alerts() -> Vec<Alert> {
             severity: Severity::Critical,
             expression: "max by (job) (parallax_aggregator_leader) == 0".to_owned(),
             lasting: 60,
-            summary: "none of the aggregators leads",
-            description: "Verdicts are still reached, but plans do not follow the cluster any more, and runs and whatever people do about incidents wait.",
+            summary: "none of the aggregators is the leader",
+            description: "Verdicts are still reached, but plans no longer follow the cluster, and runs and actions on incidents have to wait.",
         },
         Alert {
             name: "ParallaxEvidenceStale",
@@ -30,8 +30,8 @@ pub(super) fn alerts() -> Vec<Alert> {
                 &beyond_rounds("parallax_evidence_age_seconds", 6, 60),
             ),
             lasting: 60,
-            summary: "no round was judged for {{ $value | humanizeDuration }}",
-            description: "What is shown is the last that was known, not the present: neither a failure nor a recovery would be noticed.",
+            summary: "no round has been judged for {{ $value | humanizeDuration }}",
+            description: "The page shows the last known state, not the present: neither a failure nor a recovery would be noticed.",
         },
         Alert {
             name: "ParallaxTopologyStale",
@@ -39,15 +39,15 @@ pub(super) fn alerts() -> Vec<Alert> {
             expression: format!("{} > 300", once("max", "job", "parallax_topology_age_seconds")),
             lasting: 60,
             summary: "the topology was last known to be current {{ $value | humanizeDuration }} ago",
-            description: "Probing and judging go on with it. Endpoints that have moved since are judged with the wrong placement, and what is new is not probed.",
+            description: "Probing and judging continue with it. Endpoints that have moved since are judged with the wrong placement, and new objects are not probed.",
         },
         Alert {
             name: "ParallaxStoreDown",
             severity: Severity::Warning,
             expression: "min by (job, instance) (parallax_store_up) == 0".to_owned(),
             lasting: 300,
-            summary: "the store of the aggregator at {{ $labels.instance }} cannot be used",
-            description: "Probing and judging go on; history is not kept meanwhile.",
+            summary: "the store of the aggregator at {{ $labels.instance }} is unavailable",
+            description: "Probing and judging continue; until it is back, history is in memory only.",
         },
         Alert {
             name: "ParallaxNotificationsFailing",
@@ -57,8 +57,8 @@ pub(super) fn alerts() -> Vec<Alert> {
                 once("max", "job, receiver", "parallax_notifications_oldest_seconds")
             ),
             lasting: 60,
-            summary: "{{ $labels.receiver }} does not hear of incidents",
-            description: "What Parallax has to tell it was not delivered for five minutes, or was refused for good. People are not called by this way.",
+            summary: "{{ $labels.receiver }} does not get notifications of incidents",
+            description: "A notification has been pending for five minutes, or was rejected permanently or dropped. People are not notified through this receiver.",
         },
     ]
 }

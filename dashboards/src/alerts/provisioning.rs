@@ -1,4 +1,4 @@
-//! The same alerts for Grafana's own alerting, as a provisioning file.
+//! The alerts as a provisioning file for Grafana's own alerting.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde_saphyr::LitString;
 use super::{Alert, all, rules::annotations};
 use crate::{SerializationError, yaml};
 
-/// How the data source is called where nothing else is said; replaced by whoever provisions.
+/// Default uid of the data source, to be replaced by the user's.
 pub const DATA_SOURCE: &str = "prometheus";
 
 const HEAD: &str = "\
-# Written from dashboards/src/alerts; do not edit. The rules of parallax.rules.yaml for Grafana's own alerting: a file for
+# Generated from dashboards/src/alerts; do not edit. The rules of parallax.rules.yaml for Grafana's own alerting: a file for
 # provisioning/alerting. `datasourceUid` is the uid of the Prometheus data source: replace `prometheus` where yours differs.
 ";
 
@@ -41,7 +41,7 @@ struct ProvisioningRule {
     title: &'static str,
     condition: &'static str,
     data: (ProvisioningQuery, ProvisioningQuery, Threshold),
-    // No series is what all being well looks like.
+    // No series means that all is well.
     no_data_state: &'static str,
     exec_err_state: &'static str,
     #[serde(rename = "for")]
@@ -89,7 +89,7 @@ impl ProvisioningRule {
                 ProvisioningQuery::instant("SERIES", &presence(&alert.expression)),
                 Threshold {
                     ref_id: "FIRES",
-                    // Grafana's own calculator.
+                    // Grafana's expression engine.
                     datasource_uid: "__expr__",
                     model: json!({
                         "conditions": [{"evaluator": {"params": [0], "type": "gt"}}],
@@ -134,7 +134,7 @@ impl ProvisioningQuery {
     }
 }
 
-/// `parallax-vantage-silent`.
+/// The alert's name in kebab case: `parallax-vantage-silent`.
 fn uid(alert: &Alert) -> String {
     let mut uid = String::new();
     for c in alert.name.chars() {
@@ -146,18 +146,18 @@ fn uid(alert: &Alert) -> String {
     uid
 }
 
-/// One for every series of an expression: Prometheus fires on its presence, Grafana on its value, and nothing reachable is
-/// the value zero.
+/// 1 for every series of an expression: Prometheus fires on the presence of a series, Grafana on its value, which is
+/// zero if nothing is reachable.
 fn presence(expression: &str) -> String {
     format!("({expression}) * 0 + 1")
 }
 
-/// Grafana's name for the value that Prometheus gives a template.
+/// Replaces `$value` by Grafana's name for it.
 fn in_grafana(text: &str) -> String {
     text.replace("$value ", "$values.VALUE.Value ")
 }
 
-/// A file for `provisioning/alerting`.
+/// The file for `provisioning/alerting`.
 pub fn file() -> Result<String, SerializationError> {
     let file = ProvisioningFile {
         api_version: 1,

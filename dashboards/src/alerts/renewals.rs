@@ -1,10 +1,10 @@
-//! Certificates: what will fail when it is renewed.
+//! Alerts about certificates whose renewal would fail.
 
 use super::{Alert, Severity};
 use crate::promql::speaking;
 
-/// Seconds before the end of a Certificate from which a renewal that would fail is critical, once it is also due within
-/// [`DUE`]: certificates of a few days always end soon.
+/// Seconds before the expiry of a Certificate from which a renewal that would fail is critical, if the renewal is also
+/// due within [`DUE`]: certificates of a few days always expire soon.
 const NEAR: u32 = 7 * 86_400;
 const DUE: u32 = 86_400;
 
@@ -34,6 +34,6 @@ pub(super) fn alerts() -> Vec<Alert> {
         expression: format!("{}\nor\n{}", with("critical", "and"), with("warning", "unless")),
         lasting: 1_800,
         summary: "{{ $labels.host }} of the certificate {{ $labels.namespace }}/{{ $labels.certificate }} would not be renewed ({{ $labels.cause }})",
-        description: "A forecast, from what is certain without an order: as things stand the CA would refuse this name. `parallax forecasts` says why, what the CA would say, and what to do.",
+        description: "A forecast, from what is certain without an order: in its current state the CA would refuse this name. `parallax forecasts` shows the reason, the CA's error and what to do.",
     }]
 }

@@ -1,4 +1,4 @@
-//! The alerts for Prometheus: as a file of rules, and as an object for its operator.
+//! The alerts for Prometheus: as a rule file, and as a `PrometheusRule` object.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ struct AlertRule {
     annotations: BTreeMap<&'static str, String>,
 }
 
-/// A `PrometheusRule` of `monitoring.coreos.com/v1`, as far as it is used here.
+/// A `PrometheusRule` of `monitoring.coreos.com/v1`, with the fields used here.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrometheusRule {
@@ -48,8 +48,8 @@ struct RuleMetadata {
 }
 
 impl PrometheusRule {
-    /// All alerts, in the namespace of an installation. An operator may ask for labels of its own. A target that has never
-    /// worked raises an alert after so many minutes, with zero none.
+    /// All alerts, as an object in the namespace of an installation, with the labels that the operator selects by. A
+    /// target that has never worked raises an alert after `never_worked_minutes`; zero removes that alert.
     #[must_use]
     pub fn new(namespace: &str, labels: &BTreeMap<String, String>, never_worked_minutes: u32) -> Self {
         let mut labels = labels.clone();
@@ -67,13 +67,13 @@ impl PrometheusRule {
     }
 }
 
-/// What stands above both.
+/// The header of both files.
 const HEAD: &str = "\
-# Written from dashboards/src/alerts; do not edit. What each alert means and what to do: docs/runbooks. How they are routed
+# Generated from dashboards/src/alerts; do not edit. What each alert means and what to do: docs/runbooks. How they are routed
 # and inhibited: docs/use/alerts.md.
 ";
 
-/// Minutes after which a target that has never worked raises an alert, unless an installation chooses another time.
+/// Default time after which a target that has never worked raises an alert, in minutes.
 pub const NEVER_WORKED_MINUTES: u32 = 30;
 
 fn groups(never_worked_minutes: u32) -> RuleGroups {
@@ -95,7 +95,7 @@ impl AlertRule {
     fn of(alert: &Alert) -> Self {
         Self {
             alert: alert.name,
-            // Ends a line, so that it is written as a block.
+            // Ends with a newline, so that it is written as a block.
             expr: LitString(format!("{}\n", alert.expression)),
             lasting: (alert.lasting > 0).then(|| alert.for_text()),
             labels: alert
@@ -109,7 +109,7 @@ impl AlertRule {
     }
 }
 
-/// The texts that go with an alert.
+/// The annotations of an alert.
 pub(super) fn annotations(alert: &Alert) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("summary", alert.summary.to_owned()),
@@ -118,12 +118,12 @@ pub(super) fn annotations(alert: &Alert) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// A file for `rule_files`.
+/// The file for `rule_files`.
 pub fn plain() -> Result<String, SerializationError> {
     Ok(format!("{HEAD}{}", yaml(&groups(NEVER_WORKED_MINUTES))?))
 }
 
-/// The object for the operator, beside the installation with its defaults.
+/// The object for the Prometheus operator, for an installation with default values.
 pub fn object() -> Result<String, SerializationError> {
     let object = PrometheusRule::new("parallax", &BTreeMap::new(), NEVER_WORKED_MINUTES);
     Ok(format!("{HEAD}{}", yaml(&object)?))

@@ -1,9 +1,9 @@
-//! What users meet.
+//! Alerts about failures that users notice.
 
 use super::{Alert, Severity, rules::NEVER_WORKED_MINUTES};
 use crate::promql::{once, outliving, ready, speaking, targets_where};
 
-/// The alert whose duration an installation chooses.
+/// The alert whose duration is a setting of the installation.
 pub(super) const NEVER_WORKED: &str = "ParallaxTargetNeverWorked";
 
 pub(super) fn alerts() -> Vec<Alert> {
@@ -20,23 +20,23 @@ pub(super) fn alerts() -> Vec<Alert> {
             ),
             lasting: 0,
             summary: "{{ $labels.subject }}: cause {{ $labels.cause }} (incident {{ $labels.incident }})",
-            description: "Parallax has named the cause of a failure. `parallax explain {{ $labels.incident }}` shows the sentence, its evidence, what was ruled out and what each way out costs.",
+            description: "Parallax has named the cause of a failure. `parallax explain {{ $labels.incident }}` shows the sentence, its evidence, what was ruled out, and the remedies with their trade-offs.",
         },
         Alert {
             name: "ParallaxTargetUnreachable",
             severity: Severity::Critical,
             expression: targets_where("< 0.5"),
             lasting: 60,
-            summary: "{{ $labels.target }} is unreachable for clients whose placement is {{ $labels.placement }}",
-            description: "{{ $value | humanizePercentage }} of the probes that go the way a user would succeed.",
+            summary: "{{ $labels.target }} is unreachable for clients with placement {{ $labels.placement }}",
+            description: "{{ $value | humanizePercentage }} of the probes that take the path of a user succeed.",
         },
         Alert {
             name: "ParallaxTargetUnreliable",
             severity: Severity::Warning,
             expression: targets_where(">= 0.5 < 0.95"),
             lasting: 900,
-            summary: "{{ $labels.target }} fails now and then for clients whose placement is {{ $labels.placement }}",
-            description: "{{ $value | humanizePercentage }} of the probes that go the way a user would succeed.",
+            summary: "{{ $labels.target }} fails intermittently for clients with placement {{ $labels.placement }}",
+            description: "{{ $value | humanizePercentage }} of the probes that take the path of a user succeed.",
         },
         Alert {
             name: NEVER_WORKED,
@@ -48,7 +48,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             ),
             lasting: NEVER_WORKED_MINUTES * 60,
             summary: "{{ $labels.target }} has never worked",
-            description: "No probe of it has succeeded since it appeared. A target that is not in service yet says so: the annotation parallax.dev/pending: \"true\" of its Service, Ingress or HTTPRoute, or the field pending of the target.",
+            description: "No probe of it has succeeded since it appeared. If it is not in service yet, mark it: with the annotation parallax.dev/pending: \"true\" of its Service, Ingress or HTTPRoute, or the field pending of the target.",
         },
         Alert {
             name: "ParallaxExposure",
@@ -63,7 +63,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             ),
             lasting: 60,
             summary: "{{ $value }} hosts are served where they must not be",
-            description: "A front answers for a host of another ingress class, or a target answers where, or to whom, it must not. The page lists who sees it.",
+            description: "A front serves a host of another ingress class, or a target responds where, or to clients to which, it must not. The page lists the vantages that see it.",
         },
         Alert {
             name: "ParallaxFinding",
@@ -78,7 +78,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             ),
             lasting: 600,
             summary: "{{ $value }} names with the finding {{ $labels.finding }} ({{ $labels.catalogue }})",
-            description: "What a name is told to be differs between resolvers, nodes or the public view. The page shows who is told what.",
+            description: "The answers for a name differ between resolvers, nodes or the public view, or the responses of a target have changed. The page shows which vantage gets which answer.",
         },
         Alert {
             name: "ParallaxHazard",
@@ -93,7 +93,7 @@ pub(super) fn alerts() -> Vec<Alert> {
             ),
             lasting: 900,
             summary: "{{ $labels.subject }}: {{ $labels.hazard }}",
-            description: "Nobody fails yet. Configuration says who would, and the page says what to do before that.",
+            description: "Nothing fails yet. The configuration shows which clients would fail, and the page shows how to prevent it.",
         },
     ]
 }

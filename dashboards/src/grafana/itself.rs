@@ -1,4 +1,4 @@
-//! Parallax itself: what comes in, what is made of it, and whether it keeps up.
+//! The dashboard of Parallax itself: input, processing, and whether it keeps up.
 
 use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number};
 
@@ -16,7 +16,7 @@ pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "parallax-itself",
         title: "Parallax / Itself",
-        description: "What comes in, what becomes of it, and whether aggregators and probers keep up. Each aggregator for itself.",
+        description: "Reports, their processing, and whether aggregators and probers keep up. Each aggregator on its own.",
         variables: vec![Variable::Page],
         panels: vec![
             number(
@@ -26,82 +26,82 @@ pub(super) fn dashboard() -> Dashboard {
                 "count(parallax_aggregator_leader)".to_owned(),
             ),
             number(
-                "That lead",
+                "Leaders",
                 (Unit::Count, ThresholdColor::BelowOne),
                 ExpectedResult::Level,
                 "sum(parallax_aggregator_leader)".to_owned(),
             ),
             number(
-                "Age of the topology",
+                "Topology age",
                 (Unit::Seconds, ThresholdColor::FromAMinute),
                 ExpectedResult::Level,
                 "max(parallax_topology_age_seconds)".to_owned(),
             ),
             number(
-                "Objects that cannot be followed",
+                "Warnings about cluster objects",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Level,
                 "max(parallax_topology_notes)".to_owned(),
             ),
             number(
-                "Stores that cannot be used",
+                "Unavailable stores",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Level,
                 "count(parallax_store_up == 0) or vector(0)".to_owned(),
             ),
             number(
-                "Watches that are down",
+                "Watches down",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Level,
                 "count(parallax_watch_up == 0) or vector(0)".to_owned(),
             ),
             drawn(
                 PanelStyle::Lines,
-                "Age of the evidence",
+                "Evidence age",
                 (Unit::Seconds, "{{instance}}"),
                 ExpectedResult::Level,
                 "max by (instance) (parallax_evidence_age_seconds)".to_owned(),
             )
-            .about("A saw that falls once a round. A line that only rises: rounds are not judged any more."),
+            .about("A sawtooth that falls once per round. If it only rises, rounds are no longer judged."),
             drawn(
                 PanelStyle::Areas,
-                "Observations by what became of them",
+                "Observations by result",
                 (Unit::PerSecond, "{{result}}"),
                 ExpectedResult::Level,
                 rate("result", "parallax_ingest_observations_total"),
             )
-            .about("Late ones came after their round was judged: history has them, the diagnosis has not."),
+            .about("Late observations arrived after their round was judged: they are in the history, but not in the diagnosis."),
             drawn(
                 PanelStyle::Areas,
-                "Reports, accepted or refused",
+                "Reports by result",
                 (Unit::PerSecond, "{{result}}"),
                 ExpectedResult::Level,
                 rate("result", "parallax_ingest_reports_total"),
             ),
             drawn(
                 PanelStyle::Areas,
-                "Probers that were not let in",
+                "Rejected probers by reason",
                 (Unit::PerSecond, "{{reason}}"),
                 ExpectedResult::Level,
                 rate("reason", "parallax_identity_refused_total"),
             ),
             drawn(
                 PanelStyle::Areas,
-                "Changes told by the API server",
+                "Watch events by resource",
                 (Unit::PerSecond, "{{resource}}"),
                 ExpectedResult::Cluster,
                 rate("resource", "parallax_watch_events_total"),
             ),
             drawn(
                 PanelStyle::Areas,
-                "Watches that failed",
+                "Watch errors by resource and reason",
                 (Unit::PerSecond, "{{resource}} {{reason}}"),
                 ExpectedResult::Cluster,
                 rate("resource, reason", "parallax_watch_errors_total"),
             ),
             drawn(
                 PanelStyle::Lines,
-                "How late probes start, over all probers",
+                "Start delay of probes, all probers",
                 (Unit::Seconds, "median"),
                 ExpectedResult::Level,
                 late("0.5"),
@@ -109,31 +109,31 @@ pub(super) fn dashboard() -> Dashboard {
             .and("95th percentile", ExpectedResult::Level, late("0.95")),
             drawn(
                 PanelStyle::Areas,
-                "Probes by kind and result, over all probers",
+                "Probes by kind and result, all probers",
                 (Unit::PerSecond, "{{kind}} {{result}}"),
                 ExpectedResult::Level,
                 rate("kind, result", "parallax_prober_probes_total"),
             )
             .and(
-                "passed over",
+                "skipped",
                 ExpectedResult::Level,
                 "sum(rate(parallax_prober_overrun_total[$__rate_interval]))".to_owned(),
             ),
             drawn(
                 PanelStyle::Areas,
-                "Written to the store, and lost to it",
+                "Rows written to the store, and dropped",
                 (Unit::PerSecond, "{{what}}"),
                 ExpectedResult::Level,
                 rate("what", "parallax_store_written_total"),
             )
             .and(
-                "lost: {{what}}",
+                "dropped: {{what}}",
                 ExpectedResult::Level,
                 rate("what", "parallax_store_dropped_total"),
             ),
             drawn(
                 PanelStyle::Lines,
-                "Size of the store",
+                "Store size",
                 (Unit::Bytes, "{{instance}}"),
                 ExpectedResult::Level,
                 "max by (instance) (parallax_store_bytes)".to_owned(),
@@ -145,17 +145,17 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Elsewhere,
                 rate("receiver, result", "parallax_notifications_total"),
             )
-            .about("Failed ones are tried again; refused ones never reach anybody."),
+            .about("Failed deliveries are retried; refused ones are permanent."),
             drawn(
                 PanelStyle::Lines,
-                "Age of the oldest that a receiver is owed",
+                "Oldest pending notification by receiver",
                 (Unit::Seconds, "{{receiver}}"),
                 ExpectedResult::Elsewhere,
                 "max by (receiver) (parallax_notifications_oldest_seconds)".to_owned(),
             ),
             drawn(
                 PanelStyle::Areas,
-                "Lines of the recording",
+                "Recording lines by result",
                 (Unit::PerSecond, "{{result}}"),
                 ExpectedResult::Level,
                 rate("result", "parallax_record_lines_total"),

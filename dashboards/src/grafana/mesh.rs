@@ -1,4 +1,4 @@
-//! The mesh: who looks, who is silent, whose prober is short of something. Lists end after twenty, whatever the number of nodes.
+//! The dashboard of the mesh: vantages and probers. Lists end after twenty entries, whatever the number of nodes.
 
 use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
@@ -11,7 +11,7 @@ pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "parallax-mesh",
         title: "Parallax / Mesh and nodes",
-        description: "Who looks, who is silent, and whose prober is short of something.",
+        description: "Which vantages report, which are silent, and which probers cannot keep up.",
         variables: vec![
             Variable::Label {
                 name: "vantage",
@@ -21,13 +21,13 @@ pub(super) fn dashboard() -> Dashboard {
         ],
         panels: vec![
             number(
-                "Vantages that report",
+                "Reporting vantages",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::Level,
                 format!("max {}", speaking("parallax_vantages{state=\"reporting\"}")),
             ),
             number(
-                "Vantages that do not",
+                "Vantages not reporting",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Level,
                 format!("sum {}", speaking("parallax_vantages{state!=\"reporting\"}")),
@@ -39,7 +39,7 @@ pub(super) fn dashboard() -> Dashboard {
                 format!("max {}", speaking("parallax_nodes{prober=\"no\"}")),
             ),
             number(
-                "$vantage was last heard of",
+                "Last report of $vantage",
                 (Unit::Seconds, ThresholdColor::FromAMinute),
                 ExpectedResult::Level,
                 format!("max {}", speaking("parallax_vantage_silent_seconds{vantage=\"$vantage\"}")),
@@ -63,10 +63,10 @@ pub(super) fn dashboard() -> Dashboard {
                     "rate(parallax_probes_total{channel=\"mesh\"}[$__rate_interval])",
                 ),
             )
-            .about("The control group: what fails here, too, is no fault of a front.")
+            .about("The control group: a failure that also occurs here is not a fault of a front.")
             .sized(8, 8),
             table(
-                "Nodes that others reach worst, twenty",
+                "20 least reachable nodes",
                 Unit::Share,
                 ExpectedResult::Elsewhere,
                 format!(
@@ -80,9 +80,9 @@ pub(super) fn dashboard() -> Dashboard {
                 ),
             )
             .sized(8, 8)
-            .about("The share of failures among the probes of other probers."),
+            .about("The share of failures among the probes that other probers make to the node."),
             table(
-                "The longest silent vantages, twenty",
+                "20 longest silent vantages",
                 Unit::Seconds,
                 ExpectedResult::Level,
                 format!(
@@ -92,14 +92,14 @@ pub(super) fn dashboard() -> Dashboard {
             )
             .sized(8, 8),
             table(
-                "Probers longest without a plan, twenty",
+                "20 probers with the oldest plan",
                 Unit::Seconds,
                 ExpectedResult::Difference,
                 "topk(20, max by (job, instance) (parallax_prober_plan_age_seconds))".to_owned(),
             )
             .sized(8, 8),
             table(
-                "Probers that start latest (95th percentile), twenty",
+                "20 probers with the longest start delay (95th percentile)",
                 Unit::Seconds,
                 ExpectedResult::Level,
                 "topk(20, histogram_quantile(0.95, sum by (job, instance, le) (rate(parallax_prober_late_seconds_bucket[$__rate_interval]))))".to_owned(),
@@ -107,21 +107,21 @@ pub(super) fn dashboard() -> Dashboard {
             .sized(8, 8),
             drawn(
                 PanelStyle::Areas,
-                "Probes that were not made, by kind",
+                "Probes not made, by kind",
                 (Unit::PerSecond, "{{kind}}"),
                 ExpectedResult::Level,
                 "sum by (kind) (rate(parallax_prober_probes_total{result=\"not_asked\"}[$__rate_interval]))".to_owned(),
             )
-            .about("The prober's own fault: too late, over budget, no free port. Never held against a target."),
+            .about("Faults of the prober itself: too late, over budget, no free port. They never count against a target."),
             drawn(
                 PanelStyle::Lines,
-                "Observations that wait for an aggregator, and that were given up",
-                (Unit::Count, "waiting"),
+                "Observations buffered by probers, and dropped",
+                (Unit::Count, "buffered"),
                 ExpectedResult::Difference,
                 "sum(parallax_prober_spool_reports)".to_owned(),
             )
             .and(
-                "given up",
+                "dropped",
                 ExpectedResult::Level,
                 "sum(increase(parallax_prober_spool_dropped_total[$__rate_interval]))".to_owned(),
             ),

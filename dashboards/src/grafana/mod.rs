@@ -1,4 +1,4 @@
-//! The dashboards. Each is data: panels in order, each with its queries and what those show.
+//! The dashboards as data: panels in order, each with its queries and their expected results.
 
 mod itself;
 mod mesh;
@@ -11,117 +11,118 @@ use serde_json::Value;
 
 use crate::SerializationError;
 
-/// A dashboard.
+/// A Grafana dashboard.
 #[derive(Debug, Clone)]
 pub struct Dashboard {
-    /// Part of its address in Grafana, `/d/UID`. The page of the aggregator links there.
+    /// Part of its address in Grafana, `/d/UID`. The aggregator's page links there.
     pub uid: &'static str,
-    /// What it is called.
+    /// The title.
     pub title: &'static str,
-    /// What one looks at it for.
+    /// The purpose.
     pub description: &'static str,
-    /// What one can choose besides the data source.
+    /// The variables in addition to the data source.
     pub variables: Vec<Variable>,
-    /// In the order in which they fill lines of [`COLUMNS`].
+    /// The panels in order; they fill rows of [`COLUMNS`].
     pub panels: Vec<Panel>,
 }
 
-/// Width of a dashboard.
+/// Width of a dashboard, in columns.
 pub const COLUMNS: u8 = 24;
 
-/// Something to choose.
+/// A variable of a dashboard.
 #[derive(Debug, Clone)]
 pub enum Variable {
     /// A label of a metric, one value at a time.
     Label {
-        /// Its name, and the label's.
+        /// Name of the variable and of the label.
         name: &'static str,
-        /// The metric whose values of the label there are to choose from.
+        /// The metric that supplies the values.
         metric: &'static str,
     },
-    /// Where the page of the aggregator is, for links back to it.
+    /// The address of the aggregator's page, for links back to it.
     Page,
 }
 
-/// A part of a dashboard.
+/// A panel.
 #[derive(Debug, Clone)]
 pub struct Panel {
-    /// What it shows.
+    /// The title.
     pub title: &'static str,
     /// How to read it.
     pub description: &'static str,
-    /// How it shows it.
+    /// The kind of visualization.
     pub look: PanelStyle,
-    /// Columns and lines.
+    /// Width in columns and height in rows.
     pub size: (u8, u8),
-    /// What the numbers are.
+    /// The unit of the values.
     pub unit: Unit,
-    /// What is asked.
+    /// The queries.
     pub queries: Vec<Query>,
 }
 
-/// How a panel shows what it shows.
+/// The kind of visualization of a panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PanelStyle {
-    /// One number, coloured from a value on that is worth a look (`true`), or never.
+    /// One number, coloured by a threshold.
     Number(ThresholdColor),
     /// Lines over time.
     Lines,
-    /// Areas over time, one above the other.
+    /// Stacked areas over time.
     Areas,
-    /// One row a series, as it is now. A column `incident` links to the page, a column `target` to its dashboard.
+    /// One row per series, current values. A column `incident` links to the page, a column `target` to the target's
+    /// dashboard.
     Table,
 }
 
-/// When a number is worth a look.
+/// The threshold from which a number is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThresholdColor {
-    /// It is only told.
+    /// No threshold.
     Never,
-    /// As soon as there is one.
+    /// Above zero.
     AboveZero,
-    /// Where it is not whole.
+    /// Below one.
     BelowOne,
-    /// From a minute on.
+    /// From 60 seconds.
     FromAMinute,
 }
 
-/// What numbers are, in Grafana's words.
+/// Units of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A number of objects.
     Count,
     /// 0 to 1.
     Share,
-    /// Time.
+    /// Seconds.
     Seconds,
-    /// Things a second.
+    /// Events per second.
     PerSecond,
-    /// Size.
+    /// Bytes.
     Bytes,
 }
 
-/// A question to Prometheus.
+/// A query to Prometheus.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// `PromQL`; `$__rate_interval` and the dashboard's variables are Grafana's to fill in.
+    /// `PromQL`; Grafana substitutes `$__rate_interval` and the dashboard's variables.
     pub expression: String,
-    /// What a line is called.
+    /// The legend of the series.
     pub legend: &'static str,
-    /// What the test of all expressions holds it to.
+    /// The result that a test expects.
     pub shows: ExpectedResult,
 }
 
-/// What a query must answer with, before and after the fault of the recording that tests play.
+/// The result that a query must have before and after the fault of the recording that tests replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedResult {
-    /// Something, and something else afterwards.
+    /// Not empty after the fault, and different from before.
     Difference,
-    /// Something, both times.
+    /// Not empty both times.
     Level,
-    /// Only what the watch of a cluster tells, which there is none of in the recording.
+    /// Only with the watch of a cluster, which the recording lacks.
     Cluster,
-    /// What the recording has none of; the alert of the same metric has its own test.
+    /// Nothing in the recording; the alert of the same metric has its own test.
     Elsewhere,
 }
 
@@ -138,20 +139,20 @@ pub fn dashboards() -> Vec<Dashboard> {
 }
 
 impl Dashboard {
-    /// Where it is committed.
+    /// Path of the file in the repository.
     #[must_use]
     pub fn path(&self) -> String {
         format!("dashboards/{}.json", self.uid)
     }
 
-    /// As Grafana imports it.
+    /// The JSON that Grafana imports.
     pub fn json(&self) -> Result<String, SerializationError> {
         serde_json::to_string_pretty(&self.model())
             .map(|text| text + "\n")
             .map_err(|error| SerializationError(error.to_string()))
     }
 
-    /// The same, to look into.
+    /// The JSON model as a value.
     #[must_use]
     pub fn model(&self) -> Value {
         model::dashboard(self)

@@ -1,13 +1,14 @@
-//! Grafana's JSON model of a dashboard (version 39 of its schema, that of Grafana 10.4 and newer, which migrate it forward).
+//! Grafana's JSON model of a dashboard (version 39 of its schema, that of Grafana 10.4 and newer, which migrate it
+//! forward).
 
 use serde_json::{Value, json};
 
 use super::{COLUMNS, Dashboard, Panel, PanelStyle, ThresholdColor, Unit, Variable};
 
-/// Version of the schema.
+/// Version of the JSON schema.
 const SCHEMA: u8 = 39;
 
-/// The data source that is chosen on the dashboard.
+/// The data source selected on the dashboard.
 fn data_source() -> Value {
     json!({"type": "prometheus", "uid": "${datasource}"})
 }
@@ -62,7 +63,7 @@ pub(super) fn dashboard(dashboard: &Dashboard) -> Value {
     })
 }
 
-/// Incidents as marks on every drawing.
+/// Incidents as annotations on every graph.
 fn incidents() -> Value {
     json!({
         "name": "Incidents",
@@ -115,7 +116,7 @@ fn variable(variable: &Variable) -> Value {
     }
 }
 
-/// From left to right, and a line below where there is no room left.
+/// Places panels from left to right, and starts a new row if there is no room left.
 fn laid_out(panels: &[Panel]) -> Vec<Value> {
     let (mut x, mut y, mut tallest) = (0, 0_u16, 0);
     let mut laid = Vec::new();
@@ -248,7 +249,7 @@ fn options(look: PanelStyle) -> Value {
     }
 }
 
-/// From an incident to the page, from a target to its dashboard.
+/// Links from an incident to the page, and from a target to its dashboard.
 fn links() -> Vec<Value> {
     let link = |field: &str, title: &str, url: &str, blank: bool| {
         json!({

@@ -1,4 +1,4 @@
-//! Is all well, and if not, what is it?
+//! The overview dashboard: what is wrong, where and since when.
 
 use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
@@ -21,7 +21,7 @@ pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "parallax-overview",
         title: "Parallax / Overview",
-        description: "Is all well? What is wrong, where, and since when.",
+        description: "Does everything work? If not, what fails, where, and since when?",
         variables: vec![Variable::Page],
         panels: vec![
             number(
@@ -31,28 +31,28 @@ pub(super) fn dashboard() -> Dashboard {
                 format!("count({}) or vector(0)", once("max", "incident", "parallax_incident")),
             ),
             number(
-                "Looked into, no cause yet",
+                "Under investigation",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::Level,
                 format!("max {}", speaking("parallax_investigating")),
             ),
             number(
-                "Targets fine from everywhere",
+                "Targets ok from all vantages",
                 (Unit::Share, ThresholdColor::BelowOne),
                 ExpectedResult::Difference,
                 fine,
             )
-            .about("Those that every vantage that asks for them reaches. What nobody has seen is not fine."),
-            number("Vantages that report", (Unit::Share, ThresholdColor::BelowOne), ExpectedResult::Level, reporting),
+            .about("Targets that are reachable from every vantage that probes them. A target without fresh observations is not ok."),
+            number("Reporting vantages", (Unit::Share, ThresholdColor::BelowOne), ExpectedResult::Level, reporting),
             number(
                 "Hazards",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Level,
                 format!("count({}) or vector(0)", speaking("parallax_hazard")),
             )
-            .about("What configuration lets fail though nobody does yet."),
+            .about("Configuration that would let clients fail, although nothing fails yet."),
             number(
-                "Age of the evidence",
+                "Evidence age",
                 (Unit::Seconds, ThresholdColor::FromAMinute),
                 ExpectedResult::Level,
                 format!("max {}", speaking("parallax_evidence_age_seconds")),
@@ -64,15 +64,15 @@ pub(super) fn dashboard() -> Dashboard {
                 once("max", "incident, cause, severity, subject, handling", "parallax_incident"),
             )
             .sized(24, 6)
-            .about("The id leads to the page: the sentence, its evidence, what was ruled out and what to do."),
+            .about("The id links to the page: the sentence, its evidence, what was ruled out and what to do."),
             drawn(
                 PanelStyle::Lines,
-                "Reachable, by placement of client and entry",
+                "Reachability by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
                 ExpectedResult::Difference,
                 once("avg", "placement", "parallax_target_reachable_ratio"),
             )
-            .about("Averaged over all targets. One placement that falls while the others stay says where to look."),
+            .about("Averaged over all targets. If one placement falls and the others do not, it shows where to look."),
             drawn(
                 PanelStyle::Areas,
                 "Open incidents by cause",
@@ -81,7 +81,7 @@ pub(super) fn dashboard() -> Dashboard {
                 once("max", "cause, severity", "parallax_incident_open"),
             ),
             table(
-                "Targets that not everybody reaches, the worst twenty",
+                "20 least reachable targets",
                 Unit::Share,
                 ExpectedResult::Difference,
                 format!(
@@ -107,7 +107,7 @@ pub(super) fn dashboard() -> Dashboard {
                 once("max", "hazard, subject, severity", "parallax_hazard"),
             ),
             table(
-                "Findings besides incidents",
+                "Findings",
                 Unit::Count,
                 ExpectedResult::Elsewhere,
                 format!("{} > 0", once("max", "finding, catalogue, severity", "parallax_finding")),

@@ -1,4 +1,4 @@
-//! Would the certificates be renewed, and what do preflights and other runs come to?
+//! The dashboard of renewals: forecasts for certificates, and results of preflights and other runs.
 
 use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
@@ -14,7 +14,7 @@ pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "parallax-renewals",
         title: "Parallax / Preflight and renewals",
-        description: "Would the certificates be renewed? A forecast from what can be known without an order.",
+        description: "Would the certificates be renewed? A forecast from what is known without an order.",
         variables: vec![Variable::Page],
         panels: vec![
             number(
@@ -25,19 +25,19 @@ pub(super) fn dashboard() -> Dashboard {
             )
             .about("Names whose renewal would fail for a cause that is certain."),
             number(
-                "Cannot be told",
+                "Unknown",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::Level,
                 format!("count({}) or vector(0)", foreseen("unknown")),
             )
-            .about("Unknown is not fine: `parallax forecasts` says what is open."),
+            .about("Unknown is not ok: `parallax forecasts` shows what could not be determined."),
             number(
                 "Would pass",
                 (Unit::Count, ThresholdColor::Never),
                 ExpectedResult::Level,
                 format!("count({}) or vector(0)", foreseen("would_pass")),
             )
-            .about("As far as it can be known without a token."),
+            .about("As far as is known without a token."),
             number(
                 "Certificates",
                 (Unit::Count, ThresholdColor::Never),
@@ -50,9 +50,9 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Level,
                 format!("min({renewal}) - time()"),
             )
-            .about("Below zero: it is overdue."),
+            .about("Below zero, a renewal is overdue."),
             number(
-                "Next end in",
+                "Next expiry in",
                 (Unit::Seconds, ThresholdColor::Never),
                 ExpectedResult::Level,
                 format!("min({ends}) - time()"),
@@ -64,15 +64,15 @@ pub(super) fn dashboard() -> Dashboard {
                 foreseen("would_fail"),
             )
             .sized(24, 6)
-            .about("`parallax forecasts` says what the CA would say, and what to do."),
+            .about("`parallax forecasts` shows the CA's error and what to do."),
             table(
-                "The next twenty renewals",
+                "Next 20 renewals",
                 Unit::Seconds,
                 ExpectedResult::Level,
                 format!("bottomk(20, {renewal} - time())"),
             ),
             table(
-                "Of which nothing is certain, at most twenty",
+                "Unknown forecasts, up to 20",
                 Unit::Count,
                 ExpectedResult::Level,
                 format!("topk(20, {})", foreseen("unknown")),
@@ -86,19 +86,19 @@ pub(super) fn dashboard() -> Dashboard {
             ),
             drawn(
                 PanelStyle::Lines,
-                "Time left, the ten that end first",
+                "Time to expiry, next 10 certificates",
                 (Unit::Seconds, "{{namespace}}/{{certificate}}"),
                 ExpectedResult::Level,
                 format!("bottomk(10, {ends} - time())"),
             ),
             drawn(
                 PanelStyle::Areas,
-                "Runs and preflights by what they came to",
+                "Runs and preflights by result",
                 (Unit::PerSecond, "{{result}}"),
                 ExpectedResult::Level,
                 "sum by (result) (rate(parallax_runs_total[$__rate_interval]))".to_owned(),
             )
-            .about("A preflight of a name is two runs or three, and one more of the name itself. Looks of the forecast are none."),
+            .about("A preflight of a name is two or three runs, and one more for the name itself. Checks of the forecast are not runs."),
         ],
     }
 }

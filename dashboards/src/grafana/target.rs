@@ -1,4 +1,4 @@
-//! One target: who reaches it, who does not, how long it takes.
+//! The dashboard of one target: reachability by vantage, and duration of each phase.
 
 use super::{Dashboard, ExpectedResult, PanelStyle, ThresholdColor, Unit, Variable, drawn, number, table};
 use crate::promql::{once, speaking};
@@ -22,7 +22,7 @@ pub(super) fn dashboard() -> Dashboard {
     Dashboard {
         uid: "parallax-target",
         title: "Parallax / Target",
-        description: "Who reaches a target, who does not, and how long each phase takes.",
+        description: "From where a target is reachable, from where it is not, and how long each phase takes.",
         variables: vec![
             Variable::Label {
                 name: "target",
@@ -32,13 +32,13 @@ pub(super) fn dashboard() -> Dashboard {
         ],
         panels: vec![
             number(
-                "Reachable where it is worst",
+                "Lowest reachability",
                 (Unit::Share, ThresholdColor::BelowOne),
                 ExpectedResult::Difference,
                 format!("min {}", speaking(&of("parallax_target_reachable_ratio"))),
             ),
             number(
-                "Vantages that fail always or now and then",
+                "Failing or flaky vantages",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Difference,
                 format!(
@@ -47,7 +47,7 @@ pub(super) fn dashboard() -> Dashboard {
                 ),
             ),
             number(
-                "Vantages that know nothing fresh",
+                "Vantages without fresh observations",
                 (Unit::Count, ThresholdColor::AboveZero),
                 ExpectedResult::Level,
                 format!(
@@ -56,7 +56,7 @@ pub(super) fn dashboard() -> Dashboard {
                 ),
             ),
             table(
-                "What explains it",
+                "Causes",
                 Unit::Share,
                 ExpectedResult::Difference,
                 format!(
@@ -66,17 +66,17 @@ pub(super) fn dashboard() -> Dashboard {
                 ),
             )
             .sized(12, 4)
-            .about("Causes with their probability; the incident's id leads to the page."),
+            .about("Causes with their probability; the incident's id links to the page."),
             drawn(
                 PanelStyle::Lines,
-                "Reachable, by placement of client and entry",
+                "Reachability by placement of client and entry",
                 (Unit::Share, "{{placement}}"),
                 ExpectedResult::Difference,
                 once("min", "placement", &of("parallax_target_reachable_ratio")),
             ),
             drawn(
                 PanelStyle::Areas,
-                "Vantages by what they see",
+                "Vantages by state",
                 (Unit::Count, "{{state}}"),
                 ExpectedResult::Difference,
                 once("max", "state", &of("parallax_target_vantages")),
@@ -88,7 +88,7 @@ pub(super) fn dashboard() -> Dashboard {
                 ExpectedResult::Level,
                 phases("0.5"),
             )
-            .about("Of successful probes that go the way a user would."),
+            .about("Successful probes that take the path of a user."),
             drawn(
                 PanelStyle::Lines,
                 "95th percentile of each phase",
@@ -98,7 +98,7 @@ pub(super) fn dashboard() -> Dashboard {
             ),
             drawn(
                 PanelStyle::Areas,
-                "Probes by result, the way a user would go",
+                "Probes that take the path of a user, by result",
                 (Unit::PerSecond, "{{result}} {{placement}}"),
                 ExpectedResult::Difference,
                 once(
@@ -118,7 +118,7 @@ pub(super) fn dashboard() -> Dashboard {
                     "rate(parallax_probes_total{target=\"$target\",result!~\"ok|not_asked\"}[$__rate_interval])",
                 ),
             )
-            .about("What fails through the address and works directly is in between; what fails directly, too, is the endpoint."),
+            .about("If probes through the address fail and direct probes succeed, the fault is in between; if direct probes fail, too, it is the endpoint."),
         ],
     }
 }

@@ -1,10 +1,10 @@
-//! What the tools say of the files by themselves.
+//! The checks of the tools' own linters.
 
 use std::{path::Path, process::Command};
 
 use crate::{left_out, repository, tool};
 
-/// Runs a tool that must be content.
+/// Runs a tool that must succeed.
 fn content(name: &str, folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new(tool(name))
         .args(arguments)

@@ -1,4 +1,4 @@
-//! Every expression of every dashboard, in both states; and the exposition before promtool.
+//! Every expression of every dashboard in both states, and promtool's lint of the exposition.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use parallax_dashboards::grafana::{ExpectedResult, dashboards};
 
 use crate::{monitoring::Monitoring, tool};
 
-/// What Grafana fills in.
+/// Substitutes Grafana's variables.
 fn filled(expression: &str) -> String {
     expression
         .replace("$__rate_interval", "8s")
@@ -19,7 +19,7 @@ fn filled(expression: &str) -> String {
         .replace("$vantage", "n3/pod")
 }
 
-/// Asks everything before and after the fault.
+/// Runs every query before and after the fault.
 pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, broken: f64) {
     let mut wrong = String::new();
     let mut asked = 0;
@@ -49,8 +49,8 @@ pub(crate) async fn show_the_difference(monitoring: &Monitoring, healthy: f64, b
     assert!(asked > 50, "{asked}");
 }
 
-/// Holds an exposition to promtool's lint. It reads the older text format, in which the texts of a counter name `…_total`; that
-/// the exposition is `OpenMetrics` is held by Prometheus, which scrapes it as such.
+/// Checks an exposition with promtool's lint. The lint reads the older text format, in which the metadata of a counter
+/// name `…_total`; Prometheus tests that the exposition is `OpenMetrics`, because it scrapes it as such.
 pub(crate) async fn exposition_is_clean(client: &reqwest::Client, url: &str) {
     let answer = client.get(format!("{url}/metrics")).send().await.unwrap();
     let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();

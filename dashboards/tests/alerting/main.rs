@@ -1,8 +1,8 @@
-//! Alerts and dashboards before a real Prometheus and a real Alertmanager (Debian's), which scrape the real aggregator while
-//! it is told a recorded incident. Everything is on loopback, on free ports, and ends with the test.
+//! Alerts and dashboards with a real Prometheus and a real Alertmanager (Debian's), which scrape the real aggregator
+//! while it receives a recorded incident. Everything is on loopback, on free ports, and ends with the test.
 //!
-//! Without the programs a test fails and says what installs them: `tests/install-tools alerts`. `PARALLAX_ALERTING=skip` leaves
-//! all of it out, loudly.
+//! Without the programs a test fails and names the command that installs them: `tests/install-tools alerts`.
+//! `PARALLAX_ALERTING=skip` skips all tests and reports that.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod checked;
@@ -23,29 +23,29 @@ use std::{
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-/// Only a failing test waits so long.
+/// Timeout of a wait; only a failing test reaches it.
 const DEADLINE: Duration = Duration::from_mins(3);
-/// Time between two looks at something that becomes true by itself.
+/// Time between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(begin.elapsed() < DEADLINE, "{what}: not so after {DEADLINE:?}");
+        assert!(begin.elapsed() < DEADLINE, "{what}: timed out after {DEADLINE:?}");
         sleep(PAUSE).await;
     }
 }
 
-/// A port that nobody listens on just now.
+/// A free port.
 fn free() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Whether this is left out, said so that nobody takes it for passed.
+/// Whether this test is skipped; a skipped test is reported as such.
 fn left_out(test: &str) -> bool {
     parallax_skip::left_out(
         test,
@@ -64,17 +64,17 @@ fn tool(name: &str) -> PathBuf {
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|program| program.is_file())
-        .unwrap_or_else(|| panic!("there is no {name}; install it with: tests/install-tools alerts"))
+        .unwrap_or_else(|| panic!("{name} is not installed; install it with: tests/install-tools alerts"))
 }
 
-/// What somebody on loopback answers, once it does.
+/// The JSON response of a server on loopback, if it responds.
 async fn get(client: &reqwest::Client, url: &str) -> Option<Value> {
     let answer = client.get(url).send().await.ok()?;
     serde_json::from_str(&answer.text().await.ok()?).ok()
 }
 
 fn client() -> reqwest::Client {
-    // The second test of this process finds one installed.
+    // A second call finds a provider installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }

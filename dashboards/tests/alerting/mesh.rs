@@ -1,4 +1,5 @@
-//! Parallax itself: an aggregator that is told the recording, and another one with a prober, for what probers say of themselves.
+//! Parallax itself: an aggregator that receives the recording, and another one with a prober, for the probers' own
+//! metrics.
 
 use std::{
     fs,
@@ -22,13 +23,13 @@ fn binary() -> PathBuf {
     let parallax = test.parent().and_then(Path::parent).unwrap().join("parallax");
     assert!(
         parallax.is_file(),
-        "there is no {}; build it with: cargo build --workspace",
+        "{} does not exist; build it with: cargo build --workspace",
         parallax.display()
     );
     parallax
 }
 
-/// The aggregator that is told the recording.
+/// The aggregator that receives the recording.
 pub(crate) struct Told {
     process: RunningProgram,
     arguments: Vec<String>,
@@ -42,7 +43,7 @@ impl Told {
         Self::with(folder, recording, client, "").await
     }
 
-    /// With more lines in its configuration.
+    /// With additional lines in its configuration.
     pub(crate) async fn with(
         folder: &Path,
         recording: &Recording,
@@ -85,18 +86,18 @@ impl Told {
     }
 
     async fn answers(&self, client: &reqwest::Client) {
-        until("the aggregator answers", async || {
+        until("the aggregator responds", async || {
             get(client, &format!("{}/v1/state", self.url())).await.map(drop)
         })
         .await;
     }
 
-    /// Ends it without a warning.
+    /// Kills it without a shutdown.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again under its address, without its recording.
+    /// Starts it again under its address, without `--record`.
     pub(crate) async fn start_again(&mut self, client: &reqwest::Client) {
         let arguments = self.arguments.iter().take(3).map(String::as_str);
         self.process = RunningProgram::start(&self.folder, "told-again", &binary(), arguments, &[]).unwrap();
@@ -107,7 +108,7 @@ impl Told {
         format!("http://{}", self.address)
     }
 
-    /// Endpoints go or come, as the recording has it.
+    /// Replaces its topology.
     pub(crate) fn know(&self, topology: &str) {
         let new = self.topology.with_extension("new");
         fs::write(&new, topology).unwrap();
@@ -123,11 +124,11 @@ impl Told {
     }
 }
 
-/// A prober, and the aggregator that it works for until that is stopped.
+/// A prober and its aggregator, until the latter is stopped.
 pub(crate) struct Probing {
     aggregator: RunningProgram,
     _prober: RunningProgram,
-    /// Where the prober serves its metrics.
+    /// Address of the prober's metrics.
     pub(crate) prober: SocketAddr,
 }
 
@@ -143,7 +144,7 @@ impl Probing {
         let arguments = ["aggregator", "--config", config.to_str().unwrap()];
         let aggregator = RunningProgram::start(folder, "probing", &binary(), arguments, &[]).unwrap();
         let url = format!("http://{listen}");
-        until("the aggregator of the prober answers", async || {
+        until("the aggregator of the prober responds", async || {
             get(client, &format!("{url}/v1/state")).await.map(drop)
         })
         .await;

@@ -1,4 +1,4 @@
-//! A Prometheus and an Alertmanager as Debian packages them, with the committed rules, and a receiver that keeps what it is told.
+//! Debian's Prometheus and Alertmanager with the committed rules, and a receiver that records its notifications.
 
 use std::{
     fs,
@@ -20,12 +20,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{free, get, repository, tool, until};
 
-/// Time between two scrapes, and between two looks at the rules.
+/// Time between two scrapes, and between two evaluations of the rules.
 pub(crate) const INTERVAL: &str = "1s";
 
 type Heard = Arc<Mutex<Vec<Value>>>;
 
-/// Where Alertmanager sends.
+/// The webhook of Alertmanager.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     heard: Heard,
@@ -62,7 +62,7 @@ impl Receiver {
         }
     }
 
-    /// Every alert it was told of: its name, whether it fires, and its labels.
+    /// Every alert that it received: name, status and labels.
     pub(crate) fn alerts(&self) -> Vec<(String, String, Value)> {
         let heard = self.heard.lock().unwrap();
         heard
@@ -85,7 +85,7 @@ impl Receiver {
     }
 }
 
-/// An Alertmanager that inhibits as committed and tells the receiver: where it listens, and its process.
+/// An Alertmanager with the committed inhibition rules that notifies the receiver: its address and process.
 pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, RunningProgram) {
     let alertmanager = free();
     let inhibit = fs::read_to_string(repository("dashboards/alertmanager-inhibit.yaml")).unwrap();
@@ -113,7 +113,7 @@ pub(crate) fn alertmanager(folder: &Path, receiver: &Receiver) -> (SocketAddr, R
     (alertmanager, alerting)
 }
 
-/// What an Alertmanager has: name, what it does with it, and the labels.
+/// The alerts of an Alertmanager: name, state and labels.
 pub(crate) async fn routed(
     client: &reqwest::Client,
     alertmanager: SocketAddr,
@@ -136,7 +136,7 @@ pub(crate) async fn routed(
         .collect()
 }
 
-/// Both, and how to ask them.
+/// Prometheus and Alertmanager, with their APIs.
 pub(crate) struct Monitoring {
     client: reqwest::Client,
     prometheus: SocketAddr,
@@ -145,8 +145,8 @@ pub(crate) struct Monitoring {
     _recorded: tokio_util::sync::DropGuard,
 }
 
-/// What an aggregator with a cluster exposes of renewals, which the one of this suite has none of. A test of the aggregator
-/// holds the file to be that.
+/// Metrics of renewals, which only an aggregator with a cluster exposes. A test of the aggregator checks that the file
+/// is its exposition.
 async fn recorded() -> (SocketAddr, tokio_util::sync::DropGuard) {
     let text = fs::read_to_string(repository("dashboards/tests/fixtures/renewals.om")).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -158,7 +158,7 @@ async fn recorded() -> (SocketAddr, tokio_util::sync::DropGuard) {
     let router = Router::new().route("/metrics", get_route(async move || ([kind], text.clone())));
     let stop = CancellationToken::new();
     let stopped = stop.clone().cancelled_owned();
-    // It ends with the guard; whoever scrapes it is ended before.
+    // It ends with the guard; Prometheus ends before.
     tokio::spawn(
         axum::serve(listener, router)
             .with_graceful_shutdown(stopped)
@@ -219,7 +219,7 @@ impl Monitoring {
         get(&self.client, url.as_str()).await
     }
 
-    /// The series that an expression has, now or then: labels and value, without those that are no number.
+    /// The series of an expression, now or at a time: labels and value, without NaN.
     pub(crate) async fn series(
         &self,
         expression: &str,
@@ -245,7 +245,7 @@ impl Monitoring {
         Ok(series)
     }
 
-    /// The value of an expression that has one.
+    /// The value of the first series of an expression.
     pub(crate) async fn value(&self, expression: &str, at: Option<f64>) -> Option<f64> {
         self.series(expression, at)
             .await
@@ -271,7 +271,7 @@ impl Monitoring {
             .collect()
     }
 
-    /// What Prometheus could not take of an exposition; that it did not come in time says something of the machine only.
+    /// Errors of Prometheus when scraping an exposition, except timeouts, which depend on the machine.
     pub(crate) async fn scrape_errors(&self, address: &str) -> Vec<String> {
         let answer = self.ask("/api/v1/targets", &[]).await.unwrap();
         let targets = answer["data"]["activeTargets"].as_array().unwrap().clone();
@@ -283,7 +283,7 @@ impl Monitoring {
         targets.into_iter().filter_map(error).collect()
     }
 
-    /// Alerts of Alertmanager: name, what it does with them, and the labels.
+    /// Alerts of Alertmanager: name, state and labels.
     pub(crate) async fn routed(&self) -> Vec<(String, String, Value)> {
         routed(&self.client, self.alertmanager).await
     }

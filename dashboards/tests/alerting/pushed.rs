@@ -1,4 +1,4 @@
-//! Without Prometheus: the aggregator pushes to a real Alertmanager by itself.
+//! Without Prometheus: the aggregator itself pushes to a real Alertmanager.
 
 use std::net::SocketAddr;
 
@@ -51,7 +51,7 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
 
     told.know(&broken);
     teller.state.send_replace(State::Broken);
-    let labels = until("the incident is called out", async || {
+    let labels = until("the incident is notified", async || {
         let heard = receiver.alerts().into_iter();
         heard
             .filter(|(name, status, _)| name == "ParallaxIncident" && status == "firing")
@@ -74,12 +74,12 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
 
     told.know(&healthy);
     teller.state.send_replace(State::Healthy);
-    until("the end is told, too", async || {
+    until("the end is notified, too", async || {
         let heard = receiver.alerts();
         let of_it = |(name, _, labels): &&(String, String, Value)| {
             name == "ParallaxIncident" && labels["incident"] == incident.as_str()
         };
-        // A change of severity ends the alert of the former one: the last word counts.
+        // A change of severity resolves the alert with the former one: only the last message counts.
         (heard.iter().rfind(of_it)?.1 == "resolved" && told.incident(&client).await.is_none()).then_some(())
     })
     .await;
@@ -99,7 +99,7 @@ async fn a_fault_is_pushed_with_the_labels_of_the_rules_inhibits_as_they_do_and_
     receiver.stop().await;
 }
 
-/// What the Alertmanager holds leads to the page of the incident, and says what it is.
+/// The alert in the Alertmanager links to the page of the incident and has a description.
 async fn leads_to_the_page(client: &reqwest::Client, address: SocketAddr, incident: &str) {
     let held = get(client, &format!("http://{address}/api/v2/alerts"))
         .await
@@ -116,7 +116,7 @@ async fn leads_to_the_page(client: &reqwest::Client, address: SocketAddr, incide
     );
 }
 
-/// What the rules would say of a target that it explains stays with the Alertmanager.
+/// The alert of a target that the incident explains is inhibited.
 async fn inhibits(client: &reqwest::Client, address: SocketAddr, incident: &str, labels: &Value) {
     let explained = json!([{"labels": {"alertname": "ParallaxTargetUnreachable", "job": labels["job"], "incident": incident,
         "target": "http://shop.example.test/", "placement": "no-local", "severity": "critical"}}]);

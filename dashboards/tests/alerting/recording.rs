@@ -1,5 +1,6 @@
-//! A recorded incident, told to an aggregator as its probers told it: I1 of the lab, seven healthy rounds and two in which the
-//! nodes without an ingress pod are refused. Each state is repeated for as long as one likes, five times as fast.
+//! A recorded incident, reported to an aggregator as the probers reported it: I1 of the lab, seven healthy rounds and
+//! two in which the nodes without an ingress Pod are refused. Each state repeats until it is changed, at five times
+//! the speed.
 
 use std::{
     collections::BTreeMap,
@@ -19,24 +20,24 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Length of a recorded round, and of the same round as it is told here, in microseconds.
+/// Length of a recorded round, and of the same round in this replay, in microseconds.
 const RECORDED: i64 = 5_000_000;
 pub(crate) const TOLD: i64 = 1_000_000;
 /// Time between two reports of a prober.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Which of the recorded states is told.
+/// Which of the recorded states is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Healthy,
     Broken,
 }
 
-/// The recording, cut into its two states.
+/// The recording, split into its two states.
 #[derive(Debug)]
 pub(crate) struct Recording {
     topologies: [Value; 2],
-    /// By round of its state: what was seen, with the microseconds since the round began.
+    /// Observations by round of each state, with their offset in the round in microseconds.
     rounds: [Vec<Vec<(i64, Value)>>; 2],
 }
 
@@ -56,28 +57,24 @@ impl Recording {
                 _ => {}
             }
         }
-        // The first and the last are not whole.
+        // The first and the last round are incomplete.
         rounds.pop_first();
         rounds.pop_last();
         let failing = |round: &Vec<(i64, Value)>| round.iter().any(|(_, seen)| seen["result"] == "failed");
         let (broken, healthy): (Vec<_>, Vec<_>) = rounds.into_values().partition(failing);
-        assert_eq!(
-            (healthy.len(), broken.len()),
-            (7, 2),
-            "the fixture is another one"
-        );
+        assert_eq!((healthy.len(), broken.len()), (7, 2), "the fixture has changed");
         Self {
             topologies: topologies.try_into().unwrap(),
             rounds: [healthy, broken],
         }
     }
 
-    /// The topology of a state, as the file of the aggregator's configuration.
+    /// The topology of a state, as a topology file.
     pub(crate) fn topology(&self, state: State) -> String {
         self.topologies[state as usize].to_string()
     }
 
-    /// What was seen between two instants of today, in order.
+    /// The observations between two instants, in order.
     fn between(&self, state: State, from: i64, until: i64) -> Vec<(i64, &Value)> {
         let rounds = &self.rounds[state as usize];
         let mut seen: Vec<_> = (from.div_euclid(TOLD)..=until.div_euclid(TOLD))
@@ -98,7 +95,7 @@ fn now() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap()
 }
 
-/// Tells it until stopped; the state can be changed meanwhile.
+/// Replays the recording until stopped; the state can be changed meanwhile.
 #[derive(Debug)]
 pub(crate) struct Teller {
     pub(crate) state: watch::Sender<State>,
@@ -111,7 +108,7 @@ impl Teller {
         Self::starting_with(State::Healthy, recording, aggregator, client)
     }
 
-    /// Tells of another state from the beginning.
+    /// Starts with another state.
     pub(crate) fn starting_with(
         state: State,
         recording: Recording,
@@ -124,7 +121,7 @@ impl Teller {
         Self { state, stop, task }
     }
 
-    /// Ends it, and fails where it failed.
+    /// Stops it, and fails if it has failed.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.task.await.unwrap();

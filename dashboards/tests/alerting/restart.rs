@@ -1,5 +1,5 @@
-//! An aggregator that dies in the middle of an outage, and one that starts in its place: a real Prometheus with the committed
-//! rules never ends the alert before the outage is over.
+//! An aggregator that is killed in the middle of an outage and started again: a real Prometheus with the committed
+//! rules does not resolve the alert before the outage ends.
 
 use std::time::Instant;
 
@@ -13,10 +13,10 @@ use crate::{
     repository, until,
 };
 
-/// Seconds for which no aggregator is there: several scrapes, and more than the steps in which the rules look back.
+/// Seconds without an aggregator: several scrapes, and more than the resolution of the rules' lookback.
 const AWAY: f64 = 25.0;
 
-/// Firing alerts about incidents, at one instant.
+/// The number of firing alerts about incidents.
 const FIRING: &str = "count(ALERTS{alertname=\"ParallaxIncident\",alertstate=\"firing\"})";
 
 fn recording() -> Recording {
@@ -55,7 +55,7 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
     .await;
     let incident = told.incident(&client).await.unwrap();
     let fired = Instant::now();
-    // The rules look back in steps of ten seconds: what opened since the last one is not remembered.
+    // The lookback has a resolution of ten seconds: an incident that opened after the last step is not remembered.
     let settled = format!("min_over_time(({FIRING})[12s:1s]) and count_over_time(({FIRING})[12s:1s]) >= 11");
     until("the alert has fired for a while", async || {
         monitoring.value(&settled, None).await
@@ -96,7 +96,7 @@ async fn an_incidents_alert_fires_while_the_aggregator_is_away_and_catches_up_an
         .value(&format!("count_over_time({absent}{window})"), None)
         .await;
     say(&format!(
-        "MEASURED over {seconds} s with the aggregator away for more than {AWAY} s: {looked:?} looks, {silent:?} without the alert"
+        "MEASURED over {seconds} s with the aggregator away for more than {AWAY} s: {looked:?} checks, {silent:?} without the alert"
     ));
     assert!(looked.unwrap() >= AWAY, "{looked:?}");
     assert_eq!(silent, None);

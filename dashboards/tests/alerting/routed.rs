@@ -1,4 +1,4 @@
-//! From a fault to the call: the recorded incident, real scrapes, real rules, real routing.
+//! From a fault to the notification: the recorded incident, real scrapes, real rules, real routing.
 
 use std::{
     collections::BTreeMap,
@@ -17,8 +17,8 @@ use crate::{
     repository, until,
 };
 
-/// Longest time from a verdict to the call: a scrape and a look at the rules, a second each, and room for a machine that does
-/// other things.
+/// Longest time from a verdict to the notification: a scrape and a rule evaluation of a second each, and room for a
+/// busy machine.
 const CALL_SECONDS: f64 = 10.0;
 
 fn unix() -> f64 {
@@ -26,7 +26,7 @@ fn unix() -> f64 {
     now.as_secs_f64()
 }
 
-/// Everything that runs.
+/// All processes of the test.
 struct Scene {
     client: reqwest::Client,
     topologies: [String; 2],
@@ -59,13 +59,13 @@ impl Scene {
         }
     }
 
-    /// From now on the aggregator is told this state.
+    /// Changes the state that the aggregator receives.
     fn tell(&self, state: State) {
         self.told.know(&self.topologies[state as usize]);
         self.teller.state.send_replace(state);
     }
 
-    /// Healthy for long enough that rates have something to rise from; nothing calls.
+    /// Healthy long enough for rates to have a baseline; nothing fires.
     async fn is_well(&self) {
         let fine = "sum(min_over_time(parallax_target_vantages{state=\"ok\"}[10s]))";
         until("every vantage reaches every target", async || {
@@ -78,7 +78,7 @@ impl Scene {
         assert!(self.receiver.alerts().is_empty());
     }
 
-    /// What is exposed is taken by promtool and by Prometheus, which scrapes it as `OpenMetrics`.
+    /// The expositions pass promtool, and Prometheus scrapes them as `OpenMetrics`.
     async fn is_exposed_well(&self, urls: &[String]) {
         for url in urls {
             dashboards::exposition_is_clean(&self.client, url).await;
@@ -88,7 +88,7 @@ impl Scene {
         assert_eq!(errors, Vec::<String>::new());
     }
 
-    /// The id of the incident that the fault becomes, once the receiver has heard of it.
+    /// The id of the incident, once the receiver is notified of it.
     async fn calls(&self) -> String {
         let fault = Instant::now();
         let incident = until("the fault is named", async || {
@@ -97,7 +97,7 @@ impl Scene {
         .await;
         let named = fault.elapsed().as_secs_f64();
         let verdict = Instant::now();
-        let labels = until("the incident is called out", async || {
+        let labels = until("the incident is notified", async || {
             let heard = self.receiver.alerts().into_iter();
             heard
                 .filter(|(name, status, _)| name == "ParallaxIncident" && status == "firing")
@@ -107,7 +107,7 @@ impl Scene {
         .await;
         let called = verdict.elapsed().as_secs_f64();
         say(&format!(
-            "MEASURED a fault is named after {named:.1} s (rounds of 1 s), the receiver hears of it {called:.1} s later \
+            "MEASURED a fault is named after {named:.1} s (rounds of 1 s), the receiver is notified {called:.1} s later \
              (scrapes and rules every 1 s, for: 0)"
         ));
         assert!(called < CALL_SECONDS, "{called}");
@@ -115,7 +115,7 @@ impl Scene {
         incident
     }
 
-    /// The target that an incident explains fires too, and Alertmanager keeps it to itself.
+    /// The alert of a target that an incident explains fires too, and Alertmanager inhibits it.
     async fn keeps_the_explained_target_to_itself(&self, incident: &str) {
         let begin = Instant::now();
         let kept = |(name, state, labels): &(String, String, Value)| {
@@ -130,7 +130,7 @@ impl Scene {
             .series("count_over_time((up == 0)[5m:1s])", None)
             .await;
         say(&format!(
-            "MEASURED the explained target fires, and is inhibited, {:.0} s after the call (for: 60); scrapes that failed: {failed:?}",
+            "MEASURED the explained target fires, and is inhibited, {:.0} s after the notification (for: 60); scrapes that failed: {failed:?}",
             begin.elapsed().as_secs_f64(),
         ));
         let heard = self.receiver.alerts();
@@ -142,15 +142,15 @@ impl Scene {
         );
     }
 
-    /// An incident that is over has no series, and the receiver hears that it is.
+    /// A closed incident has no series, and the receiver is notified of its end.
     async fn calls_off(&self, incident: &str) {
         let series = format!("parallax_incident{{incident=\"{incident}\"}}");
-        until("an incident that is over has no series", async || {
+        until("a closed incident has no series", async || {
             (self.monitoring.series(&series, None).await == Ok(Vec::new())).then_some(())
         })
         .await;
-        // A change of severity ends the alert of the former one, so the last word about each counts.
-        until("the end is told, too", async || {
+        // A change of severity resolves the alert with the former one, so only the last message of each counts.
+        until("the end is notified, too", async || {
             let mut last = BTreeMap::new();
             for (name, status, labels) in self.receiver.alerts() {
                 if name == "ParallaxIncident" && labels["incident"] == incident {

@@ -1,4 +1,4 @@
-//! Rules, their object, Grafana's file, inhibition, runbooks and cases say the same.
+//! Rules, their object, Grafana's file, inhibition rules, runbooks and test cases agree.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -122,10 +122,10 @@ fn links_of_runbooks_lead_to_pages() {
         for rest in page.split("](").skip(1) {
             let to = rest.split(')').next().unwrap();
             links += 1;
-            let file = repository("docs/runbooks").join(to);
+            let file = repository("docs/runbooks").join(to.split('#').next().unwrap());
             assert!(
                 file.exists(),
-                "{} links to {to}, which is not there",
+                "{} links to {to}, which does not exist",
                 alert.runbook()
             );
         }

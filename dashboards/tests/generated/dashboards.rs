@@ -1,14 +1,14 @@
-//! The dashboards against Grafana's documented JSON model, and against what a person can use.
+//! The dashboards match Grafana's documented JSON model and can be used.
 
 use std::collections::BTreeSet;
 
 use parallax_dashboards::grafana::{COLUMNS, dashboards};
 use serde_json::Value;
 
-/// A field that must be there, and of what type.
+/// A required field and the check of its type.
 type Field = (&'static str, fn(&Value) -> bool);
 
-/// What the model of a dashboard must have.
+/// Required fields of a dashboard.
 const TOP: &[Field] = &[
     ("uid", Value::is_string),
     ("title", Value::is_string),
@@ -27,7 +27,7 @@ const TOP: &[Field] = &[
     ("panels", Value::is_array),
 ];
 
-/// And of a panel.
+/// Required fields of a panel.
 const PANEL: &[Field] = &[
     ("id", Value::is_u64),
     ("type", Value::is_string),
@@ -55,7 +55,8 @@ fn each_dashboard_is_what_grafana_imports() {
     for dashboard in dashboards() {
         let model = dashboard.model();
         has(&model, TOP, dashboard.uid);
-        // 36 is the first with data sources as objects; an import drops `id`, and one with inputs asks for edits.
+        // 36 is the first version with data sources as objects; an import drops `id`, and one with inputs asks for
+        // edits.
         assert!(model["schemaVersion"].as_u64().unwrap() >= 36);
         assert!(model["id"].is_null() && model["__inputs"].is_null());
         assert!(text(&model["uid"]).len() <= 40 && uids.insert(dashboard.uid));
@@ -63,11 +64,8 @@ fn each_dashboard_is_what_grafana_imports() {
         for panel in model["panels"].as_array().unwrap() {
             let of = format!("{} / {}", dashboard.title, panel["title"]);
             has(panel, PANEL, &of);
-            assert!(
-                ids.insert(panel["id"].as_u64().unwrap()),
-                "{of}: the id is there twice"
-            );
-            // Panels that every Grafana has.
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{of}: duplicate id");
+            // Panel types that every Grafana has.
             assert!(
                 ["stat", "timeseries", "table"].contains(&text(&panel["type"])),
                 "{of}"
@@ -81,7 +79,7 @@ fn each_dashboard_is_what_grafana_imports() {
                     "{of}"
                 );
             }
-            assert!(!names.is_empty(), "{of} asks nothing");
+            assert!(!names.is_empty(), "{of} has no query");
         }
     }
     assert_eq!(uids.len(), 5);

@@ -1,4 +1,5 @@
-//! The committed files are what the code makes, agree with each other, and are what Prometheus, Alertmanager and Grafana read.
+//! The committed files are what the code generates, agree with each other, and have the formats of Prometheus,
+//! Alertmanager and Grafana.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod alerts;
@@ -27,7 +28,7 @@ fn words(expression: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Every expression that anything committed asks.
+/// The expressions of all alerts and panels.
 fn expressions() -> Vec<String> {
     let alerts = parallax_dashboards::alerts::all()
         .into_iter()
@@ -49,7 +50,7 @@ fn what_is_committed_is_what_the_code_makes() {
         }
         assert!(
             fs::read_to_string(&file).unwrap_or_default() == now,
-            "{path} is not what the code makes; if the change is meant, write it with:\n  make dashboards"
+            "{path} is not what the code generates; if the change is intended, write the file with:\n  make dashboards"
         );
     }
 }

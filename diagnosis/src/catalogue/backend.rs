@@ -8,7 +8,7 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
     title: "one endpoint fails",
     regions: &[RegionKind::Backend],
     profile: |_| profiles::BACKEND,
-    // An API server is no pod that could be replaced: P12.
+    // An API server is not a replaceable Pod: P12.
     likelier: |s| {
         if s.service.is_some_and(Service::is_api_server) {
             0.0

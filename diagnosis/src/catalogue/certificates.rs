@@ -100,7 +100,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "the certificate is self-signed or issued by an untrusted CA",
         regions: REGIONS,
         profile: |_| PROFILE,
-        // A private CA that issues from its root and says where that is found looks like a chain without intermediate.
+        // A private CA that issues directly from its root, with a caIssuers URL, looks like a chain without its
+        // intermediate.
         likelier: |s| share(s, UNTRUSTED) + 0.1 * share(s, INCOMPLETE),
         mechanism: |s| {
             Wording::of(s)

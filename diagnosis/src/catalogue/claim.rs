@@ -18,7 +18,7 @@ use crate::{
 /// A verifiable statement that a clause makes in addition to the mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    // === of the table ===
+    // === about the table ===
     /// Every probe that certainly crosses the region failed.
     AllFail,
     /// At least 19 of 20 probes that certainly cross the region failed.
@@ -58,7 +58,7 @@ pub(crate) enum Claim {
     /// Other names than the region's resolve, or names resolve on other nodes.
     OtherNamesPass,
 
-    // === of the failures ===
+    // === about the failures ===
     /// Most failures are of one class.
     Mostly(KindClass),
     /// Most failures carry a response: an HTTP status or content.
@@ -68,7 +68,7 @@ pub(crate) enum Claim {
     /// Most failures are of one of these kinds.
     Of(&'static [FailureKind]),
 
-    // === of what the cluster publishes ===
+    // === about published objects ===
     /// The entry belongs to a controller that forwards to the application.
     Routed,
     /// The Service has no usable endpoint.
@@ -88,7 +88,7 @@ pub(crate) enum Claim {
     /// The region's endpoint is not ready.
     MemberUnready,
 
-    // === of questions to a resolver ===
+    // === about DNS queries ===
     /// DNS queries over TCP were lost as well.
     LostOverTcp,
     /// One of two parallel DNS queries was lost while the other was answered, and a retry succeeded.
@@ -98,7 +98,7 @@ pub(crate) enum Claim {
 impl Claim {
     /// Reports whether the claim holds.
     pub(crate) fn holds(self, s: &CauseContext<'_>) -> bool {
-        // Rows of slow probes count those that were slow, not those that failed.
+        // Rows of a latency unit count slow probes, not failed ones.
         self.is_published(s).unwrap_or_else(|| !s.slow && self.is_seen(s))
     }
 
@@ -164,7 +164,7 @@ impl Claim {
             Self::OtherEndpointsPass => sum(&|key: &RowKey| own(key) && key.to_member == Some(false)).pass(),
             Self::PassesFromItself => {
                 let sum = sum(&|key: &RowKey| own(key) && to_itself(key));
-                // One probe may well be of just before.
+                // A single probe may predate the fault.
                 sum.probes > 1 && sum.pass()
             }
             Self::FailsFromItself => sum(&|key: &RowKey| own(key) && to_itself(key)).all_fail(),

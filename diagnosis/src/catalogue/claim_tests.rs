@@ -30,7 +30,7 @@ fn flag() -> impl Strategy<Value = Option<bool>> {
     prop::option::of(any::<bool>())
 }
 
-/// A row as the engine makes them: with at least one probe, and no more failures than probes.
+/// A row as the engine creates it: at least one probe, and at most as many failures as probes.
 fn row() -> impl Strategy<Value = TableRow> {
     let reach = prop::sample::select(vec![
         PredictedFailure::Sure,
@@ -76,7 +76,7 @@ fn kind() -> impl Strategy<Value = (FailureKind, Option<u16>)> {
     ])
 }
 
-/// Words, and what of the rows has to be there for them. Read off the rows anew, not by way of the claims.
+/// Checks phrases against the rows they require, independent of the claims.
 fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
     let own = |meant: &dyn Fn(&RowKey) -> bool| {
         let rows = s.table.rows.iter();
@@ -137,8 +137,8 @@ fn backed(sentence: &str, s: &CauseContext<'_>) -> Result<(), String> {
 }
 
 proptest! {
-    /// Each clause of each cause, in each of its regions, claims only what a row or the topology shows; and no sentence or
-    /// remedy has a hole in it.
+    /// Each clause of each cause, in each of its regions, claims only what a row or the topology shows. No
+    /// sentence or remedy contains an unfilled placeholder.
     #[test]
     fn no_cause_says_more_than_its_table(
         rows in prop::collection::vec(row(), 0..6),

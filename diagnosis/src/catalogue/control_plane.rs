@@ -25,7 +25,7 @@ const ANSWERS: &[KindClass] = &[KindClass::Http4xx, KindClass::Http5xx];
 /// The cause that is one incident regardless of how many Services it affects.
 pub(crate) const WITHDRAWN: &str = "P11";
 
-/// Causes that do not apply where Kubernetes itself withdrew the endpoints: they would blame a consequence.
+/// Causes that do not apply if Kubernetes itself withdrew the endpoints: they would blame a consequence.
 pub(super) const OUTRANKED: &[&str] = &["F26", "P4", "P5", "P6", "P9", "P10", "F11b", "F24"];
 
 pub(crate) const CAUSES: &[Cause] = &[
@@ -33,7 +33,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: WITHDRAWN,
         title: "nodes are NotReady, so Kubernetes withdrew their endpoints",
         regions: REGIONS,
-        // Behind a route it is the controller that answers; who asks for a name gets no answer.
+        // Behind a route the controller responds; DNS queries get no response.
         profile: |s| match (s.region, s.share(ANSWERS) > 0.5) {
             (RegionKind::DnsAll | RegionKind::DnsClient, _) => profiles::DNS,
             (_, true) => [0.3, 0.3, 0.1, 0.1, 0.1, 0.1, 5.0, 5.0, 0.1, 0.1],

@@ -38,7 +38,7 @@ pub(super) fn document() -> String {
         let _ = writeln!(out, "| {} | {} | {} |", cause.id, cause.title, regions.join(", "));
     }
     out.push_str("\n### Remedies\n\n| id | remedy | won't help if |\n|---|---|---|\n");
-    // Causes that share a way out share its row.
+    // Causes with the same remedy share a row.
     let mut ways: Vec<(Vec<&str>, Remedy)> = Vec::new();
     for cause in &causes {
         for remedy in (cause.remedies)(&situation) {

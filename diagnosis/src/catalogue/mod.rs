@@ -260,7 +260,7 @@ pub(crate) fn facts(
                 );
             }
         },
-        // What other nodes do with a Service's address does not concern it.
+        // Other nodes' rules do not apply: this node serves the address itself.
         FrontKind::NodePort | FrontKind::Host => {
             if let Some(node) = topology.machine(front) {
                 add(
@@ -291,7 +291,7 @@ fn unready(service: &Service, world: &NameRegistry) -> Vec<PriorFact> {
     unready.filter_map(fact).collect()
 }
 
-// === what the families share ===
+// === shared by the families ===
 
 pub(crate) fn remedy(action: impl Into<String>, command: Option<String>, price: impl Into<String>) -> Remedy {
     Remedy::new(action, command, price)

@@ -21,7 +21,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         profile: |_| profiles::NOLOCAL_REFUSES,
         likelier: |s| {
             let answers = if s.own_node_answers { 5.0 } else { 1.0 };
-            // Some clouds keep the address off the nodes: then nothing there can refuse.
+            // Some clouds do not bind the address on the nodes, so the node itself cannot refuse.
             let bound = if s.is_bound() == Some(false) { 0.1 } else { 1.0 };
             balancer(s) * mode(s, ProxyMode::Ipvs) * answers * bound
         },
@@ -197,7 +197,7 @@ pub(crate) fn of_service(topology: &Topology, service: &Service) -> Vec<Remedy> 
     })
 }
 
-/// For a kube-proxy that applies the policy to Pods because it takes them for external clients.
+/// Remedy for a kube-proxy that applies the policy to Pods because it takes them for external clients.
 fn name_the_pods() -> Remedy {
     remedy(
         "configure the Pod CIDR in kube-proxy (--cluster-cidr or detectLocalMode)",
@@ -268,7 +268,7 @@ fn daemon_set(s: &CauseContext<'_>) -> Remedy {
             .filter(|n| !service.usable_on(n).is_empty())
             .count()
     }));
-    // Under policy Local every node with an entry is registered, so this way out costs as much of the quota.
+    // With policy Local every node with an entry is registered, so this remedy uses the same quota.
     let quota = s
         .service
         .filter(|_| s.is_balancer())

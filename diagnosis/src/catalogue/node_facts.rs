@@ -149,7 +149,7 @@ const fn fact(about: FactScope, multiplier: f64, text: String) -> PriorFact {
     }
 }
 
-// === what tells the causes of one region apart ===
+// === facts that separate causes of the same region ===
 
 impl CauseContext<'_> {
     /// Facts of the region's node.

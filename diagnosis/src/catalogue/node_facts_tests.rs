@@ -1,4 +1,4 @@
-//! Each fact moves the region it is about, is logged with its multiplier, and is no verdict.
+//! Each fact moves its region and is logged with its multiplier, but is not a verdict.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     topology::TopologySpec,
 };
 
-/// Three nodes, an ingress on n1, policy Local, IPVS; `facts` of n1 and n2.
+/// Three nodes, an ingress on n1, policy Local, IPVS; with `facts` of n1 and n2.
 fn topology(mode: &str, n1: &Value, n2: &Value) -> Topology {
     let spec: TopologySpec = serde_json::from_value(json!({
         "proxyMode": mode,
@@ -26,7 +26,7 @@ fn topology(mode: &str, n1: &Value, n2: &Value) -> Topology {
     Topology::try_from(spec).unwrap()
 }
 
-/// Facts that move a region of n2 (or of a kind) at the balancer's front: multiplier and words.
+/// Returns the facts that move a region of n2 (or of a kind) at the balancer's front: multiplier and text.
 fn moved(topology: &Topology, region: impl Fn(NodeIx) -> Region) -> Vec<(f64, String)> {
     let mut world = NameRegistry::default();
     for node in topology.nodes().keys() {
@@ -74,7 +74,7 @@ fn a_full_conntrack_table_makes_its_node_suspect_and_tells_the_cause_from_others
     let said = moved(&full, Region::Client);
     assert_eq!(said, [(5.0, "the conntrack table of n2 is 97 % full".to_owned())]);
     assert_eq!(moved(&full, Region::Bnode).len(), 1);
-    assert!(moved(&full, |_| Region::Vip).is_empty(), "nobody else");
+    assert!(moved(&full, |_| Region::Vip).is_empty(), "no other region");
     let half = topology("ipvs", &NONE(), &json!({"conntrackPercent": 50}));
     assert!(moved(&half, Region::Client).is_empty());
     let f27 = |topology| share(&ranked(topology, RegionKind::Client, &["n2"]), "F27");

@@ -18,7 +18,7 @@ pub(crate) const CAUSES: &[Cause] = &[Cause {
             (Some(FrontKind::LoadBalancer(IpMode::Vip)), ProxyMode::Unknown) => 0.2,
             _ => return 0.02,
         };
-        // Every dropped health check is counted by the node that drops it.
+        // The node that drops a health check counts it.
         let dropped = match s.drops_own_sources() {
             Some(true) => 5.0,
             Some(false) => 0.1,

@@ -122,7 +122,7 @@ impl<'a> CauseContext<'a> {
             (Some(service), Some(FrontKind::ClusterIp)) => {
                 service.internal_traffic_policy == TrafficPolicy::Local
             }
-            // At an address of its own only that node decides.
+            // A node's own address is served by that node alone.
             (None, _) | (_, Some(FrontKind::NodePort | FrontKind::Host)) => false,
             (Some(service), _) => service.external_traffic_policy == TrafficPolicy::Local,
         }

@@ -18,9 +18,10 @@ pub(crate) const CAUSES: &[Cause] = &[
     Cause {
         id: "F26",
         title: "the Service has no usable endpoint",
-        // Without endpoints nothing is dialled directly, so the evidence is of the address alone.
+        // Without endpoints there are no direct probes, so the evidence covers only the address.
         regions: &[RegionKind::Target, RegionKind::Vip],
-        // A headless Service without endpoints has a name without addresses. Behind a route it is the controller that answers.
+        // The name of a headless Service without endpoints has no addresses. Behind a route the controller
+        // responds.
         profile: |s| {
             let headless = s.service.is_some_and(|service| service.headless);
             match (Claim::NoEndpoint.holds(s), headless) {
@@ -147,7 +148,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         title: "a redirect sends clients to the wrong place",
         regions: REGIONS,
         profile: |_| [0.3, 0.3, 0.2, 0.1, 0.1, 0.2, 8.0, 0.2, 0.1, 0.1],
-        // Only where an answer did send the client elsewhere.
+        // Only if a response redirected the client.
         likelier: |s| 4.0 * s.kind_share(is_redirect),
         mechanism: |s| {
             let said = match s.main_failure() {
@@ -189,8 +190,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F13",
         title: "a NetworkPolicy, security group or host firewall blocks traffic to the Pods",
         regions: REGIONS,
-        // How long a controller waits for the pods is one setting: its clients see its 504s or give up before. Where none
-        // gives up, server errors alone must not speak for F20 the longer they last.
+        // Whether clients see the controller's 504 or time out first depends on its timeout. If no client times
+        // out, more and more server errors alone must not favour F20.
         profile: |s| match (is_filtered(s), s.share(&[KindClass::Timeout]) > 0.0) {
             (true, _) => [8.0, 0.5, 0.1, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],
             (false, true) => [2.0, 0.3, 0.2, 0.3, 0.3, 0.1, 0.1, 7.0, 0.1, 0.1],
@@ -443,7 +444,7 @@ fn pods(service: &Service) -> String {
     )
 }
 
-/// The network policies that select the Pods that finally answer.
+/// The `NetworkPolicies` that select the Pods of the final Service.
 enum Intermediaries<'a> {
     Unknown,
     None(&'a Service),

@@ -5,13 +5,13 @@ use parallax_model::FailureKind;
 use super::*;
 use crate::topology::FrontInfo;
 
-/// The mechanism in words.
+/// Returns the text of the mechanism.
 fn said(cause: &Cause, situation: &CauseContext<'_>) -> String {
     let clauses = (cause.mechanism)(situation);
     clauses.iter().map(|clause| clause.text.as_str()).collect()
 }
 
-/// The same situation with failures of these kinds and no others.
+/// Returns the situation with only these failures.
 fn failing<'a>(
     situation: &CauseContext<'a>,
     failures: &[(FailureKind, Option<u16>, f64)],
@@ -62,7 +62,7 @@ fn every_cause_has_words_regions_and_a_remedy_with_a_price() {
             "{}",
             cause.id
         );
-        // These say something of what is known only, and are not named without it.
+        // These describe observed facts only and have no text without them.
         let known = ["P11", "F18", "F26"].contains(&cause.id);
         assert!(known || !said(cause, &s).is_empty(), "{}", cause.id);
         let remedies = (cause.remedies)(&s);
@@ -133,7 +133,7 @@ fn every_entry_of_the_failure_catalogue_is_a_cause_a_finding_a_hazard_or_declare
     let findings = crate::findings::FindingKind::ALL
         .iter()
         .map(|kind| kind.catalogue());
-    // A hazard may announce what is a cause once it happens.
+    // A hazard may predict a cause.
     let hazards: BTreeSet<&str> = hazards.filter(|id| !causes.contains(id)).collect();
     for (place, ids) in [
         ("cause", causes.clone()),
@@ -222,12 +222,12 @@ fn a_route_whose_service_has_no_endpoint_is_named_with_that_service() {
         commands[0].contains("-n shop") && commands[0].contains("service-name=web"),
         "{commands:?}"
     );
-    // What fails before the controller answers is no matter of the Service behind it.
+    // A failure before the controller responds is not about the Service behind it.
     let refused = failing(&known, &[(FailureKind::Refused, None, 9.0)]);
     assert_ne!(likeliest(RegionKind::Target, &refused), "F26");
 }
 
-/// Each of these was named F18, which is about redirects.
+/// Each of these was once named F18, which is about redirects.
 #[test]
 fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
     let topology = Topology::default();
@@ -262,7 +262,8 @@ fn what_is_wrong_with_tls_is_told_by_the_kind_of_failure() {
         assert!(sentence.contains(words), "{kind}: {sentence}");
         assert!(share > 0.5, "{kind}: {share}");
     }
-    // A private root that issues itself, and says where it is found, looks like a chain without its intermediate.
+    // A private CA that issues directly from its root, with a caIssuers URL, looks like a chain without its
+    // intermediate.
     let incomplete = failing(
         &situation(&topology, &[]),
         &[(FailureKind::CertificateChainIncomplete, None, 9.0)],
@@ -351,7 +352,7 @@ fn a_policy_before_the_applications_pods_is_named_and_makes_its_cause_likelier_t
             let situation = situation(&elsewhere, &[]);
             moved(&rank(RegionKind::Cross, &situation), &situation).is_empty()
         },
-        "it is about the pods of one Service"
+        "the fact applies to the Pods of one Service only"
     );
 }
 
@@ -367,7 +368,7 @@ fn ready_pods_that_a_policy_guards_are_kept_from_the_controller_rather_than_brok
         .unwrap();
         Topology::try_from(spec).unwrap()
     };
-    // The controller answers with a 504 or a 503 whichever it is: server errors and nothing else, few or many.
+    // The controller responds with 504 or 503 in both cases: only server errors, few or many.
     let likeliest = |policies: Option<&[&str]>, errors: f64| {
         let topology = topology(policies);
         let mut situation = situation(&topology, &[]);

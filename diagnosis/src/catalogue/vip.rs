@@ -14,8 +14,8 @@ pub(crate) const CAUSES: &[Cause] = &[
         id: "F14",
         title: "a security group, loadBalancerSourceRanges or an allow-list blocks clients",
         regions: &[RegionKind::Vip, RegionKind::OutsideAll],
-        // Few counts: a filter drops, rejects or answers 403, but what it does it does every time. With many, timeouts and
-        // nothing else would count against it the more of them there are.
+        // Few pseudo-counts, because a filter drops, rejects or answers 403, but always in the same way. With
+        // many, a growing number of timeouts alone would count against it.
         profile: |_| [1.2, 0.045, 0.045, 0.225, 0.045, 0.015, 0.3, 0.015, 0.015, 0.015],
         likelier: |s| if s.is_cluster_ip() { 0.1 } else { 1.0 },
         mechanism: blocked,
@@ -58,7 +58,7 @@ pub(crate) const CAUSES: &[Cause] = &[
         regions: REGIONS,
         profile: |_| [0.3, 0.1, 1.0, 0.1, 0.1, 8.0, 1.0, 0.1, 0.1, 0.1],
         likelier: |s| {
-            // A certificate that is wrong was shown: TLS is spoken.
+            // A server that presents a wrong certificate speaks TLS.
             let tls = s.kind_share(|kind, status| {
                 kind.class(status) == KindClass::Tls && !profiles::was_understood(kind, status)
             });

@@ -1,8 +1,8 @@
-//! What outlives the process: taken out as a [`Checkpoint`], and taken up again from one.
+//! Writes the state that outlives the process to a [`Checkpoint`] and restores it.
 //!
-//! Whoever takes one up starts in the midst of things. The probers send what they saw before, and it is judged in
-//! retrospect: rounds that the checkpoint covers are not judged again, and what is found in later ones that end before the
-//! start is told only if something fails after it.
+//! A restored engine starts in the middle of events. The probers resend what they observed before, and the engine
+//! judges it in retrospect. Rounds that the checkpoint covers are not judged again. A fault in a later round that
+//! ended before the start is reported only if something fails after it.
 
 use parallax_model::{EventTime, Micros, Round};
 
@@ -14,23 +14,23 @@ use crate::{
     topology::Service,
 };
 
-/// Former addresses of which any cache may still tell somebody.
+/// How long DNS caches may still return a former address.
 const FORMER: Micros = Micros::from_secs(600);
-/// How long what is remembered of things that the topology does not hold is kept: parts of it may be read later.
+/// How long entries that the topology does not contain are kept: parts of the topology may be read later.
 const PATIENCE: Micros = Micros::from_secs(3600);
 
-/// Where the engine took up what another process left.
+/// Where the engine continued from another process's checkpoint.
 #[derive(Debug)]
 pub(super) struct ResumePoint {
     at: EventTime,
-    /// The last round that was judged then.
+    /// The last round that had been judged by then.
     judged: Option<Round>,
-    /// What of it the topology does not hold yet.
+    /// The part of the checkpoint that the topology does not contain yet.
     left: Checkpoint,
 }
 
 impl Engine {
-    /// Takes up at `now` what another process left. Comes before any observation.
+    /// Restores the state of another process at `now`. Must be called before the first observation.
     pub fn restore(&mut self, checkpoint: &Checkpoint, now: EventTime) {
         let judged = checkpoint.judged.map(|judged| {
             let end = judged.min(now);
@@ -54,7 +54,7 @@ impl Engine {
         self.recall(now);
     }
 
-    /// Whether a round was judged before the checkpoint was written.
+    /// Reports whether a round was judged before the checkpoint was written.
     pub(super) fn was_judged(&self, round: Round) -> bool {
         let resumed = self.resumed.as_ref();
         resumed
@@ -62,13 +62,13 @@ impl Engine {
             .is_some_and(|judged| round <= judged)
     }
 
-    /// Whether a round ended before this process started.
+    /// Reports whether a round ended before this process started.
     pub(super) fn is_past(&self, round: Round) -> bool {
         let resumed = self.resumed.as_ref();
         resumed.is_some_and(|resumed| round.end(self.settings.interval) <= resumed.at)
     }
 
-    /// Takes over what is remembered of what the topology holds.
+    /// Restores the remembered state of everything that the topology contains.
     pub(super) fn recall(&mut self, at: EventTime) {
         let Some(resumed) = &mut self.resumed else { return };
         let left = &mut resumed.left;
@@ -103,7 +103,7 @@ impl Engine {
             }
             false
         });
-        // Addresses outside the cluster are in no topology.
+        // The topology does not contain addresses outside the cluster.
         let fronts = left
             .fronts
             .iter()
@@ -157,7 +157,7 @@ impl Engine {
         self.cluster.routes.forget(self.findings.former_addresses());
     }
 
-    /// What has to outlive the process, as of `now`.
+    /// Returns the state that must outlive the process, as of `now`.
     #[must_use]
     pub fn checkpoint(&self, now: EventTime) -> Checkpoint {
         let (topology, world) = (&self.cluster.topology, &self.world);
@@ -185,7 +185,7 @@ impl Engine {
         }
         for block in self.experience.worked.iter().filter(|block| !block.slow) {
             match block.of {
-                // Addresses outside the cluster are visited by names that lead there.
+                // Addresses outside the cluster are kept while a target's name leads to them.
                 EvidenceKind::Vip(front) => {
                     let visited = || self.matrix.targets_of(&front, world).next().is_some();
                     if topology.service_of(&front).is_some() || visited() {

@@ -1,4 +1,4 @@
-//! From a judgement to an incident, an investigation, or nothing.
+//! Turns a judgement into an incident, an investigation, or nothing.
 
 use std::collections::BTreeSet;
 
@@ -26,12 +26,12 @@ use crate::{
     view::Investigation,
 };
 
-/// What a subject leans to while the evidence does not suffice for a verdict.
+/// The likeliest explanation of a subject's failures while the evidence does not suffice for a verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TentativeCause {
-    /// Everything that cannot be told apart, the likeliest first.
+    /// Regions that the evidence cannot separate, likeliest first.
     pub(crate) class: Vec<RegionRef>,
-    /// Of the whole class.
+    /// Probability of the whole class.
     pub(crate) probability: f64,
 }
 
@@ -66,8 +66,8 @@ impl Engine {
             }
             if let Some(node) = self.only_its_prober(unit, judgement, finding) {
                 waiting = Some(format!(
-                    "the prober on node {node} answers nobody, and the other pods there do: look at the prober, not at the \
-                     node"
+                    "the prober on node {node} does not respond, but the other Pods on the node do: check the prober, not \
+                     the node"
                 ));
                 excused = true;
                 continue;
@@ -81,7 +81,7 @@ impl Engine {
                 continue;
             }
             reports.push(Report {
-                // Whichever subject shows it, it is the nodes.
+                // Withdrawn endpoints are a fault of the nodes, whichever subject shows it.
                 scope: match verdict.cause() {
                     Some(WITHDRAWN) if !unit.is_slow() => Scope::Withdrawn,
                     _ => self.scope(unit, judgement, finding),
@@ -175,7 +175,8 @@ impl Engine {
         )
     }
 
-    /// Whether an open incident says already what a subject leans to: that of a former process, with more evidence.
+    /// Reports whether an open incident already names the tentative cause: an incident of a former process, which had
+    /// more evidence.
     fn is_named(&self, unit: &JudgementUnit, judgement: &Judgement) -> bool {
         let posterior = &judgement.posterior;
         let class = posterior.classes.iter().find(|class| !class.unobserved);
@@ -183,7 +184,7 @@ impl Engine {
         regions.iter().any(|region| self.incidents.is_open(unit, *region))
     }
 
-    /// The heaviest class of all, "nothing is wrong" included.
+    /// Returns the heaviest class of all, "nothing is wrong" included.
     fn leaning(&self, judgement: &Judgement) -> Option<TentativeCause> {
         let posterior = &judgement.posterior;
         let class = posterior.classes.first().filter(|class| !class.unobserved)?;
@@ -194,7 +195,7 @@ impl Engine {
         })
     }
 
-    /// What the subjects that fail without a verdict lean to, where that is not "nothing is wrong".
+    /// Tentative causes of the subjects that fail without a verdict, except "nothing is wrong".
     pub(crate) fn leanings(&self) -> impl Iterator<Item = &TentativeCause> {
         let failing = self.judgement.leanings.iter();
         failing
@@ -202,7 +203,7 @@ impl Engine {
             .filter_map(|(_, leaning)| leaning.as_ref())
     }
 
-    /// The cells that fit the best explanation worst.
+    /// Returns the cells that fit the best explanation worst.
     fn residual(&self, judgement: &Judgement) -> Vec<String> {
         let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
         let mut worst: Vec<(u64, String)> = judgement
@@ -241,7 +242,7 @@ impl Engine {
     fn has_worked(&self, unit: &JudgementUnit, region: Region) -> bool {
         match (unit, region) {
             (_, Region::DnsName(name)) => self.experience.resolved.contains(&name),
-            // A prober that joins answers no echo before its first plan.
+            // The prober of a joining node does not answer echoes before its first plan.
             (JudgementUnit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => {
                 self.experience.answered.contains(&node)
             }
@@ -275,7 +276,7 @@ impl Engine {
                 .experience
                 .worked
                 .contains(&CellBlock::plain(EvidenceKind::Mesh)),
-            // Only successes can be slow.
+            // Only successes have a latency.
             JudgementUnit::Slow(_) => true,
         }
     }
@@ -297,7 +298,7 @@ impl Engine {
             JudgementUnit::Target(target) => {
                 let placed = self.cluster.topology.targets().get(target);
                 match placed.and_then(|p| p.entry.as_ref()) {
-                    // A broken endpoint or front is the same whatever the phase it breaks.
+                    // A broken endpoint or front is the same fault in whichever phase it shows.
                     Some((service, _)) if !matches!(finding.region, Region::Target | Region::Vip) => {
                         Scope::Service(service.clone())
                     }
@@ -312,7 +313,7 @@ impl Engine {
         }
     }
 
-    /// The most frequent class of failure inside a region.
+    /// Returns the most frequent class of failures inside a region.
     fn main_class(&self, judgement: &Judgement, region: Region) -> usize {
         let mut sums = [0_u64; 10];
         for (key, counts) in &judgement.case.cells {
@@ -327,7 +328,7 @@ impl Engine {
         sums.iter().position(|s| *s == most).unwrap_or(0)
     }
 
-    /// Everything that a subject's failure keeps people from.
+    /// Returns all targets that a failure of the subject affects.
     pub(super) fn targets_of(&self, unit: &JudgementUnit) -> Vec<TargetId> {
         match unit {
             JudgementUnit::Target(target) | JudgementUnit::Whole(target) => vec![target.clone()],

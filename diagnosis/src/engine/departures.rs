@@ -1,4 +1,4 @@
-//! Incidents whose subject left the cluster: they end with that reason, as nothing can prove healthy any more.
+//! Closes incidents whose subject left the cluster with that reason, since nothing can prove them healthy any more.
 
 use parallax_model::{EventTime, Round};
 
@@ -14,13 +14,13 @@ use crate::{
     topology::Topology,
 };
 
-/// Rounds without a connection to an address that no Service has, while those speak who failed there.
+/// Rounds without a connection to an address that belongs to no Service, while the clients that failed there report.
 const UNVISITED: i64 = 12;
 
 impl Engine {
-    /// Marks the open incidents whose subject is not in the topology that holds now; `old` held before.
+    /// Marks the open incidents whose subject is missing from the current topology; `old` is the topology before it.
     pub(super) fn mark_departed(&mut self, old: &Topology) {
-        // Nothing has been read yet.
+        // The topology has not been read yet.
         if self.cluster.topology.nodes().is_empty() {
             return;
         }
@@ -39,14 +39,14 @@ impl Engine {
             return Some(reason);
         }
         match tracked.region {
-            // The mesh knows a node by its prober.
+            // The mesh observes a node through its prober only.
             Region::Bnode(node) | Region::BnodeRemote(node) if tracked.is_only(&JudgementUnit::Mesh) => {
                 let name = self.world.nodes.name(node);
                 let asked = topology
                     .nodes()
                     .get(name)
                     .is_some_and(|node| node.prober.is_some());
-                return (!asked).then(|| format!("node {name} has no prober any more"));
+                return (!asked).then(|| format!("node {name} no longer has a prober"));
             }
             Region::Backend(pod) => {
                 let name = self.world.pods.name(pod);
@@ -60,7 +60,7 @@ impl Engine {
             }
             Region::DnsName(name) if !self.cluster.routes.asks(name) => {
                 return Some(format!(
-                    "{} is not asked for any more",
+                    "{} is no longer resolved by any target",
                     self.world.names.name(name)
                 ));
             }
@@ -71,7 +71,7 @@ impl Engine {
                 Some(format!("Service {key} is gone"))
             }
             Scope::Target(target) if !topology.targets().contains_key(target) => {
-                Some(format!("{target} is not a target any more"))
+                Some(format!("{target} is no longer a target"))
             }
             _ => None,
         };
@@ -93,10 +93,10 @@ impl Engine {
         tracked
             .units()
             .all(gone)
-            .then(|| format!("{subject} is not published any more"))
+            .then(|| format!("{subject} is no longer published"))
     }
 
-    /// Marks incidents about addresses of no Service to which no name leads any more.
+    /// Marks incidents about addresses that belong to no Service and to which no name leads any more.
     pub(super) fn mark_unvisited(&mut self, round: Round, at: EventTime) {
         let mut incidents = std::mem::take(&mut self.incidents);
         incidents.mark_unvisited(|tracked| {
@@ -115,7 +115,7 @@ impl Engine {
                 self.matrix.is_reporting(client, at, self.settings) && self.cluster.known.contains(vantage)
             };
             let unvisited = round.0 - last.0 >= UNVISITED && tracked.clients().all(speak);
-            unvisited.then(|| format!("no client is led to {front} any more"))
+            unvisited.then(|| format!("no client connects to {front} any more"))
         });
         self.incidents = incidents;
     }

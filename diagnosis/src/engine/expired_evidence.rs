@@ -1,7 +1,7 @@
-//! Evidence that is over: what failed before a region proved healthy says nothing of it now.
+//! Expired evidence: failures from before a region proved healthy do not count against it now.
 //!
-//! The longest window of a subject reaches back over faults that were cured since, those of other subjects included. A
-//! region that passed the test of recovery after its last failure starts afresh from there, whichever subject asks.
+//! The longest window of a subject covers faults that have been fixed since, including those of other subjects. If a
+//! region passes the recovery test after its last failure, its evidence restarts there, for every subject.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ use crate::{
 pub(super) type HealthyRounds = BTreeMap<Region, Round>;
 
 impl Engine {
-    /// Finds the named regions that proved healthy within the window of a judgement, and remembers until when. Returns
-    /// the first round whose evidence still counts for all of them; nothing where the whole window does.
+    /// Finds the named regions that proved healthy within the window of a judgement, and records the round. Returns
+    /// the first round whose evidence still counts for all of them, or `None` if the whole window counts.
     pub(super) fn void(
         &mut self,
         unit: &JudgementUnit,
@@ -59,7 +59,7 @@ impl Engine {
         latest.map(|round: Round| Round(round.0 + 1))
     }
 
-    /// What crossed a region in each round since one.
+    /// Counts the probes that crossed a region, by round, from `start` on.
     fn crossings(
         &self,
         own: &[CellBlock],

@@ -1,4 +1,5 @@
-//! Rows of a round into cells: client by client as each of them is whole, the rest when the round closes.
+//! Folds the rows of a round into cells: for each client as soon as its rows are complete, the rest when the round
+//! closes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Folds what a vantage has no more to say about. What was asked for, or is looked at as a whole, waits for the close.
+    /// Folds the rows of a vantage whose round is complete. Rows of on-demand probes, and rows that are judged as a
+    /// whole, wait until the round closes.
     pub(super) fn fold_whole(&mut self, vantage: VantageIx) {
         if self.rules.split == OutcomeSplit::Whole {
             return;
@@ -29,7 +31,7 @@ impl Engine {
         }
     }
 
-    /// Numbers what is new, in the order of the fold.
+    /// Interns new names in the order of the fold.
     pub(super) fn numbered(&mut self, waiting: Vec<PendingRow>) -> Vec<Row> {
         let number = |waiting| match waiting {
             PendingRow::Row(row) => Some(row),
@@ -40,8 +42,8 @@ impl Engine {
         waiting.into_iter().filter_map(number).collect()
     }
 
-    /// What the blocks that probes were asked for of would have shown without them. Only the cells of those who were asked
-    /// can differ.
+    /// Returns the blocks as they would be without on-demand probes. Only cells of clients that made such probes can
+    /// differ.
     pub(super) fn unasked(
         &mut self,
         rows: &[Row],
@@ -66,7 +68,7 @@ impl Engine {
         unasked
     }
 
-    /// Folds rows of a round; those of one client follow each other.
+    /// Folds rows of a round; the rows of one client must be adjacent.
     pub(super) fn fold(&mut self, rows: &[Row], fold: &mut RoundFold) {
         self.book(rows.iter(), fold);
         if self.rules.split == OutcomeSplit::Phases {

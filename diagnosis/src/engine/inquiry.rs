@@ -1,4 +1,4 @@
-//! What is still open after a round, what to ask about it, and what the answers decided.
+//! On-demand probes: what is still open after a round, which probes would settle it, and what their results decided.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,26 +26,26 @@ use crate::{
     },
 };
 
-/// Subjects considered in one round: what fails beyond that fails for a few common reasons.
+/// Maximum number of subjects that request probes in one round; more failing subjects share a few common causes.
 const SUBJECTS: usize = 64;
-/// Below this a further fault is worth asking about.
+/// Below this probability of "nothing further", probes for a further fault are requested.
 const SETTLED: f64 = 0.95;
-/// Shares of a path that differ by less tell nothing apart.
+/// Minimum difference of path shares that tells two regions apart.
 const APART: f64 = 0.1;
 
-/// What asking brought to one judgement.
+/// Effect of on-demand probes on one judgement.
 #[derive(Debug, Default)]
 pub(super) struct Inquiry {
     ways: SeparatingProbes,
-    /// What the asked probes alone showed; empty where none answered.
+    /// Results of the on-demand probes alone; empty if none was answered.
     asked: RoundCells,
-    /// The judgement of the same window without them.
+    /// The judgement of the same window without those probes.
     without: Option<Box<Judgement>>,
     answers: Vec<String>,
 }
 
 impl Inquiry {
-    /// What a verdict says of it.
+    /// Returns the part that a verdict reports.
     pub(super) fn of(&self, engine: &Engine, judgement: &Judgement, finding: &Finding) -> RequestedProbes {
         let decided_by = if self.asked.is_empty() {
             None
@@ -62,18 +62,18 @@ impl Inquiry {
 }
 
 impl Engine {
-    /// Probes that are asked for beyond the plan, until they are answered or given up.
+    /// Outstanding on-demand probes beyond the plan.
     #[must_use]
     pub fn asks(&self) -> &[ProbeRequest] {
         self.asking.asks()
     }
 
-    /// What was asked for, or asked again, with the round that was judged last.
+    /// On-demand probes that were requested or repeated with the round that was judged last.
     pub(crate) fn fresh_asks(&self) -> &[ProbeRequest] {
         self.asking.fresh()
     }
 
-    /// Finds what is open about a subject and what to ask; looks at what answers decided.
+    /// Requests probes for what is open about a subject, and determines which results were decisive.
     pub(super) fn inquire(
         &mut self,
         unit: &JudgementUnit,
@@ -97,7 +97,7 @@ impl Engine {
         inquiry
     }
 
-    /// Questions of a judgement: the regions that are settled, and what is believed to join them.
+    /// Builds the open questions of a judgement: each fixes the settled regions and weighs what may join them.
     fn questions(judgement: &Judgement, likelihood: &mut Likelihood) -> Vec<ExplanationWeights> {
         let problem = judgement.case.problem();
         let regions: Vec<Region> = judgement.findings.iter().map(|f| f.region).collect();
@@ -118,7 +118,7 @@ impl Engine {
             } else {
                 problem.given(&fixed, likelihood)
             };
-            // Nothing is likely to be left where all that is named explains the rest.
+            // If the named regions explain everything, a further fault is unlikely.
             if !fixed.is_empty() && all_named && given.p_none > SETTLED {
                 continue;
             }
@@ -178,10 +178,10 @@ impl Engine {
                     .iter()
                     .find(|w| w.variant == ProbeVariant::Plain && tells(&w.key));
                 let way = match (asked, possible.iter().find(|key| tells(key))) {
-                    (Some(want), _) => format!("asked for {}", self.in_words(unit, want)),
+                    (Some(want), _) => format!("requested: {}", self.in_words(unit, want)),
                     (None, Some(_)) => continue,
                     (None, None) if judgement.case.cells.keys().any(tells) => continue,
-                    (None, None) => format!("cannot be asked for: {}", why_not(&ground)),
+                    (None, None) => format!("cannot be requested: {}", why_not(&ground)),
                 };
                 ways.insert((finding.region, *other), way);
             }
@@ -228,7 +228,7 @@ impl Engine {
                         .worked
                         .contains(&CellBlock::plain(EvidenceKind::Vip(*front)));
                 forbidden.then_some(
-                    "no endpoint ever answered directly: a NetworkPolicy or mutual TLS may forbid it",
+                    "no endpoint ever accepted a direct connection: a NetworkPolicy or mutual TLS may forbid it",
                 )
             }
             _ => None,
@@ -251,14 +251,14 @@ impl Engine {
         }
     }
 
-    /// Settles, after all subjects of a round, what is asked for until the next.
+    /// Settles the outstanding requests until the next round, after all subjects of a round.
     pub(super) fn settle_asks(&mut self, round: Round, at: EventTime) {
         let mut asking = std::mem::take(&mut self.asking);
         asking.settle(round, |unit, want| self.ask_of(unit, want, at));
         self.asking = asking;
     }
 
-    /// A wish as an ask, with names instead of numbers; nothing where the topology lacks one.
+    /// Converts a wanted probe to a request with names instead of ids; `None` if the topology lacks a name.
     fn ask_of(
         &self,
         unit: &JudgementUnit,
@@ -309,10 +309,10 @@ impl Engine {
         let (prefix, channel) = (AssignmentId::ASKED, key.channel);
         let describe = |region: Region| region.describe(&self.world);
         let reason = want.reason.clone().unwrap_or_else(|| match want.separates {
-            Some((Region::Healthy, b)) => format!("tells {} from chance", describe(b)),
-            Some((a, Region::Healthy)) => format!("tells {} from chance", describe(a)),
+            Some((Region::Healthy, b)) => format!("separates {} from chance", describe(b)),
+            Some((a, Region::Healthy)) => format!("separates {} from chance", describe(a)),
             Some((a, b)) => format!("separates {} from {}", describe(a), describe(b)),
-            None => "repeats what failed".to_owned(),
+            None => "repeats a failed probe".to_owned(),
         });
         let ask = ProbeRequest {
             id: AssignmentId::new(format!("{prefix}{channel}|{target}|{to}{aside}")).ok()?,
@@ -333,7 +333,8 @@ impl Engine {
         Some((ask, ProbeRoute::of(key, front)))
     }
 
-    /// A host to ask for on a subject's paths: one that enters where the subject's endpoints are, a named one first.
+    /// Returns a host for requests on a subject's paths: one whose entry is the subject's endpoints, preferably one
+    /// with a name.
     fn host_of(&self, unit: &JudgementUnit) -> Option<TargetId> {
         let info = match unit {
             JudgementUnit::Front(front) => self.cluster.topology.front(front),
@@ -356,13 +357,13 @@ impl Engine {
         hosts.into_iter().next().map(|(_, id)| id)
     }
 
-    /// A target whose probe asks for a name.
+    /// Returns a target whose probe resolves a name.
     fn target_named(&self, name: &str) -> Option<TargetId> {
         let targets = self.cluster.topology.targets().iter();
         targets
             .filter_map(|(id, placed)| {
                 let probe = &placed.target.probe;
-                // A question about the name alone comes before a connection to it.
+                // A target that only resolves the name is preferred to one that also connects.
                 let same = probe.host()?.as_str() == name;
                 same.then_some((probe.port().is_some(), id))
             })
@@ -370,7 +371,7 @@ impl Engine {
             .map(|(_, id)| id.clone())
     }
 
-    /// Judges the same window once more without the asked probes.
+    /// Judges the same window again without the on-demand probes.
     fn unask(
         &mut self,
         unit: &JudgementUnit,
@@ -406,7 +407,7 @@ impl Engine {
     }
 }
 
-/// The first of each list, then the second of each, without repetition.
+/// Merges lists round-robin without duplicates: the first of each, then the second of each.
 fn in_turn(lists: &[Vec<WantedProbe>]) -> Vec<WantedProbe> {
     let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Another length of rounds, or another deadline of probes, while the engine runs.
+//! A change of the round length or the probe timeout while the engine runs.
 
 use parallax_model::{EventTime, Micros};
 
@@ -6,12 +6,12 @@ use super::Engine;
 use crate::{evidence::cells::RoundRing, requests::OutstandingRequests, settings::Settings};
 
 impl Engine {
-    /// The configuration says something else since `at`; whoever calls has judged what was over by then.
+    /// Applies new settings from `at` on; the caller has already judged all rounds that were over by then.
     ///
-    /// A round is a slice of time, so another interval is another division of it. What is open is not judged: of the
-    /// probes under way the quick ones have answered and those that run into their deadline have not, and a round of
-    /// these alone would say less than nothing. Judging begins with the first whole round of the new division, on fresh
-    /// evidence. Incidents stay open until they prove healthy, and the matrix keeps what it shows.
+    /// A new interval divides time differently. Open rounds are not judged: their fast probes have finished and those
+    /// that run into their timeout have not, so such a round would be biased. Judgement resumes with the first whole
+    /// round of the new division, on fresh evidence. Incidents stay open until they prove healthy, and the matrix
+    /// keeps its state.
     pub fn replace_settings(&mut self, settings: Settings, at: EventTime) {
         let old = self.settings;
         let timeout = self.longest_timeout(settings.timeout);
@@ -39,7 +39,7 @@ impl Engine {
         self.look_ahead(at, true);
     }
 
-    /// A round that closed before the longest probe of any target could end would throw that probe away.
+    /// A round that closed before the longest probe of any target could end would discard that probe.
     pub(super) fn longest_timeout(&self, at_least: Micros) -> Micros {
         let targets = self.cluster.topology.targets().values();
         let own = targets.filter_map(|placed| placed.target.timeout);

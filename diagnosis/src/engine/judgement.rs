@@ -1,4 +1,4 @@
-//! One subject after a round: which windows, which cells, which other subjects, and what they say together.
+//! Judges one subject after a round: selects windows, cells and related subjects, and compares the regions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Takes the subject's own cells of a round into its sums and into the tests that end its incidents.
+    /// Adds the subject's own cells of a round to its change detectors and to the recovery tests of its incidents.
     pub(super) fn step(&mut self, unit: &JudgementUnit, round: Round) {
         let (own, _) = self.blocks_of(unit);
         let totals = own
@@ -136,7 +136,7 @@ impl Engine {
             };
         }
         if let Some((judgement, failing)) = judged {
-            // More probes of a slow path would tell nothing that the plan's own do not.
+            // On-demand probes of a slow path add nothing to the planned ones.
             let inquiry = if unit.is_slow() {
                 Inquiry::default()
             } else {
@@ -149,7 +149,7 @@ impl Engine {
         self.judgement.likelihoods.insert(grid, likelihood);
     }
 
-    /// Nothing is open about a subject.
+    /// Clears the state of a subject about which nothing is open.
     fn leave(&mut self, unit: &JudgementUnit) {
         self.judgement.investigating.remove(unit);
         self.judgement.leanings.remove(unit);
@@ -157,7 +157,7 @@ impl Engine {
         self.asking.forget(unit);
     }
 
-    /// Judges a subject on the window that speaks loudest, with evidence from a round on.
+    /// Judges a subject on the window with the strongest evidence, with evidence from a round on.
     fn judge_windows(
         &mut self,
         unit: &JudgementUnit,
@@ -176,7 +176,7 @@ impl Engine {
         Some((judgement, failing))
     }
 
-    /// How many addresses of nodes anybody went to: none of the others is a question that is asked.
+    /// Counts the node addresses that any client connected to; the others are not hypotheses.
     pub(super) fn machines_met(&self) -> usize {
         let met = |block: &&CellBlock| {
             !block.slow
@@ -185,7 +185,7 @@ impl Engine {
         self.evidence.blocks.keys().filter(met).count()
     }
 
-    /// Fronts and targets are judged each on its own.
+    /// Residual doubt for multiple comparisons: fronts and targets are each judged separately.
     pub(crate) fn doubt(&self, unit: &JudgementUnit) -> ResidualDoubt {
         match (self.rules.split, unit.plain()) {
             (
@@ -199,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Nothing in the evidence says which endpoint a probe reached.
+    /// Reports whether the evidence never shows which endpoint a probe reached.
     fn is_blind(&self, own: &[CellBlock], controls: &[CellBlock], floor: Round) -> bool {
         let mut rings = own
             .iter()
@@ -211,7 +211,7 @@ impl Engine {
         })
     }
 
-    /// The cells of a subject since a round; `unasked` leaves out what was asked for beyond the plan.
+    /// Sums the cells of a subject since a round; `unasked` leaves out on-demand probes.
     pub(super) fn cells_since(
         &self,
         own: &[CellBlock],
@@ -221,8 +221,8 @@ impl Engine {
     ) -> RoundCells {
         let mut cells = RoundCells::new();
         self.sum(own, start, unasked, &mut cells, None);
-        // Of very many controls those that start or end where its own probes do: the others say the same of every subject,
-        // and there are tens of thousands of them.
+        // Of very many controls, use those that start or end where the subject's own probes do. The others give every
+        // subject the same evidence, and there are tens of thousands of them.
         let many = controls
             .iter()
             .filter_map(|block| self.evidence.blocks.get(block))
@@ -255,7 +255,7 @@ impl Engine {
         }
     }
 
-    /// The clients on, and the way to, every node at which one of the cells starts or ends.
+    /// Returns the clients on, and the paths to, every node at which one of the cells starts or ends.
     fn near(&self, cells: &RoundCells) -> SmallSample {
         let ends = |key: &CellKey| {
             [
@@ -274,7 +274,7 @@ impl Engine {
         }
     }
 
-    /// A window of a subject's cells as a case to judge.
+    /// Builds the input of a judgement from a window of the subject's cells.
     pub(super) fn case(
         &mut self,
         unit: &JudgementUnit,

@@ -1,4 +1,4 @@
-//! The one door: topology and observations in, a view out.
+//! The engine: topology and observations in, a view out.
 
 mod checkpoint;
 mod conclusion;
@@ -52,34 +52,34 @@ use crate::{
     view::{Counters, View},
 };
 
-/// What became of one observation.
+/// Result of taking in one observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObservationResult {
-    /// It will be judged with its round.
+    /// Judged with its round.
     Counted {
-        /// Where client and entry sit.
+        /// Placement of client and entry.
         placement: Placement,
     },
-    /// Its round was judged already, or the same report was counted before; history only.
+    /// Its round was already judged, or the same report was counted before; kept as history only.
     Late,
-    /// The prober's own fault; says nothing about the target.
+    /// A fault of the prober itself; no evidence about the target.
     OwnFault,
-    /// Target or vantage are not in the topology.
+    /// The topology does not know the target or the vantage.
     Unknown,
-    /// The times cannot be.
+    /// The times are impossible.
     Implausible,
 }
 
-/// How a stream is judged.
+/// Rules of judgement, which differ between the live mesh, on-demand runs and replays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JudgementRules {
-    /// How a probe's outcome is shared among subjects.
+    /// How the outcome of a probe is shared among subjects.
     pub(crate) split: OutcomeSplit,
-    /// What never worked opens no incident.
+    /// A subject that never worked opens no incident.
     pub(crate) must_have_worked: bool,
     /// The Service implementation is known and is not kube-proxy.
     pub(crate) foreign_proxy: bool,
-    /// A client keeps the endpoint it once had (`sessionAffinity: ClientIP`).
+    /// A client keeps its endpoint (`sessionAffinity: ClientIP`).
     pub(crate) affinity: bool,
 }
 
@@ -99,7 +99,7 @@ impl Default for JudgementRules {
 pub struct Engine {
     settings: Settings,
     rules: JudgementRules,
-    /// Numbers for names.
+    /// Interned names.
     world: NameRegistry,
     cluster: ClusterState,
     evidence: EvidenceState,
@@ -112,18 +112,18 @@ pub struct Engine {
     findings: Findings,
     hazards: HazardState,
     counters: Counters,
-    /// Where it took up what another process left.
+    /// Where the engine continued from another process's checkpoint.
     resumed: Option<ResumePoint>,
 }
 
 impl Engine {
-    /// An engine that knows nothing yet.
+    /// Creates an engine without any evidence.
     #[must_use]
     pub fn new(settings: Settings, topology: Arc<Topology>) -> Self {
         Self::with_rules(settings, topology, JudgementRules::default())
     }
 
-    /// An engine for a run that somebody asked for: what never worked is named too.
+    /// Creates an engine for an on-demand run, which also names causes of subjects that never worked.
     #[must_use]
     pub fn on_demand(settings: Settings, topology: Arc<Topology>) -> Self {
         let rules = JudgementRules {
@@ -159,7 +159,7 @@ impl Engine {
         engine
     }
 
-    /// Numbers the topology's names in their own order, before any observation does.
+    /// Interns the names of the topology in their own order, before observations add theirs.
     fn learn_names(&mut self) {
         let topology = Arc::clone(&self.cluster.topology);
         self.cluster.nodes = Arc::new(MeshNodes::new(&topology, &mut self.world, &self.cluster.known));
@@ -177,7 +177,7 @@ impl Engine {
         }
     }
 
-    /// Works out who would fail, from the topology and from what probes have shown by now.
+    /// Recomputes the hazards from the topology and from what probes have shown so far.
     fn look_ahead(&mut self, now: EventTime, new_topology: bool) {
         let pulse = self.matrix.pulse(now, self.settings);
         let mut facts = if new_topology || pulse != self.hazards.pulse {
@@ -200,13 +200,14 @@ impl Engine {
         }
     }
 
-    /// Books one observation into its round.
+    /// Records an observation in its round.
     pub fn observe(&mut self, recorded: &Recorded) -> ObservationResult {
         self.observe_as(recorded).0
     }
 
-    /// The same, and the observation as it is judged where that is not what its prober saw: what our own parts caused was
-    /// never asked, and an answer unlike all before is a failure.
+    /// Like [`Self::observe`], but also returns the observation as it is judged if that differs from what the prober
+    /// saw: a failure caused by an absent prober becomes a probe that was not made, and an answer worse than the
+    /// baseline becomes a failure.
     pub fn observe_as(&mut self, recorded: &Recorded) -> (ObservationResult, Option<Recorded>) {
         let otherwise = if self.own_doing(recorded) {
             Some(presence::unasked(recorded))
@@ -229,7 +230,7 @@ impl Engine {
             self.counters.unknown += 1;
             return ObservationResult::Unknown;
         }
-        // Known vantages are numbered with the topology, others as soon as they speak.
+        // Vantages of the topology have ids already; others get one with their first report.
         let vantage = self.world.vantages.intern(&recorded.vantage);
         let (world, routes) = (&self.world, &self.cluster.routes);
         let row = || Row::of(recorded, vantage, world, routes);
@@ -246,14 +247,14 @@ impl Engine {
             Ok(()) => {}
         }
         if !self.cluster.known.contains(&recorded.vantage) {
-            // A second prober of a known node (its host network, say) counts from its first word on.
+            // A second prober of a known node (for example on its host network) counts from its first report on.
             self.cluster.known.insert(recorded.vantage.clone());
             let node = recorded.vantage.node().map(|name| self.world.nodes.intern(name));
             Arc::make_mut(&mut self.cluster.nodes).add_client(vantage, node);
         }
         let front = front_of(&self.cluster.topology, observation);
-        // What only stands beside the evidence says nothing of what a user would meet; nor does a name that answers of
-        // the host behind it.
+        // Auxiliary probes (larger echoes, DNS over TCP) do not show what a user would meet, and a requested name
+        // lookup says nothing about the host behind the name.
         let beside = observation
             .assignment
             .as_ref()
@@ -286,8 +287,8 @@ impl Engine {
         ObservationResult::Counted { placement }
     }
 
-    /// A vantage says that everything it started before `complete` has been observed: the round may close early once
-    /// every speaking vantage is past its end.
+    /// Records that a vantage has reported everything it started before `complete`. A round may close early once
+    /// every reporting vantage is past its end.
     pub fn progress(&mut self, vantage: &Vantage, complete: EventTime) {
         if let Some(vantage) = self.world.vantages.get(vantage) {
             self.evidence.rounds.progress(vantage, complete);
@@ -295,12 +296,12 @@ impl Engine {
         }
     }
 
-    /// Closes every round that is over at `now` and judges it. Returns whether anything was judged.
+    /// Closes and judges every round that is over at `now`. Returns whether any round was judged.
     pub fn advance(&mut self, now: EventTime) -> bool {
         let mut judged = false;
         while self.judge_next(now) {
             judged = true;
-            // The round that is the oldest now may be whole for some already.
+            // The round that is now the oldest may already be complete for some vantages.
             for vantage in self.evidence.rounds.waiting() {
                 self.fold_whole(vantage);
             }
@@ -360,7 +361,7 @@ impl Engine {
         self.mark_unvisited(round, at);
         let (known, topology, world) = (&self.cluster.known, &self.cluster.topology, &self.world);
         let freed = self.incidents.close(at, |client| {
-            // Before the topology is read nobody is known.
+            // No vantage is known before the topology has been read.
             topology.nodes().is_empty() || is_known(known, topology, world.vantages.name(client))
         });
         for unit in freed {
@@ -381,7 +382,7 @@ impl Engine {
         true
     }
 
-    /// What changed with the round that was judged last.
+    /// Events of the round that was judged last.
     pub(crate) fn events(&self) -> &[Event] {
         self.incidents.events()
     }
@@ -420,7 +421,7 @@ impl Engine {
         all
     }
 
-    /// What is known at `now`.
+    /// Returns the state at `now`.
     #[must_use]
     pub fn view(&self, now: EventTime) -> View {
         let world = &self.world;

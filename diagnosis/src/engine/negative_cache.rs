@@ -1,8 +1,8 @@
-//! Names that have just become resolvable: a resolver that was asked before may go on saying that there is nothing.
+//! Names that have just become resolvable, which a resolver may still report as nonexistent.
 //!
-//! Negative answers are cached as positive ones are (RFC 2308). A Service that was created after somebody asked for it, a
-//! headless one that got its first endpoint, a host whose record was published: for the negative TTL some clients are told
-//! the past, each by the cache it asks.
+//! Resolvers cache negative answers as well as positive ones (RFC 2308). Examples are a Service created after a first
+//! lookup, a headless Service that got its first endpoint, and a newly published record. For the negative TTL, some
+//! clients get the old answer, depending on the cache they query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use parallax_model::{EventTime, Front, Observation, Outcome, Phase};
 use super::Engine;
 use crate::{ids::NameIx, settings::cache_ttl};
 
-/// Until when each name's absence may be cached.
+/// Until when the nonexistence of each name may be cached.
 pub(super) type NegativeUntil = BTreeMap<NameIx, EventTime>;
 
 impl Engine {
-    /// Names that lead somewhere since `at`, and did not before.
+    /// Records names that lead somewhere since `at` and did not before.
     pub(super) fn note_new_names(&mut self, before: &BTreeSet<NameIx>, at: EventTime) {
         let until = at.plus(cache_ttl(self.settings));
         let now = self.leading();
@@ -28,15 +28,16 @@ impl Engine {
         self.cluster.routes.excuse(self.experience.negative_until.clone());
     }
 
-    /// A name was resolved for the first time.
+    /// Records the first successful resolution of a name.
     pub(super) fn note_first_answer(&mut self, name: NameIx, at: EventTime) {
         let until = at.plus(cache_ttl(self.settings));
         self.experience.negative_until.insert(name, until);
         self.cluster.routes.excuse(self.experience.negative_until.clone());
     }
 
-    /// Whether a probe failed because a DNS cache or a Service rule sent it to an address or endpoint that no longer exists: an
-    /// address that a Service has lost, or an endpoint that outlives its node. What lasts longer is a failure.
+    /// Reports whether a probe failed because a DNS cache or a Service rule sent it to an address or endpoint that no
+    /// longer exists: an address that a Service has lost, or an endpoint that outlives its node. Failures that last
+    /// longer than the cache are real.
     pub(super) fn is_stale(&self, observation: &Observation, front: Option<Front>) -> bool {
         let Outcome::Failed { phase, .. } = observation.outcome else {
             return false;
@@ -54,7 +55,7 @@ impl Engine {
         entry.is_some_and(|(service, _)| self.orphaned_for(service, at).is_some())
     }
 
-    /// Names of targets that have somewhere to lead to.
+    /// Names of targets that have a destination.
     pub(super) fn leading(&self) -> BTreeSet<NameIx> {
         let targets = self.cluster.topology.targets().keys();
         targets

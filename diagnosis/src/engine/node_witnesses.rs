@@ -1,4 +1,5 @@
-//! A node whose prober answers nobody: the other pods there say whether it is the node.
+//! Nodes whose prober does not respond: direct connections to other Pods on the node show whether the node itself is
+//! at fault.
 
 use libm::log;
 use parallax_model::NodeName;
@@ -18,16 +19,16 @@ use crate::{
     regions::{Region, share::alpha},
 };
 
-/// Direct connections must speak this much louder against the node than for it.
+/// Odds from direct connections above which the prober is at fault, not its node.
 const ODDS: f64 = 20.0;
 
-/// How often a direct connection fails where nothing is wrong.
+/// Rate at which direct connections fail while nothing is wrong.
 const BACKGROUND: f64 = 0.01;
 
-/// A node that always fails may be seen to answer once, by a probe that came before.
+/// Upper limit of the failure rate: a failing node may seem to answer once, through a probe made just before.
 const SUREST: f64 = 0.99;
 
-/// Probes into one node, as people read them.
+/// Probes into one node, as unweighted counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct NodeProbeCounts {
     passed: f64,
@@ -40,7 +41,7 @@ impl NodeProbeCounts {
         (all > 0.0).then(|| self.failed / all)
     }
 
-    /// How much likelier the tally is where nothing is wrong than where probes fail at a rate.
+    /// Log-odds of the counts with nothing wrong, against probes that fail at the given rate.
     fn odds_against(self, rate: f64) -> f64 {
         let rate = rate.clamp(BACKGROUND, SUREST);
         self.failed * log(BACKGROUND / rate) + self.passed * log((1.0 - BACKGROUND) / (1.0 - rate))
@@ -48,10 +49,10 @@ impl NodeProbeCounts {
 }
 
 impl Engine {
-    /// The node of a verdict of the mesh about a node, if it is the prober there alone that does not answer.
+    /// Returns the node of a mesh verdict about a node if only the prober there does not respond.
     ///
-    /// The mesh itself knows a node by its prober only. Whether it is the node that cannot be reached is told by the
-    /// direct connections to the pods there that are no probers, since the first failure: they would fail as often.
+    /// The mesh observes a node through its prober only. Direct connections to the other Pods on the node since the
+    /// first failure show whether the node itself is unreachable: they would fail at the same rate.
     pub(super) fn only_its_prober(
         &self,
         unit: &JudgementUnit,
@@ -64,7 +65,7 @@ impl Engine {
         (direct.odds_against(rate) > log(ODDS)).then(|| self.world.nodes.name(node))
     }
 
-    /// Direct connections of the other nodes to pods of a node that are no probers.
+    /// Counts direct connections from other nodes to Pods of a node that are not probers.
     fn direct_into(&self, node: NodeIx, finding: &Finding, judgement: &Judgement) -> NodeProbeCounts {
         let nodes = &judgement.case.scene.nodes;
         let mut cells = RoundCells::new();
@@ -85,7 +86,7 @@ impl Engine {
     }
 }
 
-/// The node that a verdict of the mesh accuses.
+/// Returns the node that a mesh verdict is about.
 const fn accused(unit: &JudgementUnit, finding: &Finding) -> Option<NodeIx> {
     match (unit, finding.region) {
         (JudgementUnit::Mesh, Region::Bnode(node) | Region::BnodeRemote(node)) => Some(node),
@@ -93,7 +94,7 @@ const fn accused(unit: &JudgementUnit, finding: &Finding) -> Option<NodeIx> {
     }
 }
 
-/// The echoes that the region of a finding would break.
+/// Returns the echo cells that the region of a finding would break.
 fn echoes<'a>(judgement: &'a Judgement, finding: &Finding) -> impl Iterator<Item = &'a CellCounts> {
     let (case, region) = (&judgement.case, finding.region);
     let broken = case
@@ -103,7 +104,7 @@ fn echoes<'a>(judgement: &'a Judgement, finding: &Finding) -> impl Iterator<Item
     broken.map(|(_, counts)| counts)
 }
 
-/// Sums weights into probes.
+/// Converts weights to probes and sums them.
 fn tally(counts: impl Iterator<Item = (u64, u64)>) -> NodeProbeCounts {
     let (n, f) = counts.fold((0, 0), |(n, f), (more_n, more_f)| (n + more_n, f + more_f));
     NodeProbeCounts {

@@ -1,11 +1,11 @@
-//! Which probers were there in a round. What only an absent prober of ours did not answer is unknown.
+//! Presence of the probers in a round. Failures that only an absent prober explains are unknown, not failures.
 //!
-//! The mesh knows a node by the prober on it, and probers are restarted more often than anything else: by roll-outs,
-//! upgrades and drains. An echo that is *answered* in another way (refused, reset, a status) says that a packet came back
-//! and that the process is away. One that is *not answered* while the prober reports nothing either says as little by
-//! itself: a dead node and a dead prober look alike. Other pods of the node tell them apart in the same round. Where none is
-//! asked, only silence does that outlasts any restart, and on a node that is cordoned not even that: who takes a node out of
-//! service has moved its pods, and reboots it.
+//! The mesh observes a node through the prober on it, and probers restart more often than anything else: on rollouts,
+//! upgrades and drains. If an echo is *refused*, reset or answered with an error status, a packet came back and only
+//! the process is away. If an echo gets *no response* while the prober does not report either, a dead node and a dead
+//! prober look alike. Other Pods on the node tell them apart in the same round. If no other Pod is probed, only
+//! silence longer than any restart does, and on a cordoned node not even that: a drained node no longer runs other
+//! Pods and is often about to reboot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +22,10 @@ use crate::{
     topology::NodeReadiness,
 };
 
-/// A container that restarts in place is back within this, image pull and back-off of a first crash included.
+/// Longest in-place restart of a container, including image pull and the back-off after a first crash.
 const RESTART: Micros = Micros::from_secs(30);
 
-/// What the direct connections of a round say of a node.
+/// Results of the direct connections of a round to a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct NodeWitness {
     passed: bool,
@@ -33,7 +33,7 @@ struct NodeWitness {
 }
 
 impl Engine {
-    /// An observation whose failure is our own doing: the echo or another port of a prober that is being restarted.
+    /// Reports whether a failure is our own doing: the echo or another port of a prober that is restarting.
     pub(super) fn own_doing(&self, recorded: &Recorded) -> bool {
         let seen = &recorded.observation;
         let Outcome::Failed { kind, status, .. } = &seen.outcome else {
@@ -54,7 +54,8 @@ impl Engine {
         }
     }
 
-    /// Takes the cells of a closed round out that only an absent prober made fail, and notes who was there.
+    /// Removes the cells of a closed round that only an absent prober made fail, and records which probers were
+    /// present.
     pub(super) fn attend(
         &mut self,
         round: Round,
@@ -102,8 +103,9 @@ impl Engine {
         self.forget_last_rounds(dead);
     }
 
-    /// Forgets what nodes that are newly found dead reported of the round in which they died: it is of the time before, and
-    /// beside what others saw in the rest of that round it would read as a node that reaches itself.
+    /// Forgets what newly dead nodes reported of the round in which they died. Those reports are from before the
+    /// death; next to what other clients saw in the rest of that round, they would look like a node that only reaches
+    /// itself.
     fn forget_last_rounds(&mut self, dead: BTreeSet<NodeIx>) {
         let mut last_of: BTreeMap<Round, BTreeSet<VantageIx>> = BTreeMap::new();
         for node in dead {
@@ -132,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// Whether an absent prober is no explanation for what its node does not answer.
+    /// Reports whether the node itself is dead, rather than only its prober absent.
     fn is_dead(&self, node: NodeIx, round: Round, cells: &BTreeMap<CellBlock, ClosedCells>) -> bool {
         let witness = self.witness(node, cells);
         if witness.passed || witness.failed {
@@ -148,7 +150,7 @@ impl Engine {
         not_ready || away.is_some_and(|rounds| self.settings.interval.0.saturating_mul(rounds) > RESTART.0)
     }
 
-    /// What connections of the other nodes to pods that are no probers say of a node in a round.
+    /// Collects the evidence about a node from connections of other nodes to Pods that are not probers.
     fn witness(&self, node: NodeIx, cells: &BTreeMap<CellBlock, ClosedCells>) -> NodeWitness {
         let mut witness = NodeWitness::default();
         for (block, cells) in cells {
@@ -168,7 +170,7 @@ impl Engine {
                 }
             }
         }
-        // A connection that stands, and a process that says nothing: the node took the connection.
+        // An established connection without a response shows that the node accepted the connection.
         let echoes = cells.get(&CellBlock::plain(EvidenceKind::Mesh)).into_iter();
         let mut echoes = echoes.flat_map(ClosedCells::iter);
         witness.passed |= echoes.any(|(key, counts)| {
@@ -183,7 +185,7 @@ impl Engine {
         witness
     }
 
-    /// What our own echo Services show while some of the probers behind them are away.
+    /// Drops failures of our own echo Services while some of the probers behind them are absent.
     fn forget_own(&self, absent: &BTreeSet<NodeIx>, cells: &mut BTreeMap<CellBlock, ClosedCells>) {
         if absent.is_empty() {
             return;
@@ -212,7 +214,7 @@ impl Engine {
     }
 }
 
-/// Something came back: a packet that refuses, or bytes that are no echo.
+/// Reports whether something came back: a refusal, or bytes that are not an echo.
 fn answered(kind: &FailureKind, status: Option<u16>) -> bool {
     matches!(
         kind.class(status),
@@ -220,7 +222,7 @@ fn answered(kind: &FailureKind, status: Option<u16>) -> bool {
     )
 }
 
-/// The same observation as one that was never made.
+/// Returns the observation as a probe that was not made.
 pub(super) fn unasked(recorded: &Recorded) -> Recorded {
     let mut recorded = recorded.clone();
     recorded.observation.outcome = Outcome::NotAsked {

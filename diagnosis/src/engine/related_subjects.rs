@@ -1,5 +1,6 @@
-//! Which other subjects have a say in a judgement: fronts about what concerns every front, hosts of one Service about what
-//! concerns every host. A subject that fails and never worked has none: its failures have a cause of their own.
+//! Other subjects that contribute evidence to a judgement: fronts for a cause that affects all fronts, hosts of one
+//! Service for a cause that affects all its hosts. A failing subject that never worked contributes nothing, because
+//! its failures have a cause of their own.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,18 +22,18 @@ use crate::{
     regions::Region,
 };
 
-/// Fronts that are asked about a cause that would concern all of them.
+/// Maximum number of fronts that contribute to a cause shared by all fronts.
 const FRONTS: usize = 32;
-/// Hosts that are asked, of those that fail and of those that do not: the hosts of a large ingress fail by the hundred,
-/// and a few say as much as all.
+/// Maximum number of hosts that contribute, for failing and for healthy hosts each. The hosts of a large ingress fail
+/// by the hundred, and a few are as informative as all of them.
 const HOSTS: usize = 3;
 
-/// What subjects saw since a round, worked out once for all that are judged after one round: where a node fails, dozens of
-/// fronts and hosts ask the same others.
+/// Evidence of other subjects since a round, computed once for all subjects that are judged after the same round: if
+/// a node fails, dozens of fronts and hosts use the same others.
 pub(super) type RelatedEvidence = BTreeMap<(JudgementUnit, Round), Arc<OtherSubject>>;
 
 impl Engine {
-    /// What the other subjects of a kind saw since a round.
+    /// Returns the pool of evidence from other subjects of the same kind since a round.
     pub(super) fn pool(&mut self, unit: &JudgementUnit, start: Round) -> SubjectPool {
         match unit.plain() {
             JudgementUnit::Front(_) | JudgementUnit::Endpoints(..) => SubjectPool::new(
@@ -49,7 +50,7 @@ impl Engine {
         }
     }
 
-    /// What the topology says of the causes of a subject's failures, worked out once a topology.
+    /// Returns the facts from the topology about the causes of a subject's failures, computed once per topology.
     pub(super) fn facts(&mut self, unit: &JudgementUnit) -> Arc<[PriorFact]> {
         let front = self.front_of_unit(unit);
         let service = self.service_of_unit(unit).map(|service| service.key.clone());
@@ -68,7 +69,7 @@ impl Engine {
         new
     }
 
-    /// Whether the failures of another subject may support a cause that both would share.
+    /// Reports whether the failures of another subject may support a cause that both would share.
     fn may_testify(&self, other: &JudgementUnit) -> bool {
         !self.rules.must_have_worked || self.ever_worked(other)
     }
@@ -89,7 +90,7 @@ impl Engine {
             .map(|(ring, other)| (!ring.fails_since(start), other))
             .filter(|(quiet, other)| *quiet || self.may_testify(other))
             .collect();
-        // Failing ones first: they have more to say.
+        // Failing ones first: they are more informative.
         units.sort();
         units.into_iter().take(FRONTS).map(|(_, unit)| unit).collect()
     }
@@ -104,7 +105,8 @@ impl Engine {
         let Some(hosts) = entry.and_then(|entry| self.cluster.hosts.get(entry)) else {
             return Vec::new();
         };
-        // Hosts of one application fail together because of it: that is one local cause, and no sign of a shared one.
+        // Hosts of one application fail together because of it: that is one local cause, not evidence for a shared
+        // one.
         let origin = placed.and_then(|placed| placed.origin.as_ref());
         let kin = |host: &TargetId| {
             let other = targets.get(host).and_then(|placed| placed.origin.as_ref());

@@ -1,4 +1,4 @@
-//! What an engine holds, by owner.
+//! State of the engine, grouped by owner.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,23 +42,23 @@ use crate::{
 /// A front and the Service behind it, as far as either is known.
 pub(super) type ServedFront = (Option<Front>, Option<ServiceKey>);
 
-/// What the cluster publishes, and what follows from it.
+/// What the cluster publishes, and data derived from it.
 #[derive(Debug)]
 pub(super) struct ClusterState {
     pub(super) topology: Arc<Topology>,
-    /// Since when its source could not be read, while that is so.
+    /// Since when the source of the topology has been unreadable.
     pub(super) unread: Option<EventTime>,
     /// Vantages whose observations count.
     pub(super) known: BTreeSet<Vantage>,
     pub(super) nodes: Arc<MeshNodes>,
     pub(super) routes: Routes,
-    /// Hosts behind each port of each Service.
+    /// Hosts behind each Service port.
     pub(super) hosts: BTreeMap<(ServiceKey, u16), Vec<TargetId>>,
     pub(super) former: FormerPods,
-    /// Services with an endpoint whose node left the cluster, and when.
+    /// Services with an endpoint whose node left the cluster, and when it left.
     pub(super) orphans: BTreeMap<ServiceKey, EventTime>,
     pub(super) withdrawals: EndpointWithdrawals,
-    /// What the topology says of causes, by front and Service, as far as it was asked for.
+    /// Cached facts about causes from the topology, by front and Service.
     pub(super) prior_facts: BTreeMap<ServedFront, Arc<[PriorFact]>>,
 }
 
@@ -79,18 +79,18 @@ impl ClusterState {
     }
 }
 
-/// What was observed, and what is counted of it.
+/// Observations and the counts made of them.
 #[derive(Debug)]
 pub(super) struct EvidenceState {
     pub(super) rounds: OpenRounds,
     pub(super) blocks: BTreeMap<CellBlock, RoundRing>,
-    /// What is folded of rounds that are open.
+    /// Partial folds of open rounds.
     pub(super) folds: BTreeMap<Round, RoundFold>,
     pub(super) restarted: RestartTimes,
     pub(super) pace: LatencyBaseline,
     pub(super) resolvers: ResolverHistory,
     pub(super) ttl: BTreeMap<(IpAddr, Vantage), TtlEvidence>,
-    /// Addresses of nodes that anybody went to.
+    /// Number of node addresses that any client connected to.
     pub(super) met: usize,
 }
 
@@ -109,35 +109,35 @@ impl EvidenceState {
     }
 }
 
-/// What ever worked, and what it answers while it does.
+/// What has ever worked, and the usual answers of targets.
 #[derive(Debug, Default)]
 pub(super) struct TargetExperience {
-    /// Blocks in which something once succeeded.
+    /// Blocks in which any probe ever succeeded.
     pub(super) worked: BTreeSet<CellBlock>,
     pub(super) resolved: BTreeSet<NameIx>,
     pub(super) negative_until: NegativeUntil,
-    /// Nodes whose prober ever answered another's echo.
+    /// Nodes whose prober ever answered another prober's echo.
     pub(super) answered: BTreeSet<NodeIx>,
     pub(super) answers: AnswerBaselines,
 }
 
-/// Which probers are there.
+/// Presence of the probers.
 #[derive(Debug, Default)]
 pub(super) struct ProberPresence {
-    /// The last round in which the prober of a node was there.
+    /// The last round in which the prober of a node was present.
     pub(super) present: BTreeMap<NodeIx, Round>,
     /// Nodes that were found dead since then.
     pub(super) dead: BTreeSet<NodeIx>,
 }
 
-/// The subjects, and what was last concluded of each.
+/// The subjects, and the last conclusion about each.
 #[derive(Debug)]
 pub(super) struct JudgementState {
     pub(super) units: BTreeMap<JudgementUnit, UnitState>,
     pub(super) investigating: BTreeMap<JudgementUnit, Investigation>,
-    /// What those among them lean to that had no verdict at their last judgement.
+    /// The tentative cause of each subject under investigation that had no verdict at its last judgement.
     pub(super) leanings: BTreeMap<JudgementUnit, Option<TentativeCause>>,
-    /// Said to be unexplained already.
+    /// Subjects already reported as unexplained.
     pub(super) unexplained: BTreeSet<JudgementUnit>,
     pub(super) likelihoods: BTreeMap<RateGrid, Likelihood>,
     pub(super) beside: RelatedEvidence,
@@ -159,20 +159,20 @@ impl JudgementState {
 #[derive(Debug, Default)]
 pub(super) struct UnitState {
     pub(super) streams: ChangeDetectors,
-    /// Evidence before this round belongs to something that is over.
+    /// Evidence before this round belongs to a fault that is over.
     pub(super) floor: Option<Round>,
     pub(super) healed: HealthyRounds,
     pub(super) quiet: BackgroundRates,
 }
 
-/// How often a subject fails while nothing is wrong with it.
+/// Failure rate of a subject while nothing is wrong with it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BackgroundRates {
     failures: u64,
     probes: u64,
 }
 
-/// Probes before a subject's own background is believed, and those after which the older half is forgotten.
+/// Probes needed before a subject's own background rate is used, and the number above which both sums are halved.
 const QUIET_ENOUGH: u64 = 2_000 * ONE;
 const QUIET_MOST: u64 = 200_000 * ONE;
 
@@ -195,12 +195,12 @@ impl BackgroundRates {
     }
 }
 
-/// Who would fail though nobody does yet, and what that rests on.
+/// Hazards, and the facts they are derived from.
 #[derive(Debug, Default)]
 pub(super) struct HazardState {
-    /// What probes have shown that bears on hazards, as of the last judged round or change of topology.
+    /// Facts about hazards from probes, as of the last judged round or topology change.
     pub(super) facts: ObservedFacts,
-    /// The matrix as it was when these were taken from it.
+    /// State of the matrix when `facts` was derived from it.
     pub(super) pulse: ChangeDetector,
     pub(super) found: Vec<Hazard>,
 }

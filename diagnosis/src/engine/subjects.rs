@@ -1,4 +1,5 @@
-//! Which subjects a block of cells is evidence of, which blocks a subject is judged on, and which paths they stand for.
+//! Maps blocks of cells to subjects, subjects to the blocks they are judged on, and subjects to their fronts and
+//! Services.
 
 use parallax_model::Front;
 
@@ -14,10 +15,10 @@ use crate::{
 };
 
 impl Engine {
-    /// The subjects that a block is evidence of.
+    /// Returns the subjects that a block is evidence about.
     pub(super) fn units_of(&self, block: &CellBlock) -> Vec<JudgementUnit> {
         if self.rules.split == OutcomeSplit::Whole {
-            // Names asked as a control are targets too, without an entry.
+            // Names that are resolved as a control are targets too, without an entry.
             let targets = self.cluster.topology.targets().iter();
             let main = targets
                 .filter(|(_, placed)| placed.entry.is_some())
@@ -46,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// A subject's own blocks, and those that serve it as controls.
+    /// Returns a subject's own blocks, and the blocks that serve as its controls.
     pub(super) fn blocks_of(&self, unit: &JudgementUnit) -> (Vec<CellBlock>, Vec<CellBlock>) {
         let (own, controls) = match unit {
             JudgementUnit::Whole(_) => return (self.evidence.blocks.keys().copied().collect(), Vec::new()),
@@ -72,13 +73,15 @@ impl Engine {
                 let mut controls = vec![EvidenceKind::Mesh];
                 let info = self.cluster.topology.front(front);
                 if let Some(direct) = info.and_then(|info| self.direct_of(info)) {
-                    // Endpoints that never answered directly while the front works are forbidden to us, not broken.
+                    // If endpoints never accepted a direct connection while the front works, direct access is
+                    // forbidden, not broken.
                     let may = self.experience.worked.contains(&direct)
                         || !self.experience.worked.contains(&CellBlock::plain(own[0]));
                     match info.map(|info| info.kind) {
-                        // The pod listens at the front itself, and the others of its Service at fronts of their own.
+                        // The Pod listens at the front itself, and the other Pods of its Service at fronts of their
+                        // own.
                         Some(FrontKind::Host) => {}
-                        // Which endpoint is broken is the affair of the fronts that are listed.
+                        // Broken endpoints are judged at the published fronts of the Service, not at each node port.
                         Some(FrontKind::NodePort) if may => controls.push(direct.of),
                         _ if may => own.push(direct.of),
                         _ => {}
@@ -91,13 +94,13 @@ impl Engine {
         (plain(own), plain(controls))
     }
 
-    /// Connections to the endpoints behind a front.
+    /// Returns the block of direct connections to the endpoints behind a front.
     pub(super) fn direct_of(&self, info: &FrontInfo) -> Option<CellBlock> {
         let service = self.world.services.get(&info.service)?;
         Some(CellBlock::plain(EvidenceKind::Direct(service, info.target_port)))
     }
 
-    /// The front whose paths a subject's probes take.
+    /// Returns the front on the paths of a subject's probes.
     pub(super) fn front_of_unit(&self, unit: &JudgementUnit) -> Option<Front> {
         match unit {
             JudgementUnit::Front(front) => Some(*front),
@@ -109,7 +112,7 @@ impl Engine {
         }
     }
 
-    /// The Service whose endpoints a subject's probes reach.
+    /// Returns the Service whose endpoints a subject's probes reach.
     pub(super) fn service_of_unit(&self, unit: &JudgementUnit) -> Option<&Service> {
         if let Some(front) = self.front_of_unit(unit) {
             return self.cluster.topology.service_of(&front);
@@ -122,14 +125,15 @@ impl Engine {
         self.cluster.topology.service(key)
     }
 
-    /// Whether a topology sends probes elsewhere than another did: what they find is another matter then.
+    /// Reports whether the current topology sends probes to other destinations than the old one, which makes earlier
+    /// results incomparable.
     pub(super) fn leads_elsewhere(&self, old: &Topology, of: EvidenceKind) -> bool {
         let paths = |topology: &Topology| {
             let service = match of {
                 EvidenceKind::Dns | EvidenceKind::Mesh => None,
                 EvidenceKind::Vip(front) => {
                     let service = topology.service_of(&front)?;
-                    // What happens on other nodes is no change of where a node's own address leads.
+                    // Changes on other nodes do not affect the destination of a node's own address.
                     return Some(match topology.machine(&front) {
                         Some(_) => paths_of(topology.entries(&front), service),
                         None => paths_of(service.usable(), service),
@@ -148,7 +152,7 @@ impl Engine {
     }
 }
 
-/// Everything of a Service that decides where its probes end up; a change of it starts its cells over.
+/// Everything of a Service that decides where its probes end up; a change restarts its cells.
 fn paths_of(entries: Vec<&Endpoint>, service: &Service) -> (Vec<Endpoint>, TrafficPolicy, TrafficPolicy) {
     (
         entries.into_iter().cloned().collect(),

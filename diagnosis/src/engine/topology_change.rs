@@ -1,4 +1,4 @@
-//! Another topology while the engine runs: what it touches starts over, what is gone is forgotten, the rest goes on.
+//! A new topology while the engine runs: restarts the affected cells, forgets removed objects and keeps the rest.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Endpoints, nodes or targets changed at `at`. Only the cells they touch start over, with the probes that start
-    /// from then on.
+    /// Replaces the topology at `at`. Only the affected cells restart, with probes that start from then on.
     pub fn replace_topology(&mut self, topology: Arc<Topology>, at: EventTime) {
         let leading = self.leading();
         let old = std::mem::replace(&mut self.cluster.topology, topology);
@@ -31,7 +30,7 @@ impl Engine {
         for of in touched {
             self.restart(of, at);
         }
-        // A block without cells yet may have observations of before the change waiting in an open round.
+        // A block without cells yet may have earlier observations waiting in an open round.
         let hosts = self
             .cluster
             .topology
@@ -92,7 +91,7 @@ impl Engine {
         self.look_ahead(at, true);
     }
 
-    /// Takes over into the matrix what became of a topology.
+    /// Updates the matrix for the current topology.
     pub(super) fn show(&mut self, old: &Topology) {
         let (known, topology, world) = (&self.cluster.known, &self.cluster.topology, &self.world);
         let topologies = (old, &**topology, &self.cluster.former);

@@ -1,4 +1,4 @@
-//! A cluster that cannot be read: what the topology says of it may be over.
+//! A cluster that cannot be read: its topology may be outdated.
 
 use parallax_model::EventTime;
 
@@ -12,22 +12,22 @@ use crate::{
     regions::{Region, share::alpha},
 };
 
-/// Of the failures that a broken endpoint would cause through the addresses before it, this share must have been seen.
+/// Share of the failures expected through Service addresses from a broken endpoint that must have been observed.
 const ACCUSED: f64 = 0.5;
 
 impl Engine {
-    /// From `since` on the topology is what was known last; with nothing it is what its source says now.
+    /// Marks the topology as unreadable since `since`, or as current with `None`.
     ///
-    /// The source's word, not the age of the last change: a cluster in which nothing happens is known all the same.
+    /// This is the state of the source, not the age of the last change: the topology of a quiet cluster is current
+    /// too.
     pub fn topology_unread(&mut self, since: Option<EventTime>) {
         self.cluster.unread = since;
     }
 
-    /// Why a verdict is no verdict while the cluster cannot be read: the endpoint, or the node, may be gone. Nobody but
-    /// the plan of before asks for it then.
+    /// Returns why a verdict is withheld while the cluster cannot be read: the endpoint or node may be gone, and only
+    /// the outdated plan still probes it.
     ///
-    /// What users meet accuses all the same: through an address of a Service the nodes choose among the endpoints that
-    /// they know.
+    /// Failures on user paths still count: behind a Service address, nodes choose among the endpoints that they know.
     pub(super) fn may_be_gone(
         &self,
         unit: &JudgementUnit,
@@ -43,7 +43,7 @@ impl Engine {
             }
             _ => return None,
         };
-        // What was named while the cluster could be read is not taken back.
+        // Incidents named while the cluster could be read are not withdrawn.
         if self.incidents.is_open(unit, finding.region) || accused(judgement, finding.region) {
             return None;
         }
@@ -52,7 +52,7 @@ impl Engine {
     }
 }
 
-/// Whether probes through the addresses of Services fail as a broken region would make them.
+/// Reports whether probes through Service addresses fail as often as the broken region predicts.
 fn accused(judgement: &Judgement, region: Region) -> bool {
     let case = &judgement.case;
     let through = case.cells.iter().filter(|(key, _)| is_through_front(key.channel));

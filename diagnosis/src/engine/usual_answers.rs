@@ -1,5 +1,5 @@
-//! Answers held against what the target gave while it worked ([`crate::evidence::baseline`]), and answers that changed because
-//! somebody changed the application.
+//! Compares answers with the baseline of a working target ([`crate::evidence::baseline`]), and attributes changed
+//! answers to rollouts of the application.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,29 +19,29 @@ use crate::{
     verdict::Remedy,
 };
 
-/// For so long after the last of its pods changed, an application may answer differently pod by pod, and what stands in front of
-/// it may not have read its routes yet. The first answer of a worse class comes within that time, or does not come of the change.
+/// How long after its last Pod change an application may answer differently from Pod to Pod, while proxies in front
+/// of it may not have updated their routes. If the first worse answer comes later, the rollout is not its cause.
 const SETTLING: Micros = Micros::from_secs(60);
-/// The same, for long intervals.
+/// The same in rounds, for long intervals.
 const SETTLING_ROUNDS: u64 = 4;
-/// Rounds in a row in which every answer was worse until it is the application that answers so.
+/// Consecutive rounds with only worse answers until the change is attributed to the application.
 const CONFIRMED: u32 = 6;
-/// How long a changed answer is shown before it is what the target answers.
+/// How long a changed answer is reported before it becomes the baseline.
 const ADOPTED: Micros = Micros::from_secs(3600);
-/// A changed answer that nobody got for so long is over.
+/// A changed answer is over if no client got it for this long.
 const OVER: Micros = Micros::from_secs(60);
 
-/// What is known of the answers of all targets.
+/// Baselines and changes of the answers of all targets.
 #[derive(Debug, Default)]
 pub(super) struct AnswerBaselines {
     pub(super) baselines: BTreeMap<TargetId, Baseline>,
     open: BTreeMap<TargetId, OpenAnswers>,
-    /// When the application behind each target was last changed.
+    /// Time of the last rollout of the application behind each target.
     pub(super) rollouts: BTreeMap<TargetId, EventTime>,
     pub(super) changed: BTreeMap<TargetId, AnswerChange>,
 }
 
-/// The application behind a target: its Service, and the pods of that.
+/// The application behind a target: its Service and that Service's Pods.
 fn application<'a>(
     topology: &'a Topology,
     target: &TargetId,
@@ -50,7 +50,7 @@ fn application<'a>(
     let entry = placed.entry.as_ref().map(|(service, _)| service);
     let key = match &placed.origin {
         Some(origin) => origin,
-        // What an ingress controller passes on to without saying is not known.
+        // The Service behind an ingress controller is unknown unless the route names it.
         None => entry.filter(|key| {
             let service = topology.service(key);
             service.is_some_and(|service| service.ingress_class.is_none())
@@ -64,7 +64,7 @@ fn application<'a>(
 }
 
 impl Engine {
-    /// The answer of an observation that its target's baseline has a say about.
+    /// Returns the answer of an observation if the baseline of its target applies to it.
     fn answer_of(&self, recorded: &Recorded) -> Option<BaselineAnswer> {
         let seen = &recorded.observation;
         let Outcome::Ok { status: Some(status) } = seen.outcome else {
@@ -78,7 +78,7 @@ impl Engine {
         let ProbeSpec::Http(http) = &placed.target.probe else {
             return None;
         };
-        // An owner who says what to expect has said it all.
+        // A target that declares its expected status needs no baseline.
         let free = http.expect_status == ExpectedStatus::Below500 && http.must_not_answer.is_none();
         free.then(|| BaselineAnswer {
             status,
@@ -86,7 +86,8 @@ impl Engine {
         })
     }
 
-    /// Notes an answer, or the failure that it is.
+    /// Returns the observation as a failure if its answer is worse than the baseline, and tracks answers changed by a
+    /// rollout.
     pub(super) fn unlike_before(&mut self, recorded: &Recorded) -> Option<Recorded> {
         let answer = self.answer_of(recorded)?;
         let target = &recorded.observation.target;
@@ -107,8 +108,8 @@ impl Engine {
         Some(recorded)
     }
 
-    /// Whether an answer of a worse class came with a change of an application that has endpoints: then it is the
-    /// application that answers so.
+    /// Reports whether a worse answer came with a rollout of an application that has endpoints; the application then
+    /// answers so on purpose.
     fn changed_on_purpose(&mut self, recorded: &Recorded, before: u16, status: u16) -> bool {
         let (target, at) = (&recorded.observation.target, recorded.observation.at);
         let serves = application(&self.cluster.topology, target).is_some_and(|(key, _)| {
@@ -148,7 +149,7 @@ impl Engine {
         true
     }
 
-    /// An observation that will be judged with its round.
+    /// Records the answer of an observation that will be judged with its round.
     pub(super) fn note_answer(&mut self, recorded: &Recorded) {
         if recorded.observation.channel != Channel::Vip {
             return;
@@ -165,7 +166,7 @@ impl Engine {
         }
     }
 
-    /// Takes the answers of a closed round into the baselines.
+    /// Adds the answers of a closed round to the baselines.
     pub(super) fn learn_answers(&mut self, round: Round) {
         let interval = self.settings.interval;
         let end = round.end(interval);
@@ -196,7 +197,7 @@ impl Engine {
         });
     }
 
-    /// Notes which applications another topology has changed.
+    /// Records which applications a new topology has changed.
     pub(super) fn note_rollouts(&mut self, old: &Topology, at: EventTime) {
         let topology = &self.cluster.topology;
         for target in topology.targets().keys() {
@@ -216,14 +217,15 @@ impl Engine {
             .retain(|target, rollout| kept(target) && at - *rollout <= settling);
     }
 
-    /// Forgets what a target answered: what it answers from now on is what counts as working. Whether there was anything.
+    /// Forgets the baseline of a target; its answers from now on define what works. Returns whether there was a
+    /// baseline.
     pub fn reset_baseline(&mut self, target: &TargetId) -> bool {
         self.experience.answers.changed.remove(target);
         self.experience.answers.open.remove(target);
         self.experience.answers.baselines.remove(target).is_some()
     }
 
-    /// Answers that changed with the application.
+    /// Findings about answers that changed with the application.
     pub(super) fn changed_answers(&self) -> Vec<Finding> {
         let changed = self.experience.answers.changed.iter();
         changed
@@ -233,7 +235,7 @@ impl Engine {
     }
 }
 
-/// See [`SETTLING`].
+/// Returns [`SETTLING`], or [`SETTLING_ROUNDS`] if longer.
 fn settling(interval: Micros) -> Micros {
     SETTLING.max(Micros(interval.0.saturating_mul(SETTLING_ROUNDS)))
 }
@@ -249,7 +251,7 @@ impl AnswerChange {
             application(topology, target).map_or_else(String::new, |(key, _)| format!(" Service {key}"));
         let worse = AnswerClass::of(self.status) == AnswerClass::Missing;
         let what = if worse {
-            "does not know the path any more"
+            "no longer knows the path"
         } else {
             "refuses the request"
         };
@@ -268,14 +270,14 @@ impl AnswerChange {
             vantages: self.vantages.iter().cloned().collect(),
             remedies: vec![
                 Remedy::new(
-                    "roll the application back, if the new answer is not meant",
+                    "roll the application back if the new answer is not intended",
                     None,
-                    "rolling back loses what the roll-out brought",
+                    "a rollback also undoes the other changes of the rollout",
                 ),
                 Remedy::new(
-                    "state the statuses that you expect (annotation parallax.dev/expect), or reset the baseline of the target",
+                    "declare the expected status (annotation parallax.dev/expect), or reset the baseline of the target",
                     None,
-                    "an answer that is expected is never reported again",
+                    "an expected answer is never reported again",
                 )
                 .not_when("clients need the former answer"),
             ],

@@ -1,15 +1,15 @@
-//! Each phase judges its own subject: one closed round of observations becomes cells.
+//! Attribution: each phase is evidence about its own subject. Turns a closed round of observations into cells.
 //!
 //! | phase | subject |
 //! |---|---|
 //! | resolve | the name |
-//! | connect | the front, once per client and round however many hosts share it; `direct`: the endpoint |
-//! | TLS, request, first byte | the front (or endpoint) when nine in ten probes through it failed before the first byte; else the target |
+//! | connect | the front, once per client and round for all its hosts; `direct`: the endpoint |
+//! | TLS, request, first byte | the front (or endpoint) if nine in ten probes through it failed before the first byte; else the target |
 //! | body, check | the target |
 //!
-//! The third line is how a fault of the front that shows after the handshake (a PROXY header that is missing) is told
-//! from one host whose application hangs or whose certificate is wrong: a front strikes all of its hosts alike. A
-//! certificate is thereby a matter of its host; server names are no subject of their own in this edition.
+//! The third row separates a fault of the front that shows after the handshake (a missing PROXY header) from one host
+//! whose application hangs or whose certificate is wrong: a front affects all of its hosts alike. A certificate
+//! therefore belongs to its host; server names are not a subject of their own in this version.
 //!
 //! A phase that was not reached is not observed.
 
@@ -26,10 +26,10 @@ use super::{
 };
 use crate::ids::{NameRegistry, TargetIx};
 
-/// What started over, and when.
+/// When each object was last restarted.
 pub(crate) type RestartTimes = BTreeMap<EvidenceKind, EventTime>;
 
-/// A probe that got past resolving, before it is known whose failure a missing first byte is.
+/// A probe past name resolution, before a missing first byte is attributed.
 #[derive(Debug, Clone, Copy)]
 struct ResolvedProbe {
     of: EvidenceKind,
@@ -45,9 +45,9 @@ enum ProbeStage {
     Connecting(Failure),
     /// Connected, and failed before the first byte.
     Silent(Failure),
-    /// Got an answer that is wrong.
+    /// Got a wrong response.
     Wrong(Failure),
-    /// All well.
+    /// Succeeded.
     Fine,
 }
 
@@ -60,8 +60,8 @@ impl ProbeStage {
     }
 }
 
-/// Folds rows of a round into cells; rows of one client follow each other. Rows that started before their block was
-/// restarted are left out. `worked` are the blocks in which anything ever succeeded.
+/// Folds rows of a round into cells; rows of one client must be adjacent. Rows that started before their block was
+/// restarted are left out. `worked` are the blocks in which any probe ever succeeded.
 pub(crate) fn book<'r>(
     rows: impl Iterator<Item = &'r Row>,
     routes: &Routes,
@@ -82,7 +82,7 @@ pub(crate) fn book<'r>(
     }
 }
 
-/// One client's round.
+/// State of one client's round.
 #[derive(Debug, Default)]
 struct RoundBooking {
     ledger: Ledger,
@@ -127,7 +127,7 @@ impl RoundBooking {
         }
     }
 
-    /// Books what became of a question on the name, but for absence that is as it should be or may be of before.
+    /// Records the outcome of a lookup on the name, unless a negative answer is expected or may come from a cache.
     fn resolve(&mut self, row: &Row, failure: Option<Failure>, routes: &Routes, world: &mut NameRegistry) {
         let name = name_of(row, routes, world);
         let absent = failure.filter(|(kind, _)| world.class_of(*kind, None) == KindClass::NxDomain);
@@ -135,7 +135,7 @@ impl RoundBooking {
             return;
         }
         if absent.is_some() && row.channel != Channel::Dns && routes.leads_nowhere(row.target) {
-            // What is missing is an endpoint.
+            // The fault is a missing endpoint.
             let block = CellBlock::plain(EvidenceKind::Target(row.target));
             self.ledger.enter(
                 block,
@@ -161,7 +161,7 @@ impl RoundBooking {
         let Some((of, dest)) = row.connection(routes) else {
             return;
         };
-        // Front, endpoints and answers of one target change together.
+        // Front, endpoints and answers of one target restart together.
         if !fresh(of) || !fresh(EvidenceKind::Target(row.target)) {
             return;
         }
@@ -184,8 +184,8 @@ impl RoundBooking {
         });
     }
 
-    /// A PROXY header is tried where probes without one fail. To a front that works without one it is nonsense, and that it is
-    /// refused is no failure of the front but our own doing.
+    /// Drops refusals of PROXY headers by fronts that work without one. A PROXY header is tried if probes without one
+    /// fail; otherwise the refusal is our own doing, not a failure of the front.
     fn forget_refused_headers(&mut self) {
         let failing: BTreeSet<EvidenceKind> = self
             .reached
@@ -199,12 +199,12 @@ impl RoundBooking {
         });
     }
 
-    /// Decides whose failure a missing first byte is, and books every probe on its subjects.
+    /// Attributes missing first bytes, and records every probe on its subjects.
     fn settle(&mut self, world: &NameRegistry, routes: &Routes, worked: &BTreeSet<CellBlock>) {
         self.forget_refused_headers();
         self.reached.sort_by_key(|probe| probe.of);
         let fronts = || self.reached.chunk_by(|a, b| a.of == b.of);
-        // Fronts that are silent, whatever address of their Service was met.
+        // Silent fronts, whichever address of their Service was used.
         let silenced: BTreeSet<EvidenceKind> = fronts()
             .filter(|probes| mostly_silent(probes.iter()))
             .filter_map(|probes| match probes[0].of {
@@ -215,16 +215,15 @@ impl RoundBooking {
         for probes in fronts() {
             let of = probes[0].of;
             let direct = matches!(of, EvidenceKind::Direct(..));
-            // An endpoint is compared with itself only: another endpoint's silence is not its own. Nor is a front less
-            // silent because it answers with a PROXY header, or through another port.
+            // An endpoint is compared with itself only, because another endpoint's silence is not evidence about it.
+            // A response with a PROXY header or through another port does not make a front less silent.
             let silent_throughout = |probe: &ResolvedProbe| {
                 let compared =
                     |p: &&ResolvedProbe| p.channel == probe.channel && (!direct || p.dest == probe.dest);
                 mostly_silent(probes.iter().filter(compared))
             };
-            // What users see of a silent endpoint, where the front leads them to others too, is answers that fail. Endpoints
-            // that never answered directly keep silent towards us, and show nothing of what users see (they may insist on
-            // a PROXY header).
+            // If the front also leads users to other endpoints, a silent endpoint shows as failing answers. Endpoints
+            // that never answered directly show nothing of what users see (they may require a PROXY header).
             let shows = direct && !silenced.contains(&of) && worked.contains(&CellBlock::plain(of));
             let refusal = if direct { None } else { refusal_of(probes, world) };
             for probe in probes {
@@ -255,7 +254,7 @@ impl RoundBooking {
     }
 }
 
-/// How far a probe got that was not stuck at resolving.
+/// Returns how far a probe got that was past name resolution.
 fn stage_of(row: &Row, world: &NameRegistry) -> ProbeStage {
     match row.failure() {
         None => ProbeStage::Fine,
@@ -277,7 +276,7 @@ fn stage_of(row: &Row, world: &NameRegistry) -> ProbeStage {
     }
 }
 
-/// Of many probes one in ten may have got through: few faults strike without any exception.
+/// Reports whether at least nine in ten probes were silent: few faults affect every probe.
 fn mostly_silent<'p>(probes: impl Iterator<Item = &'p ResolvedProbe>) -> bool {
     let (mut silent, mut all) = (0, 0);
     for probe in probes {
@@ -290,11 +289,11 @@ fn mostly_silent<'p>(probes: impl Iterator<Item = &'p ResolvedProbe>) -> bool {
     silent * 10 >= all * 9
 }
 
-/// The refusal among a client's attempts at one front, if any was refused.
+/// Returns a refusal among a client's attempts at one front, if any was refused.
 ///
-/// The kernel limits how many ICMP errors it sends to one address (`net.ipv4.icmp_ratelimit`, about one a second after
-/// a burst of six): where fifty hosts share a front, a few attempts are told that the port is unreachable and the rest
-/// hear nothing. One refusal says what the silence of the others is.
+/// The kernel limits how many ICMP errors it sends to one address (`net.ipv4.icmp_ratelimit`, about one a second
+/// after a burst of six): if fifty hosts share a front, a few attempts get "port unreachable" and the others get no
+/// response. One refusal explains the timeouts of the others.
 fn refusal_of(probes: &[ResolvedProbe], world: &NameRegistry) -> Option<Failure> {
     probes.iter().find_map(|probe| match probe.stage {
         ProbeStage::Connecting(failure) if *world.kinds.name(failure.0) == FailureKind::Refused => {
@@ -304,7 +303,7 @@ fn refusal_of(probes: &[ResolvedProbe], world: &NameRegistry) -> Option<Failure>
     })
 }
 
-/// The name a probe asked for; where nothing names one, the target's own.
+/// Returns the name that a probe resolved, or else the target's id as a name.
 pub(crate) fn name_of(row: &Row, routes: &Routes, world: &mut NameRegistry) -> Destination {
     row.name(routes).unwrap_or_else(|| {
         let target = world.targets.name(row.target).to_string();

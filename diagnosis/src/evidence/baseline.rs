@@ -1,41 +1,41 @@
-//! What a target answers while it works, and whether an answer is still of that kind.
+//! The usual answers of a working target, and whether an answer deviates from them.
 //!
-//! Without an expectation of its own a target is fine with any answer below 500: a front that routes a host somewhere
-//! answers, and whether a 401 or a 404 is wrong only its owner knows. But *it answered* is not *it worked*: an ingress
-//! controller answers 404 by itself for a host whose pods are gone. So what a target answers while it works is its
-//! baseline, and an answer of a worse class than any of those is a failure. A target that has answered 404 from the
-//! start goes on doing so.
+//! Without an expectation of its own, a target passes with any status below 500: some server responded, and only the
+//! owner knows whether a 401 or a 404 is wrong. But a response does not prove that the target works: an ingress
+//! controller itself answers 404 for a host whose Pods are gone. Therefore the answers of a working target are its
+//! baseline, and an answer of a worse class is a failure. A target that has answered 404 from the start may continue
+//! to do so.
 //!
-//! Learned from closed rounds only, so that arrival order never shows.
+//! The baseline is learned from closed rounds only, so it does not depend on the order of arrival.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parallax_model::{EventTime, Micros, Round, ServerProduct, Vantage};
 use serde::{Deserialize, Serialize};
 
-/// Rounds with an answer until what was answered in them is the baseline.
+/// Rounds with an answer after which the baseline is established.
 const LEARNING: u32 = 6;
-/// Rounds in which a class must have been absent, beside better ones, to leave the baseline.
+/// Rounds after which an absent class leaves the baseline, if better classes were seen meanwhile.
 const FORGOTTEN: i64 = 24;
-/// Servers of one class that are remembered.
+/// Maximum number of servers remembered per class.
 const SERVERS: usize = 4;
 
-/// Which sort of answer a status below 500 is, the best first.
+/// Class of an answer with a status below 500, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerClass {
     /// 1xx to 3xx.
     Served,
-    /// 401, 403, 407: somebody answers, and wants to know who asks.
+    /// 401, 403, 407: the server requires authentication or denies access.
     Denied,
-    /// Any other 4xx but the next.
+    /// Any other 4xx status.
     Rejected,
-    /// 404, 410, 421: there is nothing of that name or path.
+    /// 404, 410, 421: no such name or path.
     Missing,
 }
 
 impl AnswerClass {
-    /// Of a status below 500.
+    /// Returns the class of a status below 500.
     #[must_use]
     pub const fn of(status: u16) -> Self {
         match status {
@@ -47,53 +47,53 @@ impl AnswerClass {
     }
 }
 
-/// One answer below 500.
+/// One answer with a status below 500.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BaselineAnswer {
     pub(crate) status: u16,
-    /// None where the answer names no software.
+    /// `None` if the answer does not name its software.
     pub(crate) server: Option<ServerProduct>,
 }
 
-/// What is known of one class of answers of a target.
+/// One class of usual answers of a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsualAnswer {
     /// The class.
     pub class: AnswerClass,
     /// The newest status of the class.
     pub status: u16,
-    /// Software that answered so. Empty where no answer named any.
+    /// Server software that gave such answers; empty if no answer named any.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub servers: BTreeSet<ServerProduct>,
-    /// Some answers of the class named no software.
+    /// Whether some answers of the class named no software.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub anonymous: bool,
-    /// First round in which it was answered.
+    /// Start of the first round with such an answer.
     pub since: EventTime,
-    /// The last one.
+    /// End of the last round with such an answer.
     pub last: EventTime,
 }
 
-/// What a target answers while it works.
+/// The usual answers of a working target.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Baseline {
-    /// Each class of answers that counts as working, the best first.
+    /// Classes of answers that count as working, best first.
     pub answers: Vec<UsualAnswer>,
-    /// Rounds that were learned from, up to those that suffice.
+    /// Rounds learned from, capped at the number that establishes the baseline.
     pub rounds: u32,
 }
 
-/// Answers of one target in rounds that are open.
+/// Answers of one target in open rounds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenAnswers(BTreeMap<Round, BTreeSet<BaselineAnswer>>);
 
 impl OpenAnswers {
-    /// Takes an answer of a round in.
+    /// Adds an answer to a round.
     pub(crate) fn take(&mut self, round: Round, answer: BaselineAnswer) {
         self.0.entry(round).or_default().insert(answer);
     }
 
-    /// The answers of a round that is closed; earlier rounds are forgotten.
+    /// Returns the answers of a closed round and drops those of earlier rounds.
     pub(crate) fn close(&mut self, round: Round) -> BTreeSet<BaselineAnswer> {
         let later = self.0.split_off(&Round(round.0 + 1));
         let closed = self.0.remove(&round).unwrap_or_default();
@@ -103,13 +103,13 @@ impl OpenAnswers {
 }
 
 impl Baseline {
-    /// Whether enough rounds were seen.
+    /// Reports whether enough rounds were seen.
     #[must_use]
     pub const fn is_established(&self) -> bool {
         self.rounds >= LEARNING
     }
 
-    /// Whether an answer is worse than those that the target gives while it works.
+    /// Reports whether an answer is worse than the usual answers of the target.
     pub(crate) fn deviates(&self, answer: &BaselineAnswer) -> bool {
         if !self.is_established() {
             return false;
@@ -119,7 +119,7 @@ impl Baseline {
             return false;
         };
         match self.answers.iter().find(|usual| usual.class == class) {
-            // Somebody else's error: the application named itself in each of its own.
+            // An error of another server: the application named itself in each of its own errors.
             Some(usual) if class > AnswerClass::Served => {
                 !usual.anonymous
                     && !usual.servers.is_empty()
@@ -133,7 +133,7 @@ impl Baseline {
         }
     }
 
-    /// Takes the answers of a closed round in. Those that deviate teach nothing.
+    /// Learns from the answers of a closed round; deviating answers are ignored.
     pub(crate) fn learn(&mut self, round: Round, answers: &BTreeSet<BaselineAnswer>, interval: Micros) {
         let (start, end) = (round.start(interval), round.end(interval));
         let mut taught = false;
@@ -162,7 +162,7 @@ impl Baseline {
                 Some(server) if usual.servers.len() < SERVERS => {
                     usual.servers.insert(server.clone());
                 }
-                // None, or too many to recognize an answer by.
+                // No server, or too many servers to recognize an answer by.
                 _ => usual.anonymous = true,
             }
         }
@@ -180,13 +180,13 @@ impl Baseline {
         }
     }
 
-    /// Forgets everything: what is answered from now on is what counts as working.
+    /// Forgets the baseline; answers from now on define what works.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 }
 
-/// An answer of a worse class than before, since the application was changed.
+/// An answer of a worse class since a rollout of the application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AnswerChange {
     pub(crate) status: u16,
@@ -195,8 +195,9 @@ pub(crate) struct AnswerChange {
     pub(crate) since: EventTime,
     pub(crate) last: EventTime,
     pub(crate) vantages: BTreeSet<Vantage>,
-    /// Closed rounds in a row in which every answer was worse, up to those that suffice. A rescheduled application whose
-    /// controller answers 404 until it has read its routes, or without end in one of its pods, is still answered as before by others.
+    /// Consecutive closed rounds with only worse answers, up to the number that confirms the change. It stays low if
+    /// an ingress controller answers 404 until it has updated its routes, or if only one Pod answers so, because
+    /// other answers are still as before.
     #[serde(default)]
     pub(crate) uniform: u32,
 }
@@ -214,7 +215,7 @@ mod tests {
         }
     }
 
-    /// The baseline after rounds with these answers.
+    /// Returns the baseline learned from rounds with these answers.
     fn learned(rounds: &[(usize, &[(u16, &str)])]) -> Baseline {
         let mut baseline = Baseline::default();
         let all = rounds

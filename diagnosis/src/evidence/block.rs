@@ -1,10 +1,10 @@
-//! Cells that belong together: the smallest thing that a change of endpoints can touch.
+//! Blocks of cells: the smallest unit that a change of endpoints restarts.
 
 use parallax_model::Front;
 
 use crate::ids::{ServiceIx, TargetIx};
 
-/// What probes are evidence of.
+/// The object that probes are evidence about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EvidenceKind {
     /// Resolvers.
@@ -19,21 +19,21 @@ pub(crate) enum EvidenceKind {
     Target(TargetIx),
 }
 
-/// Cells of one such thing, of failures or of slowness.
+/// A block of cells about one such object, counting either failures or slow successes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellBlock {
-    /// How long the successes took, instead of how often there was none.
+    /// Counts slow successes instead of failures.
     pub(crate) slow: bool,
     pub(crate) of: EvidenceKind,
 }
 
 impl CellBlock {
-    /// Failures.
+    /// Returns the block that counts failures.
     pub(crate) const fn plain(of: EvidenceKind) -> Self {
         Self { slow: false, of }
     }
 
-    /// Slowness.
+    /// Returns the block that counts slow successes.
     pub(crate) const fn slow(of: EvidenceKind) -> Self {
         Self { slow: true, of }
     }

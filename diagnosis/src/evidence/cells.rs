@@ -1,4 +1,4 @@
-//! Counts of outcomes that share channel, client and destination; a ring of rounds of them.
+//! Cells: counts of outcomes by channel, client and destination, in a ring of rounds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,25 +6,25 @@ use parallax_model::{Channel, Micros, Round};
 
 use crate::ids::{KindIx, NameIx, NodeIx, PodIx, VantageIx};
 
-/// Whether probes of a channel go through an address of a Service, where it is another's choice which endpoint they reach.
+/// Reports whether probes of a channel go through a Service address, which selects the endpoint.
 pub(crate) const fn is_through_front(channel: Channel) -> bool {
     matches!(channel, Channel::Vip | Channel::Proxied | Channel::NodePort)
 }
 
-/// Where a probe went.
+/// Destination of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Destination {
-    /// Through a virtual address to nobody knows which endpoint.
+    /// Through a virtual address, with the selected endpoint unknown.
     Unknown,
-    /// To an endpoint.
+    /// An endpoint.
     Entry(PodIx),
-    /// To a prober on a node.
+    /// The prober on a node.
     Peer(NodeIx),
-    /// A question about a name.
+    /// A DNS name.
     Name(NameIx),
 }
 
-/// A cell within its subject.
+/// Key of a cell within its subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CellKey {
     pub(crate) channel: Channel,
@@ -32,13 +32,13 @@ pub(crate) struct CellKey {
     pub(crate) dest: Destination,
 }
 
-/// What happened in a cell. Weights in units of [`crate::evidence::weights::ONE`].
+/// Counts of a cell, as weights in units of [`crate::evidence::weights::ONE`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CellCounts {
-    /// Probes and failures as they are judged: shares of a front, and the stall weight.
+    /// Probes and failures as judged: with shares of a front and the stall weight.
     pub(crate) n: u64,
     pub(crate) f: u64,
-    /// The same without the stall weight: what people read.
+    /// The same without the stall weight, as shown to people.
     pub(crate) seen_n: u64,
     pub(crate) seen_f: u64,
     /// Failures by kind and status: judged weight, seen weight.
@@ -62,26 +62,26 @@ impl CellCounts {
 /// Cells of one subject: of one round as it is judged, or summed over several.
 pub(crate) type RoundCells = BTreeMap<CellKey, CellCounts>;
 
-/// The cells of one subject in a closed round, in order. A list, because a large mesh makes hundreds of thousands of them
-/// a round and hardly ever looks at one.
+/// The cells of one subject in a closed round, sorted. A vector, because a large mesh creates hundreds of thousands
+/// of cells per round and rarely looks one up.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClosedCells {
     cells: Vec<(CellKey, CellCounts)>,
-    /// Only where there are very many.
+    /// Index of the cells, built only if there are very many.
     ends: Option<Box<CellEnds>>,
 }
 
-/// With more cells than this in a round it is worth while to know where each begins and ends: a mesh of 250 nodes.
+/// Number of cells in a round above which the index pays off: a mesh of 250 nodes.
 pub(crate) const MANY_CELLS: usize = 2_000;
 
-/// Who and where to a few of very many probes go.
+/// Clients and destinations that select a few of very many cells.
 #[derive(Debug, Default)]
 pub(crate) struct SmallSample {
     pub(crate) clients: BTreeSet<VantageIx>,
     pub(crate) dests: BTreeSet<Destination>,
 }
 
-/// Cells by where their probes start and arrive: who asks for a few of very many must not look at all.
+/// Index of cells by client and destination, so that selecting a few does not scan all.
 #[derive(Debug, Clone, Default)]
 struct CellEnds {
     clients: BTreeMap<VantageIx, Vec<usize>>,
@@ -111,12 +111,12 @@ impl ClosedCells {
         self.cells.len()
     }
 
-    /// Whether a client's probes went there.
+    /// Reports whether a client's probes went there.
     pub(crate) fn holds(&self, key: &CellKey) -> bool {
         self.cells.binary_search_by_key(key, |(known, _)| *known).is_ok()
     }
 
-    /// Whether a client's probes went anywhere on a channel.
+    /// Reports whether a client sent any probes on a channel.
     pub(crate) fn asks(&self, channel: Channel, client: VantageIx) -> bool {
         let way = |(key, _): &(CellKey, CellCounts)| (key.channel, key.client);
         let at = self.cells.partition_point(|cell| way(cell) < (channel, client));
@@ -125,7 +125,6 @@ impl ClosedCells {
             .is_some_and(|cell| way(cell) == (channel, client))
     }
 
-    /// Forgets cells.
     pub(crate) fn retain(&mut self, kept: impl Fn(&CellKey, &CellCounts) -> bool) {
         let before = self.cells.len();
         self.cells.retain(|(key, counts)| kept(key, counts));
@@ -134,7 +133,7 @@ impl ClosedCells {
         }
     }
 
-    /// The same with other cells of some clients.
+    /// Returns a copy with the cells of some clients replaced.
     pub(crate) fn with(&self, clients: &BTreeSet<VantageIx>, instead: Self) -> Self {
         let others = self
             .cells
@@ -145,14 +144,14 @@ impl ClosedCells {
         Self::new(cells)
     }
 
-    /// Adds all to a sum.
+    /// Adds all cells to a sum.
     pub(crate) fn add_to(&self, sums: &mut RoundCells) {
         for (key, counts) in self.iter() {
             sums.entry(*key).or_default().add(counts);
         }
     }
 
-    /// Adds those to a sum that start at one of the clients or arrive at one of the destinations.
+    /// Adds the cells of the given clients or destinations to a sum.
     pub(crate) fn add_near_to(&self, sums: &mut RoundCells, near: &SmallSample) {
         let found: BTreeSet<usize> = if let Some(ends) = &self.ends {
             let from = near.clients.iter().filter_map(|client| ends.clients.get(client));
@@ -180,19 +179,19 @@ impl CellEnds {
     }
 }
 
-/// Cells in the making, client by client.
+/// Cells of an open round, client by client.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCells(Vec<(CellKey, CellCounts)>);
 
 impl OpenCells {
-    /// Where the next client's cells begin.
+    /// Returns the start index of the next client's cells.
     pub(crate) const fn begin(&self) -> usize {
         self.0.len()
     }
 
-    /// A cell of the client whose cells begin at `begin`.
+    /// Returns a cell of the client whose cells start at `begin`.
     pub(crate) fn cell(&mut self, begin: usize, key: CellKey) -> &mut CellCounts {
-        // A client has few cells of one subject, and mostly returns to the last of them.
+        // A client has few cells of one subject and mostly returns to the last of them.
         let known = self.0[begin..].iter().rposition(|(known, _)| *known == key);
         let at = known.map_or(self.0.len(), |at| begin + at);
         if at == self.0.len() {
@@ -206,7 +205,7 @@ impl OpenCells {
     }
 }
 
-/// The cells of one subject, round by round.
+/// The cells of one subject, by round.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RoundRing {
     rounds: VecDeque<ClosedRound>,
@@ -221,23 +220,23 @@ struct ClosedRound {
     cells: ClosedCells,
     /// Failures and probes of all cells.
     total: (u64, u64),
-    /// Cells with a failure, in order.
+    /// Keys of cells with a failure, sorted.
     failing: Vec<CellKey>,
 }
 
-/// Failures and probes of all cells.
+/// Sums failures and probes of all cells.
 fn total(cells: &ClosedCells) -> (u64, u64) {
     let sum = |(f, n), counts: &CellCounts| (f + counts.f, n + counts.n);
     cells.values().fold((0, 0), sum)
 }
 
-/// Rounds kept of a subject without a failure: it only serves as a control.
+/// Rounds kept of a subject without a failure, which only serves as a control.
 const QUIET_ROUNDS: i64 = 6;
 /// Longest evidence window.
 const WINDOW: Micros = Micros::from_secs(600);
 
 impl RoundRing {
-    /// Appends a closed round and forgets what is too old to be evidence.
+    /// Appends a closed round and drops rounds that are too old to be evidence.
     pub(crate) fn push(&mut self, round: Round, cells: ClosedCells, interval: Micros) {
         let total = total(&cells);
         if total.0 > 0 {
@@ -271,7 +270,7 @@ impl RoundRing {
         }
     }
 
-    /// Forgets what some clients reported of a round.
+    /// Drops the reports of some clients from a round.
     pub(crate) fn forget(&mut self, round: Round, clients: &BTreeSet<VantageIx>) {
         let Some(closed) = self.rounds.iter_mut().rev().find(|closed| closed.round == round) else {
             return;
@@ -296,12 +295,12 @@ impl RoundRing {
         self.rounds.back().map(|closed| closed.round)
     }
 
-    /// The cells of one round.
+    /// Returns the cells of one round.
     pub(crate) fn at(&self, round: Round) -> Option<&ClosedCells> {
         self.closed(round).map(|closed| &closed.cells)
     }
 
-    /// Failures and probes of one round.
+    /// Returns failures and probes of one round.
     pub(crate) fn total(&self, round: Round) -> (u64, u64) {
         self.closed(round).map_or((0, 0), |closed| closed.total)
     }
@@ -310,7 +309,7 @@ impl RoundRing {
         self.rounds.iter().rev().find(|closed| closed.round == round)
     }
 
-    /// All rounds from one on.
+    /// Iterates over the rounds from `start` on.
     pub(crate) fn since(&self, start: Round) -> impl Iterator<Item = (Round, &ClosedCells)> {
         self.rounds
             .iter()
@@ -318,19 +317,19 @@ impl RoundRing {
             .map(|closed| (closed.round, &closed.cells))
     }
 
-    /// The cells with a failure of each round from one on.
+    /// Iterates over the failing cells of each round from `start` on.
     pub(crate) fn failing(&self, start: Round) -> impl Iterator<Item = (Round, &[CellKey])> {
         let since = self.rounds.iter().filter(move |closed| closed.round >= start);
         since.map(|closed| (closed.round, closed.failing.as_slice()))
     }
 
-    /// The largest number of cells in a round.
+    /// Returns the largest number of cells in a round.
     pub(crate) fn width(&self) -> usize {
         let widths = self.rounds.iter().map(|closed| closed.cells.len());
         widths.max().unwrap_or(0)
     }
 
-    /// Any failure since a round.
+    /// Reports whether there was a failure since `start`.
     pub(crate) fn fails_since(&self, start: Round) -> bool {
         self.failed.is_some_and(|failed| failed >= start)
     }
@@ -340,7 +339,7 @@ impl RoundRing {
             .is_some_and(|failed| self.first().is_some_and(|first| failed >= first))
     }
 
-    /// Sums the rounds from one on into a set of cells.
+    /// Adds the cells of all rounds from `start` on to a sum.
     pub(crate) fn sum_into(&self, start: Round, sums: &mut RoundCells) {
         for (_, cells) in self.since(start) {
             cells.add_to(sums);

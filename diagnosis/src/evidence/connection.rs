@@ -1,20 +1,21 @@
-//! What a connection is evidence of: the front or the endpoints that it went to.
+//! Attributes a connection to the front or the endpoints that it went to.
 
 use parallax_model::Channel;
 
 use super::{block::EvidenceKind, cells::Destination, routes::Routes, row::Row};
 
 impl Row {
-    /// What a connection is evidence of, and which endpoint it led to, where that is known.
+    /// Returns what a connection is evidence about, and the endpoint it reached, if known.
     ///
-    /// A headless Service has no address: its name leads to an endpoint, and connecting there is a direct connection. An
-    /// address that is no endpoint of it (any more) is the name's affair, as is an address that a Service has lost: only
-    /// a cache still knows it, and no front filters.
+    /// A headless Service has no address: its name resolves to an endpoint, and connecting there is a direct
+    /// connection. If the address is not (or no longer) one of its endpoints, the fault lies with the name. The same
+    /// holds for an address that a Service has lost: only caches still return it, and it is no evidence about a
+    /// front.
     pub(crate) fn connection(&self, routes: &Routes) -> Option<(EvidenceKind, Destination)> {
         if self.channel == Channel::Direct {
             return Some((self.direct(routes)?, self.endpoint()?));
         }
-        // A node's own port is another way to the same entries: its cells belong beside those of the front.
+        // A node port is another path to the same entries; its cells belong with those of the front.
         let front = match self.channel {
             Channel::NodePort => routes.of(self.target).front,
             _ => self.front(routes),
@@ -37,10 +38,10 @@ impl Row {
         ))
     }
 
-    /// The endpoints that a direct probe is evidence of.
+    /// Returns the endpoints that a direct probe is evidence about.
     ///
-    /// A prober dials an endpoint that is gone until its plan catches up. Nobody is sent there any more, so what it finds
-    /// is no evidence about those that are left.
+    /// A prober still probes a removed endpoint until it gets a new plan. Clients no longer connect there, so the
+    /// result is no evidence about the remaining endpoints.
     fn direct(&self, routes: &Routes) -> Option<EvidenceKind> {
         let (service, port) = routes.of(self.target).entry?;
         let gone = self.entry.is_some_and(|pod| {

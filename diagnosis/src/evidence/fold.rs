@@ -1,7 +1,8 @@
-//! The fold of a round in the making, client by client.
+//! The incremental fold of an open round, client by client.
 //!
-//! A client that has no more to say about a round is folded at once, so that closing the round of a large mesh leaves
-//! little to do. The cells of one client rest on its own rows only: in which order clients are folded never shows.
+//! A client is folded as soon as its rows of the round are complete, so that closing the round of a large mesh leaves
+//! little to do. The cells of a client depend on its own rows only, so the order in which clients are folded does not
+//! matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::ids::VantageIx;
 
-/// What is folded of a round.
+/// The part of a round that is folded already.
 #[derive(Debug, Default)]
 pub(crate) struct RoundFold {
     pub(crate) blocks: BTreeMap<CellBlock, OpenCells>,
@@ -24,7 +25,7 @@ pub(crate) struct RoundFold {
 }
 
 impl RoundFold {
-    /// Notes whose rows are folded, and when the last of them was known.
+    /// Records the client of the rows and when the last outcome among them was known.
     pub(crate) fn note(&mut self, rows: &[Row]) {
         self.probes += rows.len();
         self.clients.extend(rows.first().map(|row| row.client));
@@ -37,23 +38,23 @@ impl RoundFold {
         self.clients.iter().copied()
     }
 
-    /// Their probes.
+    /// Number of their probes.
     pub(crate) const fn probes(&self) -> usize {
         self.probes
     }
 
-    /// When the last probe's outcome was known; not before `end`.
+    /// Returns when the last outcome was known; not before `end`.
     pub(crate) fn known(&self, end: EventTime) -> EventTime {
         self.known.map_or(end, |known| known.max(end))
     }
 
-    /// Forgets cells of what starts over: everything folded was before.
+    /// Drops the cells of a restarted object: everything folded so far is from before the restart.
     pub(crate) fn restart(&mut self, of: EvidenceKind) {
         self.blocks.remove(&CellBlock::plain(of));
         self.blocks.remove(&CellBlock::slow(of));
     }
 
-    /// Forgets what is gone.
+    /// Drops the cells of removed objects.
     pub(crate) fn retain(&mut self, kept: impl Fn(EvidenceKind) -> bool) {
         self.blocks.retain(|block, _| kept(block.of));
     }

@@ -1,13 +1,13 @@
-//! Slow is a finding too: a step in latency goes through the same regions as a failure, as a channel of its own.
+//! Latency as evidence: a step in latency is judged over the same regions as failures, as separate blocks.
 //!
-//! An outcome is slow if its phase took longer than three times the usual, longer than 99 of 100 before it, and half
-//! a second longer than usual at least: what is looked for begins at a second (a lost SYN), and a busy machine is late by
-//! less. What is usual is learned by subject and client. Where nothing is known yet, 900 ms for
-//! a handshake or a name is slow whatever the path: a lost SYN is sent again after one second (RFC 6298 §2.1), a
-//! question to a resolver after five (`resolv.conf`).
+//! An outcome is slow if its phase took more than three times the median, more than the 99th percentile, and at least
+//! half a second longer than the median. The relevant delays start at one second (a lost SYN); a busy machine adds
+//! less. The usual latency is learned per subject and client. Without a learned baseline, 900 ms for a handshake or a
+//! lookup is slow on any path: a lost SYN is retransmitted after one second (RFC 6298 §2.1), a DNS query after five
+//! (`resolv.conf`).
 //!
-//! Only successes are judged; a failure is never counted twice, as failed and as slow. Nor is a client judged in a round
-//! in which it was late with its own probes: a machine that is kept waiting for its processor measures that.
+//! Only successes are judged, so a probe never counts as both failed and slow. A client is not judged in a round in
+//! which it started its own probes late: a machine that waits for CPU measures that wait.
 
 use std::collections::BTreeMap;
 
@@ -23,23 +23,23 @@ use super::{
 };
 use crate::ids::{NameRegistry, VantageIx};
 
-/// Slower than usual by at least this. The shortest wait that a fault of the network makes is the first retransmission
-/// of a SYN, one second (RFC 6298 §2.1); a machine without idle time adds some hundred milliseconds of its own.
+/// Minimum excess over the median. The shortest wait that a network fault causes is the first retransmission of a
+/// SYN, one second (RFC 6298 §2.1); a machine without idle time adds some hundred milliseconds of its own.
 const LEAST: Micros = Micros::from_millis(500);
-/// Slow without any experience: below the first retransmission of a SYN.
+/// Slow without a learned baseline: just below the first retransmission of a SYN.
 const AT_ANY_RATE: Micros = Micros::from_millis(900);
-/// Later than this on average with the starts of a round, and the client has no time to measure by.
+/// If a client starts the probes of a round later than this on average, its times are not usable.
 const LATE: Micros = Micros::from_millis(20);
-/// Outcomes before experience counts.
+/// Outcomes needed before the baseline is used.
 const ENOUGH: u32 = 20;
-/// Outcomes that make up an experience, an hour of probes every 5 s. A new one then takes its place: what has been slow
-/// for that long is how it is.
+/// Outcomes in a baseline: an hour of probes every 5 s. A new one then replaces it, so a latency that lasts this long
+/// becomes usual.
 const EXPERIENCE: u32 = 720;
 
 /// Half octaves from 1 µs to beyond an hour.
 const BUCKETS: usize = 64;
 
-/// How often a phase took how long.
+/// Histogram of the durations of a phase.
 #[derive(Debug, Clone)]
 struct LatencyHistogram {
     counts: [u16; BUCKETS],
@@ -55,7 +55,7 @@ impl Default for LatencyHistogram {
     }
 }
 
-/// The half octave that a time falls into.
+/// Returns the half octave of a time.
 fn bucket(time: Micros) -> usize {
     let us = time.0.max(1);
     let octave = us.ilog2();
@@ -64,7 +64,7 @@ fn bucket(time: Micros) -> usize {
     (2 * octave as usize + usize::from(upper)).min(BUCKETS - 1)
 }
 
-/// The longest time of a bucket.
+/// Returns the upper bound of a bucket.
 const fn end_of(bucket: usize) -> Micros {
     let octave = 1_u64 << (bucket / 2);
     Micros(if bucket.is_multiple_of(2) {
@@ -81,7 +81,7 @@ impl LatencyHistogram {
         self.total += 1;
     }
 
-    /// A time that `percent` of all do not exceed.
+    /// Returns an upper bound of the given percentile.
     fn quantile(&self, percent: u32) -> Micros {
         let wanted = u64::from(self.total) * u64::from(percent);
         let mut seen = 0;
@@ -95,7 +95,7 @@ impl LatencyHistogram {
     }
 }
 
-/// What is usual on one subject for one client.
+/// Usual latency of one client on one subject.
 #[derive(Debug, Clone, Default)]
 struct UsualLatency {
     before: Option<Box<LatencyHistogram>>,
@@ -110,7 +110,7 @@ impl UsualLatency {
     }
 
     fn is_slow(&self, time: Micros, guess: bool) -> bool {
-        // Nearly all are done with here.
+        // Fast path for nearly all outcomes.
         if time < LEAST {
             return false;
         }
@@ -123,7 +123,7 @@ impl UsualLatency {
     }
 
     fn learn(&mut self, time: Micros, slow: bool) {
-        // Before there is experience to judge by, what is slow must not become usual.
+        // Before the first baseline is complete, slow outcomes must not become usual.
         if slow && self.before.is_none() {
             return;
         }
@@ -134,30 +134,29 @@ impl UsualLatency {
     }
 }
 
-/// A slow outcome beside what was usual.
+/// A slow outcome and the usual latency.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LatencyStep {
     pub(crate) took: Micros,
-    /// Nothing was known to compare with where absent.
+    /// `None` without a learned baseline.
     pub(crate) usual: Option<Micros>,
 }
 
-/// What is usual for one client, and the last slow outcome of each of its subjects.
+/// Latency baselines of one client, and the last slow outcome of each of its subjects.
 #[derive(Debug, Default)]
 struct ClientPace {
     usual: BTreeMap<EvidenceKind, UsualLatency>,
     steps: BTreeMap<EvidenceKind, LatencyStep>,
 }
 
-/// What is usual everywhere.
+/// Latency baselines of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyBaseline {
     clients: BTreeMap<VantageIx, ClientPace>,
 }
 
 impl LatencyBaseline {
-    /// Books the successes of a round as fast or slow, on subjects of their own; rows of one client follow each
-    /// other.
+    /// Counts the successes of a round as fast or slow in separate blocks; rows of one client must be adjacent.
     pub(crate) fn book(
         &mut self,
         rows: &[Row],
@@ -199,7 +198,7 @@ impl LatencyBaseline {
         }
     }
 
-    /// The slowest of the last slow outcomes of these clients on a subject.
+    /// Returns the slowest of the last slow outcomes of these clients on a subject.
     pub(crate) fn step(
         &self,
         of: EvidenceKind,
@@ -212,7 +211,7 @@ impl LatencyBaseline {
             .copied()
     }
 
-    /// Forgets subjects that are gone.
+    /// Forgets removed subjects.
     pub(crate) fn retain(&mut self, keep: impl Fn(EvidenceKind) -> bool) {
         for pace in self.clients.values_mut() {
             pace.usual.retain(|of, _| keep(*of));
@@ -222,7 +221,7 @@ impl LatencyBaseline {
 }
 
 impl ClientPace {
-    /// Whether an outcome is slow; it becomes part of the experience.
+    /// Reports whether an outcome is slow, and learns from it.
     fn takes(&mut self, timed: &TimedPhase) -> bool {
         let usual = self.usual.entry(timed.of).or_default();
         let slow = usual.is_slow(timed.time, timed.guess);
@@ -238,7 +237,7 @@ impl ClientPace {
     }
 }
 
-/// Whether a client was late with its probes of a round.
+/// Reports whether a client started its probes of a round late.
 fn is_stalled(rows: &[Row]) -> bool {
     let (mut sum, mut probes) = (0_u64, 0);
     for late in rows.iter().filter_map(|row| row.times.late) {
@@ -254,11 +253,11 @@ struct TimedPhase {
     dest: Destination,
     channel: Channel,
     time: Micros,
-    /// A fixed bound makes sense before anything is known.
+    /// Whether the fixed threshold applies without a learned baseline.
     guess: bool,
 }
 
-/// The phases of a successful probe, each with its subject.
+/// Collects the timed phases of a successful probe, each with its subject.
 fn timed(row: &Row, routes: &Routes, world: &mut NameRegistry, all: &mut Vec<TimedPhase>) {
     let times = row.times;
     let mut add = |of, dest, channel, time: Option<Micros>, guess| {
@@ -297,12 +296,12 @@ fn timed(row: &Row, routes: &Routes, world: &mut NameRegistry, all: &mut Vec<Tim
             }
         }
         Channel::Direct => connection(row, routes, &mut add),
-        // Asked for now and then only: nothing is usual.
+        // Probed only on request, so there is no usual latency.
         Channel::Proxied | Channel::NodePort => {}
     }
 }
 
-/// The phases from the connection on.
+/// Collects the phases from the connection on.
 fn connection(
     row: &Row,
     routes: &Routes,
@@ -360,16 +359,19 @@ mod tests {
         let steady = usual([2; 100]);
         assert!(
             !steady.is_slow(Micros::from_millis(400), true),
-            "a busy machine is as late"
+            "a busy machine adds this much"
         );
         assert!(steady.is_slow(Micros::from_millis(600), true));
         let far = usual([800; 100]);
-        assert!(!far.is_slow(Micros::from_millis(2_000), true), "not three times");
+        assert!(
+            !far.is_slow(Micros::from_millis(2_000), true),
+            "less than three times the median"
+        );
         assert!(far.is_slow(Micros::from_millis(4_000), true));
         let ragged = usual((0..100).map(|i| if i % 20 == 0 { 900 } else { 2 }));
         assert!(
             !ragged.is_slow(Micros::from_millis(700), true),
-            "one in twenty is as slow"
+            "one in twenty took longer"
         );
     }
 

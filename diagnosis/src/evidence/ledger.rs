@@ -1,4 +1,4 @@
-//! What one client saw in one round, put down by subject, and weighed: each group has one vote.
+//! Entries of one client and round by subject, weighted so that each group has one vote.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use super::{
 };
 use crate::ids::VantageIx;
 
-/// How much of a probe's outcome is booked where.
+/// How the outcome of a probe is attributed to subjects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutcomeSplit {
-    /// Each phase on its own subject.
+    /// Each phase to its own subject.
     Phases,
-    /// The whole outcome on the channel: a recording of a single target, whose front has no other host that could tell
-    /// front and target apart.
+    /// The whole outcome to the channel. For recordings of a single target: its front has no other host that could
+    /// separate front and target.
     Whole,
 }
 
-/// One phase group of one probe.
+/// One phase of one probe.
 #[derive(Debug, Clone, Copy)]
 struct LedgerEntry {
     block: CellBlock,
-    /// All of one group share one vote; without a destination the whole block is a group.
+    /// Entries of a group share one vote; without a destination, the whole block is a group.
     group: Option<Destination>,
     dest: Destination,
     channel: Channel,
@@ -40,7 +40,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Books an outcome that has its vote for itself.
+    /// Records an outcome with a vote of its own.
     pub(crate) fn once(
         &mut self,
         of: EvidenceKind,
@@ -51,7 +51,7 @@ impl Ledger {
         self.enter(CellBlock::plain(of), channel, dest, failure, Some(dest));
     }
 
-    /// Books an outcome that shares a vote with all others of its group.
+    /// Records an outcome that shares a vote with the others of its group.
     pub(crate) fn enter(
         &mut self,
         block: CellBlock,
@@ -69,8 +69,8 @@ impl Ledger {
         });
     }
 
-    /// Shares each group's one vote among its probes, and each stall's one vote among its failures. Leaves the ledger
-    /// empty for the next client.
+    /// Distributes one vote over the probes of each group, and one vote over the failures of a stall. Leaves the
+    /// ledger empty for the next client.
     pub(crate) fn weigh(
         &mut self,
         client: VantageIx,
@@ -114,7 +114,7 @@ impl Ledger {
                         counts.f += weight;
                         counts.seen_f += share;
                         let sum = counts.kinds.entry(kind).or_default();
-                        // There is one kind of slow: it says nothing about the cause.
+                        // There is one kind of slow, which is no evidence about the cause.
                         sum.0 += if entry.block.slow { 0 } else { weight };
                         sum.1 += share;
                     } else {

@@ -1,8 +1,8 @@
-//! What was observed, counted by subject: reports become rows, rows become cells.
+//! Observations, counted by subject: reports become rows, rows become cells.
 //!
 //! ```text
-//! observation ─▶ row ─▶ round ─▶ booking ─▶ ledger ─▶ cells of a block
-//!                          └──▶ latency (a step in how long successes take), resolvers, baseline
+//! observation ─▶ row ─▶ round ─▶ attribution ─▶ ledger ─▶ cells of a block
+//!                          └──▶ latency (steps in the duration of successes), resolvers, baseline
 //! ```
 
 pub(crate) mod attribution;

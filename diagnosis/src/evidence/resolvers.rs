@@ -1,7 +1,7 @@
-//! Who is asked for names, and what became of questions that got no answer.
+//! Resolvers in use, and symptoms of queries without a response.
 //!
-//! A lost question says little of itself: a resolver that is away, a port that is filtered and a race for a translation
-//! all look like silence. What tells them apart is what went along with it ([`UnansweredQuestions`]).
+//! A lost query alone is weak evidence: an unavailable resolver, a filtered port and a conntrack race all show as no
+//! response. The circumstances tell them apart ([`UnansweredQuestions`]).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,17 +16,17 @@ use crate::{
     topology::{Service, Topology},
 };
 
-/// Rounds that are remembered: as many as a window of evidence has at most.
+/// Rounds that are kept: the longest evidence window.
 const REMEMBERED: i64 = 120;
 
-/// What went along with lost questions, counted by lookups.
+/// Circumstances of lost queries, counted by lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LossSigns {
-    /// One of two questions was lost while the other was answered, and asking again helped.
+    /// One of two queries was lost while the other was answered, and a retry succeeded.
     pub(crate) one_of_two: u64,
-    /// All questions of a lookup were lost, or asking again from another port did not help.
+    /// All queries of a lookup were lost, or a retry from another port failed.
     pub(crate) all: u64,
-    /// The question got no answer over TCP either.
+    /// The query got no response over TCP either.
     pub(crate) over_tcp: u64,
 }
 
@@ -39,30 +39,30 @@ impl LossSigns {
         self.over_tcp += u64::from(unanswered.tcp_answered == Some(false));
     }
 
-    /// The signs of a race for a translation, and none against it: of two questions one is lost and the other is not,
-    /// asking again from another port helps, and TCP is not concerned. Where a resolver hangs, both questions of a pair
-    /// are lost as well, and so are questions over TCP.
+    /// Reports the signature of a conntrack race: of two queries one is lost and the other answered, a retry from
+    /// another port succeeds, and TCP works. If a resolver hangs, both queries of a pair are lost, and queries over
+    /// TCP as well.
     pub(crate) const fn one_of_two(self) -> bool {
         self.one_of_two > 1 && self.all == 0 && self.over_tcp == 0
     }
 
-    /// Questions over TCP are lost, too.
+    /// Reports whether queries over TCP are lost, too.
     pub(crate) const fn lost_over_tcp(self) -> bool {
         self.over_tcp > 0
     }
 }
 
-/// Who was asked for names, and what became of questions without an answer.
+/// The resolvers of some clients, and the symptoms of their lost queries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResolverView<'a> {
-    /// Addresses that the failing clients asked, in order.
+    /// Resolver addresses that the failing clients query, in order.
     pub(crate) asked: Vec<SocketAddr>,
-    /// The Service behind them, where they are one's.
+    /// The Service that owns one of these addresses, if any.
     pub(crate) service: Option<&'a Service>,
     pub(crate) signs: LossSigns,
 }
 
-/// Who asked whom last, and what was lost of late.
+/// The resolver that each client used last, and recent losses.
 #[derive(Debug, Default)]
 pub(crate) struct ResolverHistory {
     asked: BTreeMap<VantageIx, SocketAddr>,
@@ -70,7 +70,7 @@ pub(crate) struct ResolverHistory {
 }
 
 impl ResolverHistory {
-    /// Takes the answers of a round in.
+    /// Adds the DNS answers of a round.
     pub(crate) fn take(&mut self, round: Round, rows: &[Row]) {
         for row in rows {
             let Some(answer) = &row.dns else { continue };
@@ -90,7 +90,7 @@ impl ResolverHistory {
         }
     }
 
-    /// What concerns some clients since a round.
+    /// Returns the resolvers and losses of some clients since a round.
     pub(crate) fn view<'a>(
         &self,
         topology: &'a Topology,
@@ -117,8 +117,8 @@ impl ResolverHistory {
     }
 }
 
-/// The Service whose address a resolver has. Ports of Services are those of TCP here, which every resolver listens on, too
-/// (RFC 7766); where one does not say so, its address alone tells.
+/// Returns the Service that owns a resolver's address. Service ports are TCP ports here, and every resolver listens
+/// on TCP too (RFC 7766); if the Service does not publish that port, the address alone decides.
 fn service_at(topology: &Topology, address: SocketAddr) -> Option<&Service> {
     topology.service_of(&Front::tcp(address)).or_else(|| {
         let mut fronts = topology.fronts().iter();

@@ -1,4 +1,5 @@
-//! The unit of judgement: a round is closed once, then folded in sorted order. What comes later is history.
+//! Rounds, the unit of judgement. A round is closed once and folded in sorted order; later observations are kept as
+//! history only.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +11,17 @@ use crate::{
     settings::Settings,
 };
 
-/// Observations kept in open rounds; a mesh of five thousand nodes sends a third of this in a round of ten seconds.
+/// Maximum number of observations in open rounds; a mesh of five thousand nodes sends a third of this in a round of
+/// ten seconds.
 const MAX_BUFFERED: usize = 1_000_000;
 /// A start further ahead than this is a broken clock.
 const MAX_AHEAD: Micros = Micros::from_secs(3600);
 /// Slack beyond the longest timeout before a round closes by time alone.
 const GRACE: Micros = Micros::from_secs(1);
-/// Closed rounds whose sequence numbers are still remembered: a report sent again may have slipped into the next round.
+/// Closed rounds whose sequence numbers are remembered: a resent report may belong to the next round.
 const REMEMBERED: i64 = 3;
 
-/// Why an observation does not enter a round.
+/// Why an observation is not added to a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RefusalReason {
     Late,
@@ -27,35 +29,35 @@ pub(crate) enum RefusalReason {
     Implausible,
 }
 
-/// What is known of one vantage. One look-up per observation: five thousand vantages report a hundred thousand of them
-/// in a round.
+/// State of one vantage, in one place so that an observation needs one lookup: five thousand vantages report a
+/// hundred thousand observations in a round.
 #[derive(Debug, Default)]
 struct VantageProgress {
     heard: Option<LastReport>,
-    /// What was taken of each life, by round.
+    /// Received sequence numbers of each incarnation, by round.
     taken: BTreeMap<Incarnation, BTreeMap<Round, SequenceSet>>,
     /// Its rows in open rounds.
     open: BTreeMap<Round, Vec<(RowOrder, PendingRow)>>,
-    /// The last round that it has no more to say about.
+    /// The last round that is complete for this vantage.
     whole: Option<Round>,
 }
 
-/// Where a row has its place in the fold of its vantage. Two lives may give the same number to the same moment.
+/// Sort key of a row within its vantage. Two incarnations may use the same sequence number at the same time.
 type RowOrder = (EventTime, ReportSeq, u64);
 
 /// An observation of an open round.
 #[derive(Debug)]
 pub(crate) enum PendingRow {
-    /// All its names have numbers.
+    /// All its names are interned.
     Row(Row),
-    /// One of its names is new: it is numbered when the round closes, in the order of the fold.
+    /// One of its names is new; it is interned when the round closes, in the order of the fold.
     Strange(VantageIx, Box<Recorded>),
 }
 
 #[derive(Debug, Clone, Copy)]
 struct LastReport {
     last: EventTime,
-    /// Everything started before this has been observed; absent for senders that do not say.
+    /// Everything started before this has been reported; `None` for senders without this information.
     complete: Option<EventTime>,
 }
 
@@ -74,7 +76,7 @@ impl LastReport {
 #[derive(Debug)]
 pub(crate) struct OpenRounds {
     settings: Settings,
-    /// Open rounds, and how many observations each has.
+    /// Open rounds with their number of observations.
     open: BTreeMap<Round, usize>,
     buffered: usize,
     senders: BTreeMap<VantageIx, VantageProgress>,
@@ -94,13 +96,13 @@ impl OpenRounds {
         }
     }
 
-    /// From now on probes may take so long.
+    /// Sets the longest probe timeout from now on.
     pub(crate) const fn wait_for(&mut self, timeout: Micros) {
         self.settings.timeout = timeout;
     }
 
-    /// Divides time anew. Nothing is open any more, and what was started before the end of the round that holds `at` is
-    /// late; numbers that were taken stay taken.
+    /// Divides time into rounds of another length. Open rounds are dropped, and probes started before the end of the
+    /// round that contains `at` are late. Received sequence numbers stay recorded.
     pub(crate) fn divide(&mut self, settings: Settings, at: EventTime) {
         self.settings = settings;
         self.open.clear();
@@ -125,7 +127,7 @@ impl OpenRounds {
         self.judged
     }
 
-    /// How long a vantage may be quiet before what it last said is no evidence.
+    /// How long a vantage may be silent before its last report is no longer evidence.
     pub(crate) const fn patience(settings: Settings) -> Micros {
         Micros(
             settings
@@ -136,7 +138,7 @@ impl OpenRounds {
         )
     }
 
-    /// Takes an observation into its round; `row` makes the row of it where it enters one.
+    /// Adds an observation to its round; `row` builds its row if it is accepted.
     pub(crate) fn put(
         &mut self,
         vantage: VantageIx,
@@ -187,8 +189,8 @@ impl OpenRounds {
         }
     }
 
-    /// Takes a vantage's rows out of the oldest open round where it has said that there will be no more of them. Nothing
-    /// where one of them is not `plain`, or has a name without a number.
+    /// Takes the rows of a vantage out of the oldest open round if the vantage has reported that they are complete.
+    /// Returns `None` if one of them is not `plain` or has a name that is not interned.
     pub(crate) fn whole(
         &mut self,
         vantage: VantageIx,
@@ -215,18 +217,18 @@ impl OpenRounds {
         Some((*round, waiting.into_iter().filter_map(row).collect()))
     }
 
-    /// Until when a vantage has reported everything, as far as it says.
+    /// Time up to which a vantage has reported everything, if it sends this information.
     pub(crate) fn complete(&self, vantage: VantageIx) -> Option<EventTime> {
         self.senders.get(&vantage)?.heard?.complete
     }
 
-    /// Vantages that have rows in open rounds.
+    /// Vantages with rows in open rounds.
     pub(crate) fn waiting(&self) -> Vec<VantageIx> {
         let senders = self.senders.iter().filter(|(_, sender)| !sender.open.is_empty());
         senders.map(|(vantage, _)| *vantage).collect()
     }
 
-    /// Takes the next round out that is over at `now`: by vantage in the order of their names, then by time and number.
+    /// Removes the next round that is over at `now`: its rows by vantage name, then by time and sequence number.
     pub(crate) fn close(&mut self, now: EventTime, world: &NameRegistry) -> Option<(Round, Vec<PendingRow>)> {
         self.now = self.now.max(Some(now));
         let round = *self.open.keys().next()?;
@@ -250,7 +252,7 @@ impl OpenRounds {
         let horizon = round.start(self.settings.interval).minus(MAX_AHEAD);
         self.senders.retain(|_, sender| {
             sender.taken.retain(|_, rounds| {
-                // Everything of the rounds that are still remembered, and of those to come.
+                // Keeps the remembered rounds and later ones.
                 *rounds = rounds.split_off(&Round(round.0 - REMEMBERED + 1));
                 !rounds.is_empty()
             });
@@ -260,7 +262,7 @@ impl OpenRounds {
         Some((round, observations))
     }
 
-    /// Every speaking vantage is past the end, or nothing of it can come any more.
+    /// Reports whether every reporting vantage is past the end, or nothing more can arrive for the round.
     fn over(&self, round: Round, now: EventTime) -> bool {
         let end = round.end(self.settings.interval);
         if now >= end.plus(self.settings.timeout).plus(GRACE) {

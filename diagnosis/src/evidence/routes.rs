@@ -1,4 +1,5 @@
-//! What the fold asks of a topology, by number: looked up once a topology instead of once an observation.
+//! Routes: the parts of a topology that the fold needs, by id, looked up once per topology instead of once per
+//! observation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,27 +14,27 @@ use crate::{
     topology::Topology,
 };
 
-/// What a target's probes go through.
+/// The path of a target's probes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Route {
-    /// The name its probes ask for.
+    /// The name that its probes resolve.
     pub(crate) name: Option<NameIx>,
-    /// The same as names are compared; none where an address stands in its place.
+    /// The same name, normalized for comparison; `None` for an IP address.
     pub(crate) plain: Option<NameIx>,
-    /// Where users' connections for it go, as far as the topology knows.
+    /// The front of users' connections, as far as the topology knows.
     pub(crate) front: Option<Front>,
     /// The Service that selects its endpoints, and their port.
     pub(crate) entry: Option<(ServiceIx, u16)>,
-    /// Asked where no answer is due: no evidence of what users meet.
+    /// Set if the probe must stay unanswered; such probes are no evidence of what users meet.
     pub(crate) apart: Option<ControlQuestion>,
 }
 
-/// Why a question is asked where no answer is due.
+/// Why a probe that must stay unanswered is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ControlQuestion {
     /// A host of one ingress class at a front of another.
     Exposure,
-    /// A target says itself that there must be none.
+    /// The target declares that it must not answer.
     Forbidden,
 }
 
@@ -41,18 +42,18 @@ pub(crate) enum ControlQuestion {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Routes {
     targets: Vec<Route>,
-    /// Endpoints that new connections are sent to.
+    /// Endpoints that receive new connections.
     pub(super) usable: BTreeMap<ServiceIx, BTreeSet<PodIx>>,
     pub(super) fronts: BTreeMap<Front, (ServiceIx, u16)>,
-    /// Endpoints of Services without an address of their own, by their address.
+    /// Endpoints of headless Services, by address.
     pub(super) headless: BTreeMap<ServiceIx, BTreeMap<IpAddr, PodIx>>,
-    /// Addresses that a Service had until lately and no other one has now, each with its end.
+    /// Recent addresses of Services that no Service has now, with the end of that time.
     pub(super) former: BTreeMap<IpAddr, EventTime>,
-    /// Until when a cache may say of a name that there is nothing, though there is.
+    /// Until when a cache may return a negative answer for an existing name.
     negative_until: BTreeMap<NameIx, EventTime>,
 }
 
-/// Of a target that the topology does not hold.
+/// Route of a target that is not in the topology.
 const NO_ROUTE: &Route = &Route {
     name: None,
     plain: None,
@@ -62,7 +63,7 @@ const NO_ROUTE: &Route = &Route {
 };
 
 impl Routes {
-    /// Numbers the names of a topology in their own order.
+    /// Interns the names of a topology in their own order.
     pub(crate) fn new(topology: &Topology, world: &mut NameRegistry) -> Self {
         let mut routes = Self::default();
         for (key, service) in topology.services() {
@@ -82,7 +83,7 @@ impl Routes {
         let hosts = topology.host_fronts();
         let hosts = hosts.map(|(address, info)| (Front::tcp(*address), info));
         let listed = topology.fronts().iter().map(|(front, info)| (*front, info));
-        // What is listed comes last: a balancer's address at a node is the balancer's.
+        // Published fronts come last: a balancer's address at a node belongs to the balancer.
         for (front, info) in hosts.chain(listed) {
             let service = world.services.intern(&info.service);
             routes.fronts.insert(front, (service, info.target_port));
@@ -127,28 +128,28 @@ impl Routes {
         self.targets[at] = route;
     }
 
-    /// The route of a target.
+    /// Returns the route of a target.
     pub(crate) fn of(&self, target: TargetIx) -> &Route {
         self.targets.get(usize::from(target)).unwrap_or(NO_ROUTE)
     }
 
-    /// Whether any target's probes ask for a name.
+    /// Reports whether any target's probes resolve a name.
     pub(crate) fn asks(&self, name: NameIx) -> bool {
         let mut routes = self.targets.iter();
         routes.any(|route| route.name == Some(name) || route.plain == Some(name))
     }
 
-    /// Every name that a target resolves, as names are compared.
+    /// All names that targets resolve, normalized.
     pub(crate) fn names(&self) -> BTreeSet<NameIx> {
         self.targets.iter().filter_map(|route| route.plain).collect()
     }
 
-    /// Takes over until when the absence of names may be cached.
+    /// Sets until when negative answers for names may be cached.
     pub(crate) fn excuse(&mut self, negative_until: BTreeMap<NameIx, EventTime>) {
         self.negative_until = negative_until;
     }
 
-    /// Whether an answer without addresses, of a probe that started then, may be one of before the name had any.
+    /// Reports whether a negative answer to a probe started at `at` may come from a cache.
     pub(crate) fn may_be_cached(&self, name: Destination, at: EventTime) -> bool {
         let Destination::Name(name) = name else {
             return false;
@@ -156,13 +157,13 @@ impl Routes {
         self.negative_until.get(&name).is_some_and(|until| at <= *until)
     }
 
-    /// Until when a cache may say of a target's name that it has no address, though it has.
+    /// Time until which a cache may return a negative answer for a target's name, although the name has an address.
     pub(crate) fn absence_until(&self, target: TargetIx) -> Option<EventTime> {
         let name = self.of(target).name?;
         self.negative_until.get(&name).copied()
     }
 
-    /// Until when a cache may say of names that they have no address, by the names as they are compared.
+    /// Times until which caches may return negative answers, by normalized name.
     pub(crate) fn cached_absences(&self) -> BTreeMap<NameIx, EventTime> {
         if self.negative_until.is_empty() {
             return BTreeMap::new();
@@ -173,42 +174,43 @@ impl Routes {
             .collect()
     }
 
-    /// Whether a target enters through a headless Service without an endpoint: then its name leads nowhere, as it should.
+    /// Reports whether a target enters through a headless Service without endpoints; its name then rightly does not
+    /// resolve.
     pub(crate) fn leads_nowhere(&self, target: TargetIx) -> bool {
         let entry = self.of(target).entry;
         entry.is_some_and(|(service, _)| self.headless.get(&service).is_some_and(BTreeMap::is_empty))
     }
 
-    /// Takes over which addresses are former ones, and since when.
+    /// Sets the former addresses and when each ended.
     pub(crate) fn forget(&mut self, former: BTreeMap<IpAddr, EventTime>) {
         self.former = former;
     }
 
-    /// When an address ceased to be one of a Service, if no Service has it now.
+    /// Returns when an address ceased to belong to a Service, if no Service has it now.
     pub(crate) fn ended(&self, address: IpAddr) -> Option<EventTime> {
         self.former.get(&address).copied()
     }
 
-    /// The endpoints behind a front.
+    /// Returns the endpoints behind a front.
     pub(crate) fn behind(&self, front: &Front) -> Option<EvidenceKind> {
         let (service, port) = self.fronts.get(front)?;
         Some(EvidenceKind::Direct(*service, *port))
     }
 }
 
-/// As names are compared: without the root's dot, in lower case.
+/// Normalizes a name for comparison: lower case, without the root dot.
 pub(crate) fn plain(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The front a probe went to or would have gone to: what it says, else what the topology says of its target.
+/// Returns the front of a probe: as reported, or else as the topology gives it for the target.
 pub(crate) fn front_of(topology: &Topology, observation: &Observation) -> Option<Front> {
     observation
         .front
         .or_else(|| default_front(topology, &observation.target))
 }
 
-/// Where a user's connection for a target goes, as far as the topology knows.
+/// Returns the front of a user's connection to a target, as far as the topology knows.
 pub(crate) fn default_front(topology: &Topology, target: &TargetId) -> Option<Front> {
     let placed = topology.targets().get(target)?;
     if let Some(address) = placed.dial {

@@ -1,9 +1,8 @@
-//! An observation as the fold needs it: numbers for names, and only what cells are made of.
+//! Rows: observations with ids for names, reduced to what cells need.
 //!
-//! A mesh of five thousand nodes sends a hundred thousand observations a round; each is turned into a row as it arrives.
-//! Names that no topology holds and nobody met before are numbered when their round closes, in the order of its fold, so
-//! that arrival order never shows. Rules that depend on the topology are applied at the close too: what counts is what
-//! the cluster looks like then.
+//! A mesh of five thousand nodes sends a hundred thousand observations per round; each becomes a row on arrival.
+//! Names that are new are interned when their round closes, in the order of its fold, so ids do not depend on the
+//! order of arrival. Rules that depend on the topology are also applied at the close, with the topology of that time.
 
 use parallax_model::{
     AssignmentId, Channel, DnsAnswer, EventTime, FailureKind, Front, Micros, NodeName, Observation, Outcome,
@@ -13,17 +12,17 @@ use parallax_model::{
 use super::{cells::Destination, routes::Routes};
 use crate::ids::{KindIx, NameIx, NameRegistry, NodeIx, PodIx, TargetIx, VantageIx};
 
-/// A kind of failure, and the status that came with it.
+/// A failure kind and the status that came with it.
 pub(crate) type Failure = (KindIx, Option<u16>);
 
 /// How a probe ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProbeEnd {
-    /// All well.
+    /// Success.
     Ok,
-    /// Not so.
+    /// Failure in a phase.
     Failed(Phase, Failure),
-    /// Never made: the prober's own fault.
+    /// Not made, because of a fault of the prober itself.
     NotAsked,
 }
 
@@ -34,7 +33,7 @@ pub(crate) struct Row {
     pub(crate) client: VantageIx,
     pub(crate) target: TargetIx,
     pub(crate) channel: Channel,
-    /// Where it connected to, where it said so.
+    /// The front it connected to, if reported.
     pub(crate) front: Option<Front>,
     /// The endpoint it was made for.
     pub(crate) entry: Option<PodIx>,
@@ -42,21 +41,21 @@ pub(crate) struct Row {
     pub(crate) answered: Option<PodIx>,
     /// The node it was made for, or that answered.
     pub(crate) peer: Option<NodeIx>,
-    /// The name it asked for, where the target does not say.
+    /// The name it resolved, if the target does not define one.
     pub(crate) name: Option<NameIx>,
-    /// A name was asked for at all.
+    /// Whether it resolved a name.
     pub(crate) resolved: bool,
     pub(crate) end: ProbeEnd,
     pub(crate) times: JudgedPhases,
-    /// It says which assignment it belongs to.
+    /// Whether it belongs to an assignment.
     pub(crate) assigned: bool,
-    /// What a resolver said.
+    /// The DNS answer.
     pub(crate) dns: Option<Box<DnsAnswer>>,
-    /// The whole observation, where more than its cells is looked at.
+    /// The whole observation, if more than its cells is needed.
     pub(crate) whole: Option<Box<Recorded>>,
 }
 
-/// The phases whose length is judged.
+/// Durations of the judged phases.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct JudgedPhases {
     pub(crate) resolve: Option<Micros>,
@@ -66,7 +65,7 @@ pub(crate) struct JudgedPhases {
     pub(crate) late: Option<Micros>,
 }
 
-/// Where numbers come from.
+/// Source of ids.
 trait IdSource {
     fn target(&mut self, recorded: &Recorded) -> Option<TargetIx>;
     fn node(&mut self, node: &NodeName) -> Option<NodeIx>;
@@ -75,10 +74,10 @@ trait IdSource {
     fn kind(&mut self, kind: &FailureKind) -> Option<KindIx>;
 }
 
-/// Numbers that were given already.
+/// Ids of interned names only.
 struct KnownIds<'a>(&'a NameRegistry);
 
-/// New ones where needed.
+/// Ids of interned names, and new ones for others.
 struct NewIds<'a>(&'a mut NameRegistry);
 
 impl IdSource for KnownIds<'_> {
@@ -118,7 +117,7 @@ impl IdSource for NewIds<'_> {
 }
 
 impl Row {
-    /// The row of an observation; nothing where one of its names has no number yet.
+    /// Returns the row of an observation, or `None` if one of its names is not interned yet.
     pub(crate) fn of(
         recorded: &Recorded,
         client: VantageIx,
@@ -128,7 +127,7 @@ impl Row {
         numbered(recorded, client, &mut KnownIds(world), routes)
     }
 
-    /// The row of an observation, whatever names it holds.
+    /// Returns the row of an observation and interns its names.
     pub(crate) fn learn(
         recorded: &Recorded,
         client: VantageIx,
@@ -138,7 +137,7 @@ impl Row {
         numbered(recorded, client, &mut NewIds(world), routes)
     }
 
-    /// The failure, and the phase it came in.
+    /// Returns the failure and its phase.
     pub(crate) const fn failure(&self) -> Option<(Phase, Failure)> {
         match self.end {
             ProbeEnd::Failed(phase, failure) => Some((phase, failure)),
@@ -146,28 +145,28 @@ impl Row {
         }
     }
 
-    /// The assignment it answers, where it was asked for beyond the plan.
+    /// Returns the assignment it fulfils, if it is an on-demand probe.
     pub(crate) fn asked(&self) -> Option<&AssignmentId> {
         let assignment = self.whole.as_ref()?.observation.assignment.as_ref();
         assignment.filter(|id| id.is_asked())
     }
 
-    /// The endpoint at the other end, planned or shown.
+    /// Returns the endpoint at the other end, as planned or observed.
     pub(crate) fn endpoint(&self) -> Option<Destination> {
         self.entry.or(self.answered).map(Destination::Entry)
     }
 
-    /// The front it went to or would have gone to: what it says, else what the topology says of its target.
+    /// Returns the front it went to: as reported, or else as the topology gives it for the target.
     pub(crate) fn front(&self, routes: &Routes) -> Option<Front> {
         self.front.or_else(|| routes.of(self.target).front)
     }
 
-    /// The name it asked for; nothing where nobody knows.
+    /// Returns the name it resolved, if known.
     pub(crate) fn name(&self, routes: &Routes) -> Option<Destination> {
         routes.of(self.target).name.or(self.name).map(Destination::Name)
     }
 
-    /// Where it went, as far as that was said before it was made.
+    /// Returns its planned destination, as known before the probe was made.
     pub(crate) fn path(&self, routes: &Routes) -> Option<Destination> {
         match self.channel {
             Channel::Mesh => self.peer.map(Destination::Peer),
@@ -241,8 +240,8 @@ fn numbered(
     })
 }
 
-/// More than the cells of an observation is looked at: answers to questions, and who serves a host where it does not
-/// belong.
+/// Reports whether more than the cells of an observation is needed: on-demand results, and fingerprints of the
+/// server.
 fn looked_at(observation: &Observation, apart: bool) -> bool {
     apart
         || observation.print.is_some()
@@ -252,7 +251,7 @@ fn looked_at(observation: &Observation, apart: bool) -> bool {
             .is_some_and(AssignmentId::is_asked)
 }
 
-/// The node that the target of a mesh probe names.
+/// Returns the node named by the target of a mesh probe.
 fn named_peer(observation: &Observation) -> Option<NodeName> {
     (observation.channel == Channel::Mesh)
         .then(|| observation.target.as_str().strip_prefix("echo://")?.parse().ok())

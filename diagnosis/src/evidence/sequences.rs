@@ -1,13 +1,14 @@
-//! Sets of sequence numbers as ranges: a prober numbers without gaps, so a round of one prober is one range.
+//! Sets of sequence numbers as ranges: a prober numbers its reports without gaps, so a round of one prober is one
+//! range.
 
 use std::collections::BTreeMap;
 
 use parallax_model::ReportSeq;
 
-/// A set of numbers.
+/// A set of sequence numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SequenceSet {
-    /// First to last, inclusive, neither touching nor overlapping.
+    /// Ranges from first to last, inclusive, neither adjacent nor overlapping.
     ranges: BTreeMap<u64, u64>,
 }
 
@@ -32,13 +33,13 @@ impl SequenceSet {
                 n
             }
         };
-        // The next range may begin where this one now ends.
+        // The next range may begin directly after this one.
         if let Some(last) = n.checked_add(1).and_then(|next| self.ranges.remove(&next)) {
             self.ranges.insert(first, last);
         }
     }
 
-    /// Takes in all numbers of another set.
+    /// Adds all numbers of another set.
     pub(crate) fn join(&mut self, other: &Self) {
         let mut all: Vec<(u64, u64)> = self
             .ranges

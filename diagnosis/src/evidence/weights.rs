@@ -1,14 +1,14 @@
-//! Fixed-point weights, and the guard against one stall that counts many times.
+//! Fixed-point weights, and the guard against counting one stall many times.
 //!
-//! Failures of one client in one round fall together (a stalled CPU, a full conntrack table), so each of m ≥ 2 enters
-//! with weight 1/m. Taken alone this hides an incident that strikes many fronts at once: with all of a client's
-//! failures at 1/20, three rounds still look healthy. Hence the guard: where the client's controls of that round (its
-//! mesh probes) all passed, the client itself is fine and every failure keeps weight 1.
+//! Failures of one client in one round are correlated (a stalled CPU, a full conntrack table), so each of m ≥ 2
+//! failures gets weight 1/m. This alone would hide an incident that affects many fronts at once: with weights of
+//! 1/20, three rounds still look healthy. Therefore, if all of the client's controls of that round (its mesh probes)
+//! passed, the client is fine and every failure keeps weight 1.
 
-/// One probe. Divisible by every number up to 16, so that shares of a front add up exactly.
+/// Weight of one probe. Divisible by every number up to 16, so that shares of a front add up exactly.
 pub(crate) const ONE: u64 = 720_720;
 
-/// A weight as a number of probes.
+/// Converts a weight to a number of probes.
 #[expect(
     clippy::cast_precision_loss,
     reason = "sums of weights stay far below 2^53; the conversion is the same on every machine"
@@ -17,24 +17,24 @@ pub(crate) fn probes(weight: u64) -> f64 {
     weight as f64 / ONE as f64
 }
 
-/// A weight as whole probes, rounded.
+/// Converts a weight to whole probes, rounded.
 pub(crate) const fn whole(weight: u64) -> u64 {
     (weight + ONE / 2) / ONE
 }
 
-/// What one client went through in one round.
+/// Counts of one client in one round.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ClientRound {
-    /// Failures, a front counted once.
+    /// Failures; a front counts once.
     pub(crate) failures: u64,
     /// Mesh probes.
     pub(crate) controls: u64,
-    /// Failed ones among them.
+    /// Failed mesh probes.
     pub(crate) failed_controls: u64,
 }
 
 impl ClientRound {
-    /// What a failure of this client in this round weighs, as a divisor.
+    /// Returns the divisor of the weight of this client's failures in this round.
     pub(crate) const fn divisor(self) -> u64 {
         let stall_possible = self.controls == 0 || self.failed_controls > 0;
         if stall_possible && self.failures >= 2 {

@@ -69,7 +69,7 @@ impl<'a> VerdictContext<'a> {
         situation.own_node_answers = locality.own_node_answers;
         let mut ranked = catalogue::rank_class(&Self::shares(judgement, finding), &situation);
         if situation.slow {
-            // Most causes break; few delay.
+            // Few causes delay probes; most break them.
             ranked.retain(|(cause, _)| catalogue::DELAYING.contains(&cause.id));
         }
         // A posterior lies between 0 and 1.
@@ -154,7 +154,7 @@ impl<'a> VerdictContext<'a> {
         let total: f64 = finding.class.iter().map(p).sum();
         let mut shares: Vec<(RegionKind, f64)> = vec![(finding.region.kind(), 0.0)];
         for region in &finding.class {
-            // Beside another fault the posterior of one alone may say nothing of these.
+            // Next to another fault, the single-region posterior may give the whole class zero probability.
             let share = if total > 0.0 {
                 p(region) / total
             } else {

@@ -54,7 +54,7 @@ impl VerdictContext<'_> {
         match (region, members.as_slice()) {
             (Region::Client(_) | Region::ClientVip(_) | Region::DnsClient(_), [node]) => match from {
                 Some(true) => format!(" from node {node}"),
-                // Placement says the rest.
+                // The placement already says it.
                 _ if key.placement == Some(Placement::Outside) => String::new(),
                 _ => format!(" from nodes other than {node}"),
             },

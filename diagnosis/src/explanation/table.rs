@@ -41,7 +41,7 @@ impl VerdictContext<'_> {
         rows.into_iter()
             .filter(|(_, counts)| counts.seen_n > 0)
             .map(|(key, counts)| {
-                // A share of a probe is one to a reader, or its row would say "0 of 0".
+                // Round a fraction of a probe up to one, or its row would read "0 of 0".
                 let probes = whole(counts.seen_n).max(1);
                 let failures = whole(counts.seen_f).max(u64::from(counts.seen_f > 0)).min(probes);
                 TableRow {

@@ -39,7 +39,7 @@ impl ExposureAnswers {
     /// Adds the answer to an exposure probe. Faults of the prober itself are ignored.
     pub(super) fn take(&mut self, recorded: &Recorded) {
         let observation = &recorded.observation;
-        // A success without a print comes from a prober that knows nothing of prints.
+        // A success without a print comes from a prober that does not support prints.
         let unreadable = match observation.outcome {
             Outcome::NotAsked { .. } => true,
             Outcome::Ok { .. } => observation.print.is_none(),
@@ -102,11 +102,11 @@ pub(super) fn put(
         print,
         in_a_row: 0,
     });
-    // Two lines of one moment: the larger print stands, whichever came first.
+    // Two answers of the same time: the larger print wins, in any order of arrival.
     if at < last.at || (at == last.at && last.in_a_row > 0 && print <= last.print) {
         return;
     }
-    // A page may differ from one answer to the next; who serves it, and how, does not.
+    // A page may change between answers; the status and the certificate do not.
     let manner = |print: Option<AnswerPrint>| print.map(|p| (p.status, p.certificate));
     let same = manner(last.print) == manner(print);
     *last = LatestAnswer {
@@ -188,7 +188,7 @@ impl<'a> ExposureReference<'a> {
         if same_body {
             return AnswerSimilarity::Own("the same body as at its own front");
         }
-        // 404: nobody's; 421: asked at the wrong door; 5xx: nobody there.
+        // 404: no such host; 421: wrong server for the host; 5xx: no backend.
         let refused = matches!(status, 0 | 404 | 421 | 500..);
         let same_certificate = !refused
             && print.certificate.is_some_and(|certificate| {

@@ -41,7 +41,7 @@ impl ObservedFacts {
         world: &NameRegistry,
         seen: impl Iterator<Item = LatestOutcome>,
     ) -> Self {
-        // By front first: a balancer's hundred hosts are one address, asked by the same clients.
+        // Deduplicate by front: the hundred hosts of a balancer are one address with the same clients.
         let mut seen: Vec<(Front, bool, VantageIx)> =
             seen.map(|one| (one.front, one.ok, one.vantage)).collect();
         seen.sort_unstable();
@@ -75,7 +75,7 @@ impl ObservedFacts {
                 }
             }
         }
-        // One host that fails where another passes says nothing of the address they share.
+        // If one host fails and another succeeds, the shared address is not at fault.
         for (service, nodes) in &mut facts.failing {
             if let Some(passing) = facts.passing.get(service) {
                 nodes.retain(|node| !passing.contains(node));

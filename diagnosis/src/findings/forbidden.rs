@@ -64,7 +64,7 @@ impl ForbiddenAnswers {
             ProbeEnd::Ok => None,
             ProbeEnd::Failed(_, (kind, status)) => {
                 if *world.kinds.name(kind) != FailureKind::AnsweredThoughForbidden {
-                    // Neither the silence that was asked for nor an answer.
+                    // Neither the expected silence nor an answer.
                     self.last.remove(&key);
                     return;
                 }

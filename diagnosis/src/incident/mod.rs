@@ -1,5 +1,5 @@
-//! Verdicts over time: opened when named, merged where one cause explains several subjects, closed when every failing
-//! stream has proved healthy.
+//! Verdicts over time: opened when named, merged if one cause explains several subjects, closed when every failing
+//! client has proved healthy.
 
 mod remembered;
 mod scope;
@@ -40,43 +40,43 @@ pub(crate) struct Report {
     /// See [`crate::inference::judgement::Finding::crossed`].
     pub(crate) crossed: (f64, f64),
     pub(crate) since: EventTime,
-    /// All that failed did so before this process started.
+    /// Whether all failures occurred before this process started.
     pub(crate) past: bool,
     pub(crate) verdict: Verdict,
 }
 
-/// What changed with the round just judged.
+/// A change in the round that was just judged.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
-    /// Named for the first time (or again after it was over), or named otherwise.
+    /// Named for the first time (or again after it was closed), or renamed.
     Named {
         incident: Incident,
         at: EventTime,
         first: bool,
     },
-    /// Over.
+    /// Closed.
     Closed(Incident),
-    /// Failing in a way that no set of regions explains.
+    /// Failures that no set of regions explains.
     Unexplained { at: EventTime, cells: Vec<String> },
 }
 
-/// All incidents, open and lately closed.
+/// All incidents, open and recently closed.
 #[derive(Debug, Default)]
 pub(crate) struct IncidentLog {
     tracked: Vec<TrackedIncident>,
     events: Vec<Event>,
-    /// The round that is judged.
+    /// The round that is being judged.
     round: Round,
 }
 
-/// How long after an incident slowness on its paths is its own.
+/// How long after an incident slowness on its paths is attributed to it.
 const AFTERMATH: Micros = Micros::from_secs(60);
 
 const KEPT_CLOSED: usize = 100;
 const KEPT_FOR: Micros = Micros::from_secs(24 * 3600);
 
 impl IncidentLog {
-    /// Starts a judged round.
+    /// Begins a judged round.
     pub(crate) fn begin(&mut self, round: Round) {
         self.events.clear();
         self.round = round;
@@ -90,7 +90,7 @@ impl IncidentLog {
         &self.events
     }
 
-    /// Takes the named findings of one subject.
+    /// Processes the named findings of one subject.
     pub(crate) fn report(
         &mut self,
         unit: &JudgementUnit,
@@ -175,7 +175,7 @@ impl IncidentLog {
         } else {
             let region = report.region.describe(world);
             let subject = report.verdict.subject.to_string();
-            // Not the time: two aggregators that see the same, each by its own clock, are to say that it is the same.
+            // Not the time: two aggregators that see the same, each by its own clock, must derive the same id.
             let opened = self.round.0.to_string();
             let mut parts = vec![subject.as_str(), region.region.as_str()];
             parts.extend(region.members.iter().map(String::as_str));
@@ -214,7 +214,7 @@ impl IncidentLog {
         });
     }
 
-    /// An id made of words that no other incident has.
+    /// Returns an id derived from `parts` that no other incident has.
     fn unused(&self, parts: &[&str]) -> String {
         let mut parts = parts.to_vec();
         loop {
@@ -226,8 +226,8 @@ impl IncidentLog {
         }
     }
 
-    /// Whether an incident that is open or was until lately says of failures what a subject shows as slowness: a retry
-    /// that straddles the begin or the end of a fault is slow, and no fault of its own.
+    /// Reports whether an open or recent incident of failures explains a subject's slowness: a retry that straddles
+    /// the start or the end of a fault is slow without a fault of its own.
     pub(crate) fn explains_delay(
         &self,
         unit: &JudgementUnit,
@@ -242,19 +242,19 @@ impl IncidentLog {
         })
     }
 
-    /// Whether a subject belongs to an open incident.
+    /// Reports whether a subject belongs to an open incident.
     pub(crate) fn concerns(&self, unit: &JudgementUnit) -> bool {
         self.tracked.iter().any(|t| t.is_open() && t.units.contains(unit))
     }
 
-    /// Whether a subject has an open incident of a region.
+    /// Reports whether a subject has an open incident of a region.
     pub(crate) fn is_open(&self, unit: &JudgementUnit, region: Region) -> bool {
         self.tracked
             .iter()
             .any(|t| t.is_open() && t.region == region && t.units.contains(unit))
     }
 
-    /// Takes the cells of one subject in one round into the tests that end its incidents.
+    /// Adds the cells of one subject in one round to the recovery tests of its incidents.
     pub(crate) fn step(&mut self, unit: &JudgementUnit, cells: &RoundCells, scene: &SubjectPaths) {
         for tracked in &mut self.tracked {
             if !tracked.is_open() || !tracked.units.contains(unit) {
@@ -264,7 +264,7 @@ impl IncidentLog {
             for (key, counts) in cells {
                 let share = alpha(&regions, key, scene);
                 if share.is_zero() {
-                    // Not only this time: whatever is chosen, no path of this client crosses the region any more.
+                    // Whatever endpoint is selected, no path of this client crosses the region now.
                     let any = CellKey {
                         dest: Destination::Unknown,
                         ..*key
@@ -286,7 +286,7 @@ impl IncidentLog {
         }
     }
 
-    /// Closes what has proved healthy and returns the subjects that start afresh.
+    /// Closes incidents that proved healthy and returns the subjects whose evidence restarts.
     pub(crate) fn close(
         &mut self,
         at: EventTime,
@@ -324,7 +324,7 @@ impl IncidentLog {
         }
     }
 
-    /// Marks open incidents that no evidence can reach any more.
+    /// Marks open incidents that no evidence can reach.
     pub(crate) fn mark_unvisited(&mut self, reason: impl Fn(&TrackedIncident) -> Option<String>) {
         for tracked in self
             .tracked
@@ -347,7 +347,8 @@ impl IncidentLog {
         }
     }
 
-    /// Open ones first, then closed ones, newest first. `stale` says of a subject that nothing fresh is known.
+    /// Lists open incidents first, then closed ones, each newest first. `stale` returns a note if a subject has no
+    /// fresh evidence.
     pub(crate) fn list(
         &self,
         stale: impl Fn(&JudgementUnit, &BTreeSet<VantageIx>) -> Option<String>,
@@ -378,7 +379,7 @@ impl IncidentLog {
     }
 }
 
-/// What keeps a round's time honest: when its last outcome was known.
+/// Returns when the last outcome of a round was known; this keeps the time of its verdicts honest.
 pub(crate) fn known_at(end: EventTime, rows: &[Row]) -> EventTime {
     rows.iter()
         .filter_map(|row| Some(row.at.plus(row.times.total?)))

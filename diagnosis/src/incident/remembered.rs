@@ -1,4 +1,4 @@
-//! Incidents that outlive the process.
+//! Incidents in a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,30 +15,30 @@ use crate::{
     verdict::Incident,
 };
 
-/// An incident, with what its end depends on.
+/// An incident with the state that decides when it closes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RememberedIncident {
-    /// As it was last told.
+    /// As last reported.
     pub incident: Incident,
     pub(crate) scope: Scope,
     pub(crate) lead: JudgementUnit,
     pub(crate) units: BTreeSet<JudgementUnit>,
-    /// Who failed.
+    /// Vantages that failed.
     pub failing: BTreeSet<Vantage>,
-    /// Those of its fronts that a Service had.
+    /// Its fronts that belonged to a Service.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub published: BTreeSet<Front>,
     /// Failures of probes that crossed its region, in fixed point.
     pub(crate) failures: u64,
-    /// How much of all probes did.
+    /// Share of all probes that crossed it, in fixed point.
     pub(crate) crossed: u64,
 }
 
-/// Incidents that are remembered, the open ones first and then the newest.
+/// Maximum number of remembered incidents: open ones first, then the newest.
 const REMEMBERED: usize = 64;
 
 impl IncidentLog {
-    /// What has to be remembered of them. `listed` are the incidents in their order, as people see them.
+    /// Returns the incidents for a checkpoint. `listed` are the incidents in the order in which they are shown.
     pub(crate) fn remembered(
         &self,
         listed: &[Incident],
@@ -56,7 +56,7 @@ impl IncidentLog {
             .collect()
     }
 
-    /// Takes up incidents where another process left them. Those that this one knows already stay as they are.
+    /// Restores incidents of another process; incidents that this process already knows stay unchanged.
     pub(crate) fn restore(
         &mut self,
         remembered: &[RememberedIncident],
@@ -115,7 +115,7 @@ impl TrackedIncident {
         }
     }
 
-    /// Nothing where its region is in the words of another version.
+    /// Returns `None` if another version wrote a region that this version does not know.
     fn restored(
         remembered: &RememberedIncident,
         restored: RestoredIncident,

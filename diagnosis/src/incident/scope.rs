@@ -1,15 +1,15 @@
-//! What an incident is about, coarse enough that one cause is one incident.
+//! Scope of an incident, coarse enough that one cause is one incident.
 
 use parallax_model::{Front, ServiceKey, TargetId};
 use serde::{Deserialize, Serialize};
 
-/// What an incident is about.
+/// Scope of an incident.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Scope {
-    /// Causes that concern every subject: nodes, pairs, zones, the overlay, the resolvers.
+    /// Causes that affect every subject: nodes, pairs, zones, the overlay, the resolvers.
     Cluster,
-    /// Endpoints that Kubernetes withdrew from nodes that are not ready, whatever their Service.
+    /// Endpoints that Kubernetes withdrew from nodes that are not ready, of any Service.
     Withdrawn,
     /// All fronts and endpoints of a Service.
     Service(ServiceKey),
@@ -17,14 +17,14 @@ pub(crate) enum Scope {
     Front(Front),
     /// The answers of targets behind one Service that fail alike (by class of failure).
     Answers(ServiceKey, usize),
-    /// A target alone.
+    /// A single target.
     Target(TargetId),
-    /// The same, slow instead of failing.
+    /// Slow successes within a scope, instead of failures.
     Slow(Box<Scope>),
 }
 
 impl Scope {
-    /// The same for slow and for failing.
+    /// Returns the scope regardless of slow or failing.
     pub(crate) fn plain(&self) -> &Self {
         match self {
             Self::Slow(inner) => inner,

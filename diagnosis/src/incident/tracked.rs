@@ -1,4 +1,4 @@
-//! One incident, and what decides about its end.
+//! One incident, and the state that decides when it closes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,82 +16,82 @@ use crate::{
     verdict::{Incident, IncidentState, Subject, Verdict},
 };
 
-/// So much likelier must another of those named together be to come first: it is the one that the sentence is about, and
-/// must not change with every answer.
+/// How much likelier another region of the same class must be to replace the named one. The named region determines
+/// the sentence and must not change with every answer.
 const CLEARLY: f64 = 2.0;
 
-/// Successes that each client which failed has to show before an incident is over.
+/// Successes that each failing client must show before an incident closes.
 const PASSES: u64 = 2 * ONE;
 
-/// How long a process has seen too little to know better than the one before it: until every prober has found it, and each
-/// endpoint has been reached several times.
+/// How long a restarted process has too little evidence to overrule the previous one: until every prober has found it
+/// and each endpoint has been reached several times.
 const YOUNG: Micros = Micros::from_secs(60);
 
-/// What comes back within this is the same incident again; later it is another one.
+/// A cause that recurs within this time reopens the incident; later it opens a new one.
 const SAME: Micros = Micros::from_secs(1800);
 
-/// An incident and what decides about its end.
+/// An incident and the state that decides when it closes.
 #[derive(Debug)]
 pub(crate) struct TrackedIncident {
     pub(super) incident: Incident,
     pub(crate) scope: Scope,
     pub(crate) region: Region,
     pub(super) class: Vec<Region>,
-    /// Whose evidence is shown.
+    /// The subject whose evidence is shown.
     pub(super) lead: JudgementUnit,
     pub(super) units: BTreeSet<JudgementUnit>,
-    /// Over all clients together.
+    /// Recovery over all clients together.
     pub(super) recovery: RecoveryProgress,
-    /// Successes of each client that failed, since it last did.
+    /// Successes of each failing client since its last failure.
     pub(super) passed: BTreeMap<VantageIx, u64>,
     pub(super) round: IncidentRound,
-    /// Why nothing can prove healthy any more: its subject is gone.
+    /// Reason why nothing can prove it healthy: its subject is gone.
     pub(crate) departed: Option<String>,
-    /// Fronts of Services of which another process knew.
+    /// Fronts of Services that another process knew.
     pub(crate) published: BTreeSet<Front>,
-    /// Left to this process by the one before it.
+    /// Set if it was restored from another process.
     pub(crate) restored: Option<RestoredIncident>,
-    /// Named of the past, and nothing has failed since: nobody is told.
+    /// Named in retrospect, with no failure since; not reported.
     pub(super) provisional: bool,
 }
 
-/// How an incident came from another process.
+/// Origin of a restored incident.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RestoredIncident {
     /// The last round that the other process judged.
     pub(crate) judged: Round,
-    /// When this one took it over.
+    /// When this process restored it.
     pub(crate) at: EventTime,
 }
 
-/// What a round said of the paths that an incident is about.
+/// Results of one round on the paths of an incident.
 #[derive(Debug, Default)]
 pub(super) struct IncidentRound {
     pub(super) all: RegionCrossing,
-    /// Failures and successes of those whose paths cross the region.
+    /// Failures and successes of clients whose paths cross the region.
     pub(super) crossing: BTreeMap<VantageIx, (u64, u64)>,
-    /// The same through the front of those whose paths cannot: the remedy may have led them elsewhere (to an endpoint on
-    /// their own node), and they prove healthy there.
+    /// The same through the front, of clients whose paths cannot cross the region. The fix may have moved them
+    /// elsewhere (to an endpoint on their own node), where they prove healthy.
     pub(super) elsewhere: BTreeMap<VantageIx, (u64, u64)>,
 }
 
 impl TrackedIncident {
-    /// What it is about, as people know it.
+    /// The subject as shown to people.
     pub(crate) const fn subject(&self) -> &Subject {
         &self.incident.verdict.subject
     }
 
-    /// The subjects of judgement that it explains.
+    /// The judged subjects that it explains.
     pub(crate) fn units(&self) -> impl Iterator<Item = &JudgementUnit> {
         self.units.iter()
     }
 
-    /// Whether one subject alone sees it.
+    /// Reports whether only one subject shows it.
     pub(crate) fn is_only(&self, unit: &JudgementUnit) -> bool {
         self.units.iter().all(|own| own.plain() == unit)
     }
 
-    /// Those who failed.
+    /// The clients that failed.
     pub(crate) fn clients(&self) -> impl Iterator<Item = VantageIx> {
         self.passed.keys().copied()
     }
@@ -107,17 +107,18 @@ impl TrackedIncident {
         self.closed().is_none()
     }
 
-    /// The same cause: a region of one is in the class of the other. What nodes lost that are not ready is one whatever the
-    /// region that shows it.
+    /// Reports whether a report has the same cause: the region of one is in the class of the other. Withdrawn
+    /// endpoints of unready nodes are one cause, whichever region shows it.
     pub(super) fn matches(&self, report: &Report) -> bool {
         let withdrawn = self.scope == Scope::Withdrawn;
         self.scope == report.scope
             && (withdrawn || report.class.contains(&self.region) || self.class.contains(&report.region))
     }
 
-    /// Named by the process before this one, on more evidence. That is so while nothing that this one has seen tells the two
-    /// apart, and in its first minute whatever it has seen: those who report first after a start, and the endpoints that
-    /// they happened to reach, would otherwise be blamed for what fails for everybody.
+    /// Reports whether this incident, named by the previous process on more evidence, explains a report. It does as
+    /// long as the new evidence does not separate the two, and in any case during the first minute: otherwise the
+    /// clients that report first after a start, and the endpoints that they happened to reach, would be blamed for a
+    /// fault that affects all.
     pub(super) fn knows_better(&self, unit: &JudgementUnit, report: &Report, at: EventTime) -> bool {
         let Some(restored) = self.restored.filter(|_| self.is_open()) else {
             return false;
@@ -134,7 +135,7 @@ impl TrackedIncident {
         }
     }
 
-    /// Takes over who fails, and what; its name stays.
+    /// Adds the clients and targets of a report without changing the verdict.
     pub(super) fn join(&mut self, report: Report) {
         for client in report.failing {
             self.passed.entry(client).or_default();
@@ -145,7 +146,7 @@ impl TrackedIncident {
         verdict.targets = targets.into_iter().collect();
     }
 
-    /// The same cause once more, soon enough to be the same incident.
+    /// Reports whether the same cause recurs soon enough to be the same incident.
     pub(super) fn comes_back_as(&self, report: &Report, at: EventTime) -> bool {
         let lately = self.closed().is_some_and(|closed| at - closed <= SAME);
         lately
@@ -154,12 +155,12 @@ impl TrackedIncident {
             && self.incident.verdict.cause() == report.verdict.cause()
     }
 
-    /// Whether people are told of it.
+    /// Reports whether the incident is reported to people.
     pub(super) fn is_told(&self) -> bool {
         !(self.provisional && self.is_open())
     }
 
-    /// Takes the round that was collected into the tests of recovery.
+    /// Adds the collected round to the recovery tests.
     pub(super) fn settle(&mut self, round: Round) {
         let IncidentRound {
             mut all,
@@ -185,7 +186,7 @@ impl TrackedIncident {
         self.recovery.step(round, &all);
     }
 
-    /// Probes that cross the region pass again, from each client that failed.
+    /// Reports whether probes that cross the region succeed again, from each client that failed.
     pub(super) fn is_healthy(&self) -> bool {
         self.recovery.accepts_healthy() && self.passed.values().all(|passed| *passed >= PASSES)
     }
@@ -204,13 +205,13 @@ impl TrackedIncident {
         let mut targets: BTreeSet<TargetId> = self.incident.verdict.targets.iter().cloned().collect();
         targets.extend(report.verdict.targets.iter().cloned());
         let targets: Vec<TargetId> = targets.into_iter().collect();
-        // Another subject speaks for the incident only where it knows more.
+        // Another subject replaces the verdict only if it has more evidence.
         let withdrawn = self.scope == Scope::Withdrawn;
         if self.lead != *unit && (withdrawn || report.class.len() >= self.class.len()) {
             self.incident.verdict.targets = targets;
             return;
         }
-        // Among those that hardly anything tells apart, which is a little likelier today is no news.
+        // Among regions that the evidence hardly separates, small changes of the likeliest one are not reported.
         let same: BTreeSet<Region> = report.class.iter().copied().collect();
         let another = report.region != self.region && report.lead >= CLEARLY;
         let known = self.lead == *unit && same == self.class.iter().copied().collect();
@@ -224,7 +225,8 @@ impl TrackedIncident {
         let renamed = self.incident.verdict.region != report.verdict.region
             || self.incident.verdict.class != report.verdict.class
             || self.incident.verdict.cause() != report.verdict.cause();
-        // What decided was decided when it was named so; later evidence that would do as well changes nothing about it.
+        // The deciding probe stays the one of the first naming; later evidence that would also suffice does not
+        // replace it.
         let decided_by = if self.incident.verdict.region == report.verdict.region {
             self.incident.verdict.decided_by.take()
         } else {

@@ -1,4 +1,4 @@
-//! The summed cells of one subject over one window, indexed so that a region looks only at cells it can touch.
+//! The summed cells of one subject over one window, with indexes from regions to the cells they can affect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::{
 
 use parallax_model::{Channel, KindClass};
 
-/// Channels whose failures look alike, whatever the cause.
+/// Groups of channels with similar failure kinds, independent of the cause.
 const CHANNELS: usize = 4;
 
 const VIP: usize = 1;
@@ -35,20 +35,20 @@ const fn way(channel: Channel) -> usize {
     }
 }
 
-/// A summed cell.
+/// A cell summed over the window.
 #[derive(Debug, Clone)]
 pub(crate) struct DataCell {
     pub(crate) key: CellKey,
     pub(crate) n: u64,
     pub(crate) f: u64,
-    /// Failures by class, as probes.
+    /// Failures by class, in probes.
     pub(crate) kinds: KindProfile,
 }
 
-/// Cells that a region touches, in order, with its share of each.
+/// Affected cells in ascending order, each with the region's share of its paths.
 pub(crate) type RegionShares = Vec<(usize, PathShare)>;
 
-/// The evidence of one comparison; every hypothesis is judged on all of it.
+/// The evidence of one comparison. Every hypothesis is evaluated on all of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ComparisonData {
     pub(crate) cells: Vec<DataCell>,
@@ -61,7 +61,7 @@ pub(crate) struct ComparisonData {
 }
 
 impl ComparisonData {
-    /// `class_of` says which class a kind of failure belongs to.
+    /// Sums the cells; `class_of` maps a kind of failure to its class.
     pub(crate) fn new(
         cells: &RoundCells,
         scene: &SubjectPaths,
@@ -104,9 +104,9 @@ impl ComparisonData {
         self.failures
     }
 
-    /// Whether a tenth of the failures through the front at least look like a header that was not understood: cut off,
-    /// left waiting or rejected once the connection was there.
-    /// `understood` is how many of them were answered as somebody does who understood ([`crate::inference::profiles::was_understood`]).
+    /// Reports whether at least a tenth of the failures through the front look like an unexpected PROXY header (or
+    /// a missing one): reset, stalled or rejected after the connection was established. `understood` is the number
+    /// of those failures that prove the opposite ([`crate::inference::profiles::was_understood`]).
     pub(crate) fn rejects_what_was_said(&self, understood: f64) -> bool {
         let (mut before, mut after) = (0.0, 0.0);
         for cell in self.cells.iter().filter(|cell| way(cell.key.channel) == VIP) {
@@ -121,11 +121,11 @@ impl ComparisonData {
         }
         after -= understood;
         before += understood;
-        // Sums of weights that are equal may differ in the last bit.
+        // The tolerance absorbs rounding: equal sums of weights may differ in the last bit.
         after * 9.0 >= before && after > 1e-9
     }
 
-    /// The cells a region may touch, in order.
+    /// Returns the cells that a region may affect, in ascending order.
     fn support(&self, region: Region, scene: &SubjectPaths) -> Vec<usize> {
         let lists: [Option<&Vec<usize>>; 2] = match region {
             Region::Healthy => [None, None],
@@ -133,7 +133,7 @@ impl ComparisonData {
                 [self.by_client.get(&n), None]
             }
             Region::Bnode(n) | Region::BnodeRemote(n) => {
-                // An unknown choice ends on a node only where an endpoint is.
+                // A probe whose endpoint is unknown can end only on a node that has an endpoint.
                 let floating = scene.local.contains(&n).then_some(&self.floating);
                 [self.by_node.get(&n), floating]
             }
@@ -145,7 +145,7 @@ impl ComparisonData {
         found
     }
 
-    /// Cells with a share above zero, in order.
+    /// Returns the cells with a share above zero, in ascending order.
     pub(crate) fn shares(&self, region: Region, scene: &SubjectPaths) -> RegionShares {
         self.support(region, scene)
             .into_iter()
@@ -154,8 +154,8 @@ impl ComparisonData {
             .collect()
     }
 
-    /// Shares of the union of two sets of regions, from their own shares. Where one share is sure the union is plain;
-    /// only where both hide behind an unknown choice it is formed on paths.
+    /// Returns the shares of the union of two sets of regions. If one share is certain, it is the union's share.
+    /// Only if both are fractional (the chosen endpoint is unknown) is the union computed on paths.
     pub(crate) fn union(
         &self,
         (left, left_regions): (&RegionShares, &[Region]),
@@ -164,7 +164,7 @@ impl ComparisonData {
     ) -> RegionShares {
         let mut all = left_regions.to_vec();
         all.push(right_region);
-        // Policy Local, once blamed, changes the choices of other regions too.
+        // With policy Local in the explanation, the endpoint choice changes for the other regions too.
         let coupled = all.contains(&Region::NoLocal) && scene.strict;
         let mut union = RegionShares::with_capacity(left.len() + right.len());
         let (mut i, mut j) = (0, 0);
@@ -193,7 +193,7 @@ impl ComparisonData {
         union
     }
 
-    /// Failures and successes by share; what is outside has share zero.
+    /// Sums failures and successes by share; unaffected cells have share zero.
     pub(crate) fn groups(&self, shares: &[(usize, PathShare)]) -> ShareGroups {
         let mut groups = ShareGroups::new();
         let (mut failures, mut successes) = (self.failures, self.successes);
@@ -209,7 +209,7 @@ impl ComparisonData {
         groups
     }
 
-    /// Failures and successes by share of two faults and of their union.
+    /// Sums failures and successes by the shares of two regions and of their union.
     pub(crate) fn pair_groups(
         &self,
         first: &[(usize, PathShare)],
@@ -237,7 +237,7 @@ impl ComparisonData {
         groups
     }
 
-    /// Where the paths on which something failed begin and may end.
+    /// Returns the client node and the possible destination nodes of each failing cell.
     fn failing_paths<'a>(
         &'a self,
         scene: &'a SubjectPaths,
@@ -258,7 +258,7 @@ impl ComparisonData {
         })
     }
 
-    /// Pairs of nodes on whose paths something failed.
+    /// Returns the pairs (client node, destination node) that have failures.
     pub(crate) fn failing_pairs(&self, scene: &SubjectPaths) -> BTreeSet<(NodeIx, NodeIx)> {
         self.failing_paths(scene)
             .filter_map(|(client, ends)| Some((client?, ends)))
@@ -267,24 +267,24 @@ impl ComparisonData {
             .collect()
     }
 
-    /// Nodes from which something failed.
+    /// Returns the client nodes that have failures.
     pub(crate) fn failing_clients(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
         self.failing_paths(scene)
             .filter_map(|(client, _)| client)
             .collect()
     }
 
-    /// Nodes on the way to which something failed.
+    /// Returns the destination nodes that have failures.
     pub(crate) fn failing_nodes(&self, scene: &SubjectPaths) -> BTreeSet<NodeIx> {
         self.failing_paths(scene).flat_map(|(_, ends)| ends).collect()
     }
 
-    /// Whether any failure lies in the cells.
+    /// Reports whether any of the cells has failures.
     pub(crate) fn touches_failure(&self, shares: &[(usize, PathShare)]) -> bool {
         shares.iter().any(|(i, _)| self.cells[*i].f > 0)
     }
 
-    /// Positions of the failing cells among shares.
+    /// Returns the indexes of the cells that have failures.
     pub(crate) fn failing(&self, shares: &[(usize, PathShare)]) -> Vec<usize> {
         shares
             .iter()
@@ -293,11 +293,13 @@ impl ComparisonData {
             .collect()
     }
 
-    /// ln of the probability of all kinds of failure, given which regions are broken. A failure that two regions may
-    /// have caused counts for the one with more failures: a part of a broken whole shows nothing of its own.
+    /// Returns the ln likelihood of the failure kinds, given the broken regions. A failure that two regions may
+    /// have caused counts for the region with more failures: a part of a broken whole carries no evidence of its
+    /// own.
     ///
-    /// Each channel has kinds of its own, whatever the cause: a resolver does not reset connections, a web server knows
-    /// no NXDOMAIN. Mixed into one sum, the ordinary noise of two channels would look like two faults.
+    /// Each channel group has its own kinds, independent of the cause: a resolver does not reset connections, and
+    /// a web server does not return NXDOMAIN. In one common sum, the ordinary noise of two channels would look
+    /// like two faults.
     pub(crate) fn ln_kinds(&self, regions: &[(Region, &[usize])], scene: &SubjectPaths) -> f64 {
         let weight = |cells: &[usize]| -> u64 { cells.iter().map(|i| self.cells[*i].f).sum() };
         let mut order: Vec<&(Region, &[usize])> = regions.iter().collect();

@@ -1,4 +1,4 @@
-//! Goodness of fit: how much better every cell on its own would do than the best explanation.
+//! Goodness of fit: the best explanation against the saturated model.
 
 use super::{data::ComparisonData, sequential::ln_saturated};
 use crate::evidence::{
@@ -7,11 +7,12 @@ use crate::evidence::{
 };
 use std::collections::BTreeMap;
 
-/// Beyond this many nats no set of regions explains the cells.
+/// Lack of fit, in nats, above which no set of regions explains the cells.
 pub(crate) const UNEXPLAINED: f64 = 3.0;
 
-/// ln m of the model in which every cell has a rate of its own, and the number of its cells. Cells are collapsed so that
-/// the outcome does not choose the cell: a success through a virtual address names its endpoint, a failure does not.
+/// Returns the number of cells and the ln marginal likelihood of the saturated model, in which every cell has its
+/// own rate. Cells are collapsed so that the outcome does not select the cell: a success through a virtual address
+/// identifies its endpoint, a failure does not.
 pub(crate) fn ln_m_saturated(data: &ComparisonData) -> (usize, f64) {
     let mut collapsed: BTreeMap<CellKey, (u64, u64)> = BTreeMap::new();
     for cell in &data.cells {

@@ -1,4 +1,4 @@
-//! One subject, one window, one answer: which regions fail, how sure that is, and what it cannot be told apart from.
+//! Judges one subject: selects the window, names the failing regions with their probability, and lists near ties.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::{
     regions::{Region, RegionKind, paths::SubjectPaths, share::alpha},
 };
 
-/// Sums that say since when a subject fails: over all, and by client, endpoint and peer.
+/// CUSUM change detectors of a subject: overall, per client, per endpoint and per peer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ChangeDetectors {
     rising: BTreeMap<DetectorScope, [Cusum; 2]>,
@@ -39,7 +39,7 @@ enum DetectorScope {
 }
 
 impl ChangeDetectors {
-    /// Takes the subject's own cells of one round in.
+    /// Adds the subject's own cells of one round.
     pub(crate) fn step(&mut self, round: Round, cells: &RoundCells) {
         let mut sums: BTreeMap<DetectorScope, (u64, u64)> = BTreeMap::new();
         for (key, counts) in cells {
@@ -81,7 +81,8 @@ impl ChangeDetectors {
         self.rising.clear();
     }
 
-    /// Starts of evidence worth comparing: since the hard trigger rises, since the soft one does, and all there is.
+    /// Returns the candidate start rounds of the window: the start of the earliest rise of the hard trigger, of
+    /// the soft trigger, and `floor` (all evidence).
     pub(crate) fn windows(&self, floor: Round) -> BTreeSet<Round> {
         let first = |i: usize| {
             self.rising
@@ -97,7 +98,7 @@ impl ChangeDetectors {
     }
 }
 
-/// Everything a judgement needs of a subject and one window.
+/// All inputs of the judgement of one subject over one window.
 #[derive(Debug)]
 pub(crate) struct JudgementInput {
     pub(crate) start: Round,
@@ -124,7 +125,7 @@ impl JudgementInput {
         let understood = failures
             .filter(|((kind, status), _)| was_understood(world.kinds.name(*kind), *status))
             .map(|(_, (weight, _))| probes(*weight));
-        // What a front does not understand it can reject only once it has been said.
+        // A front can reject an unexpected protocol header only after it has received one.
         if !data.rejects_what_was_said(understood.sum()) {
             kinds.remove(&RegionKind::ProtoVip);
         }
@@ -138,7 +139,7 @@ impl JudgementInput {
         }
     }
 
-    /// Lets the other subjects have their say about causes that would concern them too.
+    /// Adds the evidence of the other subjects to the hypotheses that would affect them too.
     pub(crate) fn with_pool(mut self, pool: SubjectPool, l: &mut Likelihood) -> Self {
         let global = self.hypotheses.iter_mut().filter(|h| pool.shares(h.region));
         if !pool.is_empty() {
@@ -165,20 +166,20 @@ impl JudgementInput {
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
     pub(crate) region: Region,
-    /// Everything that cannot be told apart from it, itself included, best prior first.
+    /// The regions named together: the region's class in descending order of score, then the merged near ties.
     pub(crate) class: Vec<Region>,
-    /// How much likelier it is than the next of these.
+    /// Posterior odds of this region over the next one of the class.
     pub(crate) lead: f64,
-    /// Classes that are nearly as good.
+    /// Regions of the near-tied classes.
     pub(crate) near: Vec<Region>,
     pub(crate) probability: f64,
-    /// All conditions of a verdict hold.
+    /// Whether all conditions of a verdict hold.
     pub(crate) named: bool,
-    /// Clients that failed in the region.
+    /// Clients with failures in the region.
     pub(crate) failing: BTreeSet<VantageIx>,
     pub(crate) first_failure: Round,
     pub(crate) last_failure: Round,
-    /// Failures of probes that cross the region, and how much of all probes does.
+    /// Failures of the probes that cross the region, and the expected number of probes that cross it.
     pub(crate) crossed: (f64, f64),
 }
 
@@ -188,30 +189,31 @@ pub(crate) struct Judgement {
     pub(crate) case: JudgementInput,
     pub(crate) p_healthy: f64,
     pub(crate) findings: Vec<Finding>,
-    /// The posterior over single regions: what was ruled out.
+    /// The posterior over single regions; shows what was ruled out.
     pub(crate) posterior: Posterior,
-    /// No set of regions explains the cells.
+    /// Whether no set of regions explains the cells.
     pub(crate) unexplained: bool,
 }
 
-/// The counts alone may leave five times that doubt.
+/// Without the kinds of failure, five times the residual doubt is allowed.
 const COUNTS_ALONE: f64 = 0.2;
-/// A verdict needs all of these, and that little doubt is left.
+/// Conditions of a verdict, in addition to the limit of residual doubt.
 const MIN_CLASS: f64 = 0.9;
-/// More than this tied is no answer.
+/// A tie of more regions than this is not a verdict.
 const MAX_TIED: usize = 4;
 const MIN_ROUNDS: usize = 2;
 const MIN_CLIENT_ROUNDS: usize = 3;
-/// Rounds until two that are nearly as good are named together.
+/// Failing rounds after which near-tied classes are named together.
 const TIE_ROUNDS: usize = 3;
 const MIN_CLIENTS: usize = 2;
-/// So many failing rounds long the next answers may still decide between causes whose odds are close; then both are named.
+/// Failing rounds after which classes with close posterior odds are near ties too. Until then further probes may
+/// decide.
 const PATIENCE: usize = 5;
 
-/// Failures by round and client of the subject's cells.
+/// Cells with failures, by round.
 pub(crate) type FailingCells = BTreeMap<Round, BTreeSet<crate::evidence::cells::CellKey>>;
 
-/// Chooses the window that speaks loudest and explains it.
+/// Selects the window with the highest odds of a fault and explains its cells.
 pub(crate) fn judge(
     mut cases: Vec<JudgementInput>,
     rounds: &BTreeSet<Round>,
@@ -226,8 +228,8 @@ pub(crate) fn judge(
             best = i;
         }
     }
-    // Kinds weigh between causes; that something is wrong at all, the counts must say. The windows were chosen by looking
-    // at the data, so each has its share of belief.
+    // Failure kinds weigh causes against each other; whether there is a fault at all is decided by the counts. The
+    // windows were selected by looking at the data, so each has an equal share of the prior.
     let p_healthy = over_all(
         posteriors
             .iter()
@@ -280,7 +282,8 @@ fn ln_odds(posterior: &Posterior) -> f64 {
     lse(&faults) - none
 }
 
-/// Failures of the window's probes that cross a region, and how much of all of them does.
+/// Returns the failures of the window's probes that cross a region, and the expected number of probes that cross
+/// it.
 fn crossed(problem: &Comparison<'_>, region: Region) -> (f64, f64) {
     let shares = problem.data.shares(region, problem.scene);
     shares.iter().fold((0.0, 0.0), |(failures, all), (i, share)| {
@@ -293,7 +296,8 @@ fn crossed(problem: &Comparison<'_>, region: Region) -> (f64, f64) {
     })
 }
 
-/// Probability of "healthy" when any of the windows may be the right one: the mean of their odds of a fault.
+/// Returns the probability of "healthy" over all windows, from the mean of the odds of a fault (equal prior per
+/// window).
 fn over_all(healthy: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for p in healthy {
@@ -324,17 +328,16 @@ fn finding(
     let mut class_regions = given.regions_of(class);
     let head = *class_regions.first()?;
     let scene = problem.scene;
-    // Two that hardly anything tells apart are named together: what is known of them should not wait for the rest.
+    // Near ties are named together, so that a verdict does not wait for the evidence that would separate them.
     let mut mass = class.mass;
     let mut near = problem.near_ties(given, class, rounds >= PATIENCE);
-    // The first of those rounds may have been half over when the fault came, and then looks like a cause that strikes now
-    // and then.
+    // The fault may have started in the middle of its first round, which then looks like an intermittent cause.
     while rounds >= TIE_ROUNDS && mass < MIN_CLASS && class_regions.len() < MAX_TIED && !near.is_empty() {
         let next = near.remove(0);
         mass += next.mass;
         class_regions.extend(given.regions_of(next));
     }
-    // Failures that the region explains and the others alone do not.
+    // Failures that this region explains and the other regions do not.
     let mut union = others.to_vec();
     union.push(head);
     let mut client_rounds = BTreeSet::new();
@@ -346,7 +349,7 @@ fn finding(
         }
     }
     let clients: BTreeSet<VantageIx> = client_rounds.iter().map(|(_, client)| *client).collect();
-    // Only who would fail by this region alone can bear witness to it.
+    // Only clients that this region alone would break are evidence for it.
     let probing: BTreeSet<VantageIx> = problem
         .data
         .shares(head, scene)

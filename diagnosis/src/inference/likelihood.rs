@@ -1,13 +1,13 @@
-//! Probability of the counts under a region: noisy-OR of two rates, both integrated out over a grid.
+//! The likelihood of the counts under a region: a noisy-OR of two failure rates, both integrated out over a grid.
 //!
-//! p = α·(1 − (1−θ1)(1−θ0)) + (1−α)·θ0, where θ1 is the failure probability the region causes and θ0 the background.
-//! Grids instead of conjugate priors, so that fractional α works.
+//! p = α·(1 − (1−θ1)(1−θ0)) + (1−α)·θ0, where θ1 is the failure rate that the region causes and θ0 the background
+//! rate. Grids are used instead of conjugate priors because α may be fractional.
 
 use std::collections::BTreeMap;
 
 use crate::{evidence::weights::probes, regions::share::PathShare};
 
-/// θ1 with its weights: a flaky cause is the same region with a smaller θ1.
+/// Grid of θ1 with prior weights. A flaky cause is the same region with a smaller θ1.
 pub(crate) const THETA1: [(f64, f64); 9] = [
     (0.03, 0.05),
     (0.06, 0.06),
@@ -20,8 +20,8 @@ pub(crate) const THETA1: [(f64, f64); 9] = [
     (0.995, 0.20),
 ];
 
-/// The same, finer. Where nothing tells which endpoint was chosen, one broken endpoint of several looks like a flaky
-/// front, and only the exact rate tells them apart.
+/// A finer grid of θ1. If the chosen endpoint is unknown, one broken endpoint of several looks like a flaky front,
+/// and only the exact rate separates them.
 const THETA1_FINE: [(f64, f64); 17] = [
     (0.03, 0.0375),
     (0.045, 0.0275),
@@ -42,27 +42,28 @@ const THETA1_FINE: [(f64, f64); 17] = [
     (0.995, 0.15),
 ];
 
-/// Which grids a subject is judged with.
+/// The grids used for a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct RateGrid {
-    /// Twice as many rates of a fault.
+    /// Whether to use [`THETA1_FINE`].
     pub(crate) fine: bool,
-    /// What ordinary failures are multiplied by.
+    /// Multiplier of the background rates.
     pub(crate) background: BackgroundRate,
 }
 
-/// How much more often than usual a subject fails while nothing is wrong, in steps.
+/// Background failure rate of a subject relative to the usual one, as an index into [`STEPS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct BackgroundRate(u8);
 
-/// Weighted median of [`THETA0`], and the highest that a background is taken for.
+/// Weighted median of [`THETA0`].
 const MEDIAN: f64 = 1e-3;
+/// Factors on the rates of [`THETA0`]; noisier subjects use the last one.
 const STEPS: [f64; 5] = [1.0, 3.0, 8.0, 20.0, 50.0];
-/// Probability below which a rate stays one that a fault could exceed.
+/// Upper bound of the background rates: above it a fault could no longer stand out.
 const MOST: f64 = 0.25;
 
 impl BackgroundRate {
-    /// The step whose median lies next above a measured rate; a quieter subject is judged as any other.
+    /// Returns the smallest step whose median is at least the measured rate. Quieter subjects use the first step.
     pub(crate) fn of(rate: f64) -> Self {
         let step = STEPS.iter().position(|step| rate <= MEDIAN * step);
         Self(u8::try_from(step.unwrap_or(STEPS.len() - 1)).unwrap_or(0))
@@ -73,7 +74,7 @@ impl BackgroundRate {
     }
 }
 
-/// θ0 with its weights. The fifth point is there because without it a real background of 3–5 % raises false alarms.
+/// Grid of θ0 with prior weights. Without the fifth point, a real background of 3–5 % raises false alarms.
 pub(crate) const THETA0: [(f64, f64); 5] = [
     (2e-4, 0.33),
     (1e-3, 0.33),
@@ -82,13 +83,14 @@ pub(crate) const THETA0: [(f64, f64); 5] = [
     (5e-2, 0.05),
 ];
 
-/// Failures and successes by share of the region, weights in units of [`crate::evidence::weights::ONE`].
+/// Failures and successes by share of the region, in units of [`crate::evidence::weights::ONE`].
 pub(crate) type ShareGroups = BTreeMap<PathShare, (u64, u64)>;
 
-/// Failures and successes of two faults with a rate each, by share of the first, of the second, and of either.
+/// Failures and successes for two faults with separate rates, by share of the first, of the second, and of their
+/// union.
 pub(crate) type PairGroups = BTreeMap<[PathShare; 3], (u64, u64)>;
 
-/// ln Σ exp, in the order given.
+/// ln Σ exp, summed in the given order.
 pub(crate) fn lse(values: &[f64]) -> f64 {
     let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if max == f64::NEG_INFINITY {
@@ -97,7 +99,7 @@ pub(crate) fn lse(values: &[f64]) -> f64 {
     max + libm::log(values.iter().map(|v| libm::exp(v - max)).sum())
 }
 
-/// Failure probability of a path set.
+/// Failure probability of a path set with share `alpha` in the region.
 pub(crate) fn failure_probability(alpha: f64, theta1: f64, theta0: f64) -> f64 {
     alpha * (1.0 - (1.0 - theta1) * (1.0 - theta0)) + (1.0 - alpha) * theta0
 }
@@ -108,7 +110,7 @@ struct LikelihoodTable {
     ln_ok: Vec<f64>,
 }
 
-/// The grids and the tables for each share met so far.
+/// The likelihood on one grid, with a cache of tables by share.
 #[derive(Debug, Clone)]
 pub(crate) struct Likelihood {
     theta1: Vec<f64>,
@@ -126,11 +128,12 @@ impl Default for Likelihood {
     }
 }
 
-/// Distinct shares are fractions of endpoint counts; more than this many means that endpoint counts came and went.
+/// Limit of the cache. Shares are fractions of endpoint counts; more of them means that endpoint counts have
+/// changed.
 const MAX_TABLES: usize = 4096;
 
 impl Likelihood {
-    /// The likelihood on a grid.
+    /// Creates the likelihood for a grid.
     pub(crate) fn on(grid: RateGrid) -> Self {
         let theta1: &[(f64, f64)] = if grid.fine { &THETA1_FINE } else { &THETA1 };
         let factor = grid.background.factor();
@@ -174,7 +177,7 @@ impl Likelihood {
         })
     }
 
-    /// ln of the joint weight of each grid point.
+    /// Returns the ln joint weight of each grid point.
     fn points(&mut self, groups: &ShareGroups) -> Vec<f64> {
         let mut points = vec![0.0; self.ln_weights.len()];
         for (alpha, (failures, successes)) in groups {
@@ -191,13 +194,13 @@ impl Likelihood {
         points
     }
 
-    /// ln m: the logarithm of the probability of the counts, rates integrated out.
+    /// Returns ln m, the ln marginal likelihood of the counts with both rates integrated out.
     pub(crate) fn ln_m(&mut self, groups: &ShareGroups) -> f64 {
         let points = self.points(groups);
         lse(&points)
     }
 
-    /// ln m of two faults, each with a rate of its own.
+    /// Returns the ln marginal likelihood of two faults with separate rates.
     pub(crate) fn ln_m_pair(&mut self, groups: &PairGroups) -> f64 {
         let mut points = vec![0.0; self.ln_pair_weights.len()];
         for (shares, (failures, successes)) in groups {
@@ -240,7 +243,8 @@ impl Likelihood {
         })
     }
 
-    /// E[θ0] and E[θ1·(1−θ0)] under the posterior of the rates: with them the failure probability of any share is exact.
+    /// Returns E[θ0] and E[θ1·(1−θ0)] under the posterior of the rates. The failure probability of any share is
+    /// linear in them.
     pub(crate) fn rates(&mut self, groups: &ShareGroups) -> (f64, f64) {
         let points = self.points(groups);
         let total = lse(&points);
@@ -255,7 +259,7 @@ impl Likelihood {
         (background, caused)
     }
 
-    /// Posterior means of θ1 and θ0.
+    /// Returns the posterior means of θ1 and θ0.
     #[cfg(test)]
     pub(crate) fn means(&mut self, groups: &ShareGroups) -> (f64, f64) {
         let points = self.points(groups);

@@ -1,17 +1,17 @@
-//! How sure one of many subjects must be that something is wrong with it.
+//! Multiple comparisons: the evidence a verdict needs, by the number of subjects judged.
 
-/// The most that "nothing is wrong" may keep of a verdict.
+/// Maximum posterior probability of "healthy" for a verdict.
 const MAX_HEALTHY: f64 = 0.01;
-/// So many subjects are judged at that doubt; with more of them, each must be the surer.
+/// Number of subjects up to which [`MAX_HEALTHY`] applies; beyond it the bound is divided among the subjects.
 const SUBJECTS: usize = 20;
 
-/// The doubt that may be left to a subject.
+/// Bound on the posterior probability of "healthy" for a verdict on one subject.
 ///
-/// Whoever looks at two thousand healthy subjects for a month sees odds of a hundred to one somewhere. A posterior knows
-/// of its own subject's look-elsewhere only, so the doubt is shared among the subjects: among all that are asked the same
-/// question, whatever region the answer is. That a bad node would concern every front makes one front's bad luck no
-/// better witness of it; other fronts that agree are part of the posterior already. The network and the resolvers are
-/// one subject each, and asked once.
+/// Among 2 000 healthy subjects watched for a month, odds of 100 to 1 occur somewhere by chance. A prior corrects
+/// only for the hypotheses about its own subject, so the bound is divided among all subjects of the same
+/// comparison, whatever region is found. A region shared by all fronts (a broken node) gets no wider bound: a
+/// chance failure at one front is no better evidence for it, and the agreement of other fronts is already part of
+/// the posterior. The mesh and the resolvers are one subject each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResidualDoubt {
     subjects: usize,
@@ -22,7 +22,7 @@ impl ResidualDoubt {
         Self { subjects }
     }
 
-    /// Whether so probable a "nothing is wrong" leaves room for a verdict.
+    /// Reports whether this posterior probability of "healthy" permits a verdict.
     pub(crate) fn allows(self, healthy: f64) -> bool {
         let of = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
         healthy <= MAX_HEALTHY * of(SUBJECTS) / of(self.subjects.max(SUBJECTS))

@@ -1,8 +1,8 @@
-//! From counts to probabilities: which regions fail, how sure that is, and what cannot be told apart.
+//! Statistical inference: the posterior over regions from the counted outcomes of a subject.
 //!
 //! ```text
 //! cells ─▶ data ─▶ likelihood ─┐
-//! prior ───────────────────────┴▶ posterior (with pool: what other subjects say) ─▶ judgement
+//! prior ───────────────────────┴▶ posterior (with pool: evidence of the other subjects) ─▶ judgement
 //! ```
 
 pub(crate) mod data;

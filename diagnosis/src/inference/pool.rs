@@ -1,11 +1,11 @@
-//! What the other subjects say of causes that would concern them too.
+//! Pooled evidence: the contribution of other subjects to hypotheses that would affect them too.
 //!
-//! A local cause here says that the others go their own way: healthy, or with a local cause of their own. A global cause
-//! says that it rules there too. So its score gains ln m(global) − ln Σ π(local)·m(local) of each other subject; where
-//! that subject is healthy, the sum is all but equal to m(healthy).
+//! A local hypothesis leaves the other subjects independent: healthy, or with a local cause of their own. A global
+//! hypothesis applies to them as well, so its score gains ln m(global) − ln Σ π(local)·m(local) for each other
+//! subject. For a healthy subject the sum is almost equal to m(healthy).
 //!
-//! Beside a global cause that is established already, a further one gains only what it explains in the others beyond
-//! the first: the same failures are not paid for twice.
+//! When a global region is already part of the explanation, a further one gains only what it explains in the other
+//! subjects beyond the first, so the same failures are not counted twice.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::regions::{Region, paths::SubjectPaths};
 
-/// Another subject, since the same round.
+/// Another subject, with its data from the same start round.
 #[derive(Debug)]
 pub(crate) struct OtherSubject {
     pub(crate) data: ComparisonData,
@@ -24,7 +24,7 @@ pub(crate) struct OtherSubject {
     pub(crate) hypotheses: Vec<Hypothesis>,
 }
 
-/// All subjects that are asked, and the regions that would concern them too.
+/// The other subjects, and the predicate that selects regions common to all of them.
 #[derive(Debug)]
 pub(crate) struct SubjectPool {
     others: Vec<Arc<OtherSubject>>,
@@ -37,7 +37,8 @@ impl Default for SubjectPool {
     }
 }
 
-/// The given regions in each other subject: their shares, and ln of the probability of its counts with them alone.
+/// Baseline of [`SubjectPool::gain`]: per other subject, the shares of the given regions and the ln marginal
+/// likelihood with only those regions shared.
 #[derive(Debug)]
 pub(crate) struct BaseRegions<'r> {
     given: &'r [Region],
@@ -67,7 +68,7 @@ impl SubjectPool {
         Self { others, shared }
     }
 
-    /// Whether a region here would be one of the others too.
+    /// Reports whether the region would affect the other subjects too.
     pub(crate) fn shares(&self, region: Region) -> bool {
         (self.shared)(region)
     }
@@ -76,7 +77,7 @@ impl SubjectPool {
         self.others.is_empty()
     }
 
-    /// What the others are held against where only the given regions rule everywhere.
+    /// Computes the baseline in which only the given regions are common to all subjects.
     pub(crate) fn base<'r>(&self, given: &'r [Region], l: &mut Likelihood) -> BaseRegions<'r> {
         let each = self
             .others
@@ -99,7 +100,7 @@ impl SubjectPool {
         BaseRegions { given, each }
     }
 
-    /// What a region that would rule everywhere gains from the others beside a base.
+    /// Returns the ln Bayes factor that a shared region gains from the other subjects, relative to a baseline.
     pub(crate) fn gain(&self, base: &BaseRegions<'_>, region: Region, l: &mut Likelihood) -> f64 {
         self.others
             .iter()

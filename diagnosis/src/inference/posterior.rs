@@ -1,4 +1,4 @@
-//! From counts to probabilities: posterior over regions, classes that the evidence cannot separate, several faults.
+//! The posterior over regions: classes that the evidence cannot separate, and explanations with several faults.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,35 @@ use crate::{
     regions::{Region, paths::SubjectPaths, share::PathShare},
 };
 
-/// A region that joins a fixed set of others, with what it earns.
+/// A region added to a fixed set of others, with the terms of its score.
 #[derive(Debug, Clone)]
 pub(crate) struct ScoredRegion {
-    /// [`Region::Healthy`] stands for "nothing more".
+    /// [`Region::Healthy`] means "no further fault".
     pub(crate) region: Region,
     pub(crate) ln_prior: f64,
-    /// What other subjects add, beside the fixed regions.
+    /// ln Bayes factor from the other subjects, in addition to the fixed regions.
     pub(crate) pooled: f64,
-    /// ln m of the union with the fixed regions.
+    /// ln marginal likelihood of the union with the fixed regions.
     pub(crate) ln_m: f64,
-    /// ln of the probability of the kinds of failure.
+    /// ln likelihood of the failure kinds.
     pub(crate) ln_kinds: f64,
-    /// Posterior given the fixed regions.
+    /// Posterior probability, given the fixed regions.
     pub(crate) p: f64,
 }
 
-/// Regions with equal shares in every observed cell: the evidence cannot tell them apart.
+/// An equivalence class: regions with equal shares in every observed cell, which the evidence cannot separate.
 #[derive(Debug, Clone)]
 pub(crate) struct RegionClass {
-    /// Positions in [`Posterior::scored`], the likeliest first: they differ by prior and kinds only.
+    /// Indexes into [`Posterior::scored`] in descending order of score. Members differ only in prior and failure
+    /// kinds.
     pub(crate) members: Vec<usize>,
     pub(crate) mass: f64,
-    /// It contains "nothing more": the region was not observed.
+    /// Whether the class contains "no further fault": the paths of its regions were not observed.
     pub(crate) unobserved: bool,
     signature: ShareSignature,
 }
 
-/// Observed cells with a share above zero, in thousandths: what two regions must differ in to be told apart.
+/// The observed cells with a share above zero, in thousandths. Regions with equal signatures cannot be separated.
 type ShareSignature = Vec<(usize, u32)>;
 
 impl ScoredRegion {
@@ -48,29 +49,29 @@ impl ScoredRegion {
         self.before() + self.ln_m + self.ln_kinds
     }
 
-    /// What speaks for it before the subject's own evidence.
+    /// Returns the ln prior including the evidence of other subjects.
     fn before(&self) -> f64 {
         self.ln_prior + self.pooled
     }
 }
 
-/// The posterior over what joins a fixed set of regions; with none fixed, the posterior.
+/// The posterior over the next region, given a fixed set; with an empty set, the posterior over single regions.
 #[derive(Debug, Clone)]
 pub(crate) struct Posterior {
     pub(crate) scored: Vec<ScoredRegion>,
-    /// Heaviest first.
+    /// In descending order of mass.
     pub(crate) classes: Vec<RegionClass>,
-    /// Probability of "nothing more".
+    /// Posterior probability of "no further fault".
     pub(crate) p_none: f64,
 }
 
 impl Posterior {
-    /// The members of a class.
+    /// Returns the regions of a class.
     pub(crate) fn regions_of(&self, class: &RegionClass) -> Vec<Region> {
         class.members.iter().map(|i| self.scored[*i].region).collect()
     }
 
-    /// Probability of "nothing more" whatever the kinds of failure.
+    /// Returns the posterior probability of "no further fault" without the failure kinds.
     pub(crate) fn p_none_by_counts(&self) -> f64 {
         let plain = |s: &ScoredRegion| s.before() + s.ln_m;
         let all: Vec<f64> = self.scored.iter().map(plain).collect();
@@ -80,7 +81,7 @@ impl Posterior {
     }
 }
 
-/// A hypothesis with what it touches.
+/// A hypothesis with the cells it affects.
 #[derive(Debug)]
 struct CandidateHypothesis {
     hypothesis: Hypothesis,
@@ -88,7 +89,7 @@ struct CandidateHypothesis {
     failing: Vec<usize>,
 }
 
-/// A fixed set of regions with what they touch together.
+/// A fixed set of regions with the cells they affect.
 #[derive(Debug, Default)]
 struct FixedRegions {
     regions: Vec<Region>,
@@ -96,23 +97,23 @@ struct FixedRegions {
     failing: Vec<Vec<usize>>,
 }
 
-/// One comparison: all hypotheses on the same data.
+/// One comparison: all hypotheses evaluated on the same data.
 #[derive(Debug)]
 pub(crate) struct Comparison<'a> {
     pub(crate) data: &'a ComparisonData,
     pub(crate) scene: &'a SubjectPaths,
     candidates: Vec<CandidateHypothesis>,
     pool: Option<&'a SubjectPool>,
-    /// Two faults may have a rate each; otherwise their union has one.
+    /// Whether two faults may have separate rates; otherwise their union has one rate.
     own_rates: bool,
 }
 
-/// Below this many hypotheses all are compared; above, only those whose region holds a failure. The others explain
-/// nothing and differ from "healthy" by less than their prior.
+/// Up to this many hypotheses all are compared; above it, only those whose region contains a failure. The others
+/// explain nothing and differ from "healthy" by less than their prior.
 const COMPARE_ALL: usize = 400;
-/// ln of a Bayes factor of a hundred.
+/// ln of a Bayes factor of 100: pooled evidence that separates regions with equal signatures.
 const TOLD_BY_OTHERS: f64 = 4.6;
-/// Behind the best by more than this, nobody asks how much exactly.
+/// Distance to the best score, in nats, beyond which exact scores are not computed.
 const REACH: f64 = 10.0;
 
 impl<'a> Comparison<'a> {
@@ -139,13 +140,13 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The same with what other subjects say.
+    /// Adds the evidence of the other subjects.
     pub(crate) const fn with_pool(mut self, pool: &'a SubjectPool) -> Self {
         self.pool = Some(pool);
         self
     }
 
-    /// The same with one rate for all faults together.
+    /// Uses one common rate for all faults.
     #[cfg(test)]
     pub(crate) fn with_one_rate(mut self) -> Self {
         self.own_rates = false;
@@ -165,7 +166,7 @@ impl<'a> Comparison<'a> {
         fixed
     }
 
-    /// Posterior given the fixed regions.
+    /// Computes the posterior, given the fixed regions.
     pub(crate) fn given(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Posterior {
         let mut signatures: BTreeMap<ShareSignature, Vec<usize>> = BTreeMap::new();
         let mut all: Vec<ScoredRegion> = Vec::new();
@@ -182,10 +183,12 @@ impl<'a> Comparison<'a> {
                 shares.filter(|(_, permille)| *permille > 0).collect()
             };
             let mut signature = print(shares);
-            // Two faults can be told by their rates and kinds even where their union is all there is; so what counts is
-            // the region's own shares. Unless rates and kinds say nothing: then regions with one union are one.
+            // Two faults may be separable by their rates and kinds even if their unions are equal, so the
+            // signature is that of the region itself. If rates and kinds do not separate them either, regions with
+            // equal unions share a signature.
             if entry.region == Region::OutsideFrontNode {
-                // All outside cells have the one share, and a flaky front fails at any rate: no count tells them apart.
+                // All outside cells have the same share and a flaky front fails at any rate, so counts cannot
+                // separate the two.
                 for (_, permille) in &mut signature {
                     *permille = 1000;
                 }
@@ -222,7 +225,7 @@ impl<'a> Comparison<'a> {
                 b.score().total_cmp(&a.score()).then(a.region.cmp(&b.region))
             });
             let head = members.first().map_or(0.0, |i| scored[*i].pooled);
-            // What this subject cannot tell apart, other subjects may.
+            // Other subjects may separate what this subject cannot.
             let (alike, told): (Vec<usize>, Vec<usize>) = members
                 .into_iter()
                 .partition(|i| head - scored[*i].pooled < TOLD_BY_OTHERS);
@@ -247,7 +250,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Scores of "nothing more" and of every region that joins the fixed ones, with the region's own shares.
+    /// Scores "no further fault" and every region that can be added to the fixed ones; returns each region's own
+    /// shares.
     fn score<'s>(
         &'s self,
         fixed: &FixedRegions,
@@ -272,7 +276,7 @@ impl<'a> Comparison<'a> {
         let mut unions = Vec::new();
         for candidate in &self.candidates {
             let region = candidate.hypothesis.region;
-            // Beside other faults, a region without a failure has nothing to explain.
+            // Next to other faults, a region without failures has nothing to explain.
             if !fixed.regions.is_empty() && (candidate.failing.is_empty() || fixed.regions.contains(&region))
             {
                 continue;
@@ -299,9 +303,9 @@ impl<'a> Comparison<'a> {
         scored
     }
 
-    /// Beside other faults two things are dear to compute: what other subjects add beyond the faults that are
-    /// established, and a rate of its own. They are computed for those that may come first, in the order of the most
-    /// they can reach.
+    /// Computes the two expensive terms, needed only next to fixed regions: the evidence of the other subjects
+    /// beyond those regions, and the marginal likelihood with separate rates. They are computed only for regions
+    /// that may become the best, in descending order of an upper bound of their score.
     fn refine(
         &self,
         fixed: &FixedRegions,
@@ -333,12 +337,12 @@ impl<'a> Comparison<'a> {
         for (most, i) in order {
             let (entry, shares) = &mut scored[i + 1];
             if most + REACH < best {
-                // It keeps what it has in common with the fixed ones, and nothing from elsewhere.
+                // Keeps the evidence against it from the other subjects, drops the evidence for it.
                 entry.pooled = entry.pooled.min(0.0);
                 continue;
             }
             if own_rates {
-                // Even odds that two faults share one rate or have one each.
+                // Equal prior odds for one common rate and for separate rates.
                 let groups = self.data.pair_groups(&fixed.shares, shares, &unions[i]);
                 let ln_own = likelihood.ln_m_pair(&groups);
                 entry.ln_m = lse(&[entry.ln_m, ln_own]) - std::f64::consts::LN_2;
@@ -362,10 +366,11 @@ impl<'a> Comparison<'a> {
         self.data.ln_kinds(&blamed, self.scene)
     }
 
-    /// The set of faults that explains the data: the best one, then as long as another one pays for itself.
+    /// Returns the set of faults that explains the data: the best one, and further ones while each gains more than
+    /// [`SECOND_FAULT`].
     ///
-    /// Greedy alone starts from the best single region, which for two faults may be a wide one that covers both badly;
-    /// so the search starts from several of the best.
+    /// A purely greedy search starts from the best single region, which for two faults may be a wide region that
+    /// covers both badly. So the search starts from several of the best.
     pub(crate) fn explain(&self, single: &Posterior, likelihood: &mut Likelihood) -> Vec<Region> {
         let mut starts: Vec<&ScoredRegion> = single
             .classes
@@ -387,7 +392,7 @@ impl<'a> Comparison<'a> {
             .fold(f64::NEG_INFINITY, f64::max);
         let mut pair: Option<(ScoredRegion, ScoredRegion, f64)> = None;
         for seed in starts.iter().take(STARTS) {
-            // Likelihood and kinds can at best reach certainty.
+            // Upper bound: neither the likelihood nor the kinds can exceed probability 1.
             if seed.before() + likeliest_prior < score + SECOND_FAULT {
                 continue;
             }
@@ -411,8 +416,8 @@ impl<'a> Comparison<'a> {
         chosen
     }
 
-    /// The region that adds most to the fixed ones; its score is that of the union, without what spoke for the fixed
-    /// before.
+    /// Returns the region that adds most to the fixed ones. Its score contains the likelihood of the union, but
+    /// not the priors of the fixed regions.
     fn best_addition(&self, fixed: &[Region], likelihood: &mut Likelihood) -> Option<ScoredRegion> {
         self.score(&self.fix(fixed), likelihood)
             .into_iter()
@@ -429,16 +434,18 @@ impl<'a> Comparison<'a> {
             .map_or(f64::NEG_INFINITY, |c| c.hypothesis.ln_prior)
     }
 
-    /// ln m of a union of regions.
+    /// Returns the ln marginal likelihood of a union of regions.
     pub(crate) fn ln_m(&self, regions: &[Region], likelihood: &mut Likelihood) -> f64 {
         let fixed = self.fix(regions);
         likelihood.ln_m(&self.data.groups(&fixed.shares))
     }
 
-    /// Classes nearly as good as the first: a Bayes factor below ten, or fewer than three probes that could have told.
+    /// Returns the classes nearly as good as `best`: a Bayes factor below 10, or fewer than 3 probes that could
+    /// separate them.
     ///
-    /// With `by_odds` also those with posterior odds below ten. A rare cause that the evidence prefers by twenty and a
-    /// common one that was twenty times likelier before are equally likely now, however well the evidence told them apart.
+    /// With `by_odds`, also the classes with posterior odds below 10. A rare cause that the evidence prefers by 20
+    /// and a common one with a prior 20 times higher are equally probable, however well the evidence separates
+    /// them.
     pub(crate) fn near_ties<'p>(
         &self,
         posterior: &'p Posterior,
@@ -463,7 +470,7 @@ impl<'a> Comparison<'a> {
             .collect()
     }
 
-    /// Probes on which two classes disagree.
+    /// Returns the number of probes on which two classes disagree.
     fn apart(&self, a: &RegionClass, b: &RegionClass) -> f64 {
         let mut differ: BTreeMap<usize, i64> = BTreeMap::new();
         for (i, permille) in &a.signature {
@@ -481,7 +488,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// The likelihood of counts, each group with a rate of its own: no model reaches more.
+/// Returns the ln likelihood of the counts with a maximum-likelihood rate per group: an upper bound for every
+/// model.
 fn most_likely<'g>(groups: impl Iterator<Item = &'g (u64, u64)>) -> f64 {
     let ln_share = |part: f64, all: f64| {
         if part > 0.0 {
@@ -499,15 +507,15 @@ fn most_likely<'g>(groups: impl Iterator<Item = &'g (u64, u64)>) -> f64 {
         .sum()
 }
 
-/// How many of the best regions are tried as one half of two faults.
+/// Number of best single regions that are tried as one half of a pair of faults.
 const STARTS: usize = 6;
-/// Nats by which rates and kinds must part two regions that, beside other faults, break the same paths.
+/// Difference of evidence, in nats, that separates two regions whose unions with the fixed ones are equal.
 const TOLD: f64 = 1.0;
-/// What another fault must earn beyond its prior, in nats.
+/// Minimum gain of an additional fault, in nats, after its prior.
 const SECOND_FAULT: f64 = 3.0;
-/// ln of a Bayes factor of ten.
+/// ln of a Bayes factor of 10.
 const NEAR_FACTOR: f64 = 2.3;
 const NEAR_ODDS: f64 = 10.0;
 const NEAR_PROBES: f64 = 3.0;
-/// A class with less is not worth a reader's doubt, however few probes spoke against it.
+/// Classes with less posterior mass are not reported as near ties, however few probes separate them.
 const NEAR_MASS: f64 = 1e-3;

@@ -1,7 +1,7 @@
-//! What is believed before looking: weights, the price of having looked everywhere, and static facts.
+//! The prior over regions: weights by kind, division by the number of members (look-elsewhere), and static facts.
 //!
-//! ln π(h) = ln `P_fault` + ln(weight / W) − ln(members of its kind) + Σ ln(multiplier). Facts enter here and only here;
-//! they multiply without renormalising, and the mass of all faults is capped.
+//! ln π(h) = ln `P_fault` + ln(weight / W) − ln(members of its kind) + Σ ln(multiplier). Facts enter only here.
+//! Their multipliers are not renormalised; the total mass of all faults is capped.
 
 use std::collections::BTreeSet;
 
@@ -12,29 +12,30 @@ use crate::{
     verdict::Fact,
 };
 
-/// Prior probability that something is wrong with a subject.
+/// Prior probability of a fault of a subject.
 pub(crate) const P_FAULT: f64 = 0.03;
-/// No set of facts makes a fault likelier than this before looking.
+/// Upper bound of the total prior mass of all faults, whatever the facts.
 const MAX_FAULT: f64 = 0.5;
-/// `self` counts in W although it is compared only where a client can be its own endpoint: the weights were measured so.
+/// `self` always counts in W, although it is compared only if a client can be its own endpoint: the weights were
+/// calibrated that way.
 const ALWAYS_COUNTED: RegionKind = RegionKind::SelfPod;
 
-/// What the regions about one client weigh where there is but one: with nobody to hold it against, that the fault is its
-/// own is a possibility to be listed, not the first thing to say.
+/// Factor on the weights of the client regions if there is only one client. Without a second client for
+/// comparison, a fault of the client itself is listed as a possibility, not as the first explanation.
 const ALONE: f64 = 0.1;
 
-/// Regions a fact is about.
+/// The regions that a fact is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FactScope {
     /// All regions of a kind.
     Kind(RegionKind),
-    /// `backend` of a pod.
+    /// `backend` of a Pod.
     Pod(PodIx),
-    /// The region of a kind that is about one node.
+    /// The region of a kind on one node.
     Node(RegionKind, NodeIx),
 }
 
-/// A fact and what it moves.
+/// A fact and the regions whose prior it multiplies.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PriorFact {
     pub(crate) about: FactScope,
@@ -56,12 +57,12 @@ impl PriorFact {
 pub(crate) struct Hypothesis {
     pub(crate) region: Region,
     pub(crate) ln_prior: f64,
-    /// What other subjects add, in nats, where the region would concern them too.
+    /// ln Bayes factor from the other subjects, if the region would affect them too.
     pub(crate) pooled: f64,
 }
 
-/// Of more members of a kind only those are listed on whose paths something failed; the price of having looked at all of
-/// them stays. The others explain nothing, and a mesh of five thousand nodes has twenty thousand of them.
+/// Number of members of a kind above which only those with failures on their paths are listed; the divisor remains
+/// the number of all members. The others explain nothing, and a mesh of 5 000 nodes has 20 000 of them.
 const LISTED: usize = 400;
 
 fn members(kind: RegionKind, scene: &SubjectPaths, data: &ComparisonData) -> (Vec<Region>, usize) {
@@ -93,7 +94,7 @@ fn members(kind: RegionKind, scene: &SubjectPaths, data: &ComparisonData) -> (Ve
     (failing, all)
 }
 
-/// All members of the kinds in play, with their priors.
+/// Returns all members of the given kinds with their priors.
 pub(crate) fn hypotheses(
     kinds: &BTreeSet<RegionKind>,
     scene: &SubjectPaths,

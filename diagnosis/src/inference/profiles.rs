@@ -1,19 +1,20 @@
-//! What kinds of failure a cause produces: a Dirichlet-multinomial over the classes of failure.
+//! Profiles of failure kinds: the likelihood of the kinds a cause produces, a Dirichlet-multinomial over the
+//! classes of failure.
 //!
-//! Every hypothesis must account for all failures, inside its region and outside: a term for the inside alone would
-//! reward hypotheses with few failures inside. Classes stay what the paths cannot separate; kinds weigh only between
-//! classes, and between the causes of a region.
+//! Every hypothesis must account for all failures, inside its region and outside: a term for the inside alone
+//! would favour hypotheses with few failures inside. Equivalence classes are defined by paths alone; kinds only
+//! weigh between classes, and between the causes of a region.
 //!
-//! A profile is what usually happens, not all that can. So with weight .3 a cause produces some one kind that its profile
-//! does not foresee, which bounds what a surprise costs to a few nats however often it repeats. What the term is for
-//! remains: two faults whose kinds differ are not one fault with two kinds.
+//! A profile describes the usual kinds, not all possible ones. With weight 0.3 a cause produces a single kind that
+//! its profile does not predict; this bounds the penalty of a surprise to a few nats, however often it repeats.
+//! The term still separates two faults with different kinds from one fault with two kinds.
 
 use parallax_model::{FailureKind, KindClass};
 
 use super::likelihood::lse;
 use crate::{regions::RegionKind, topology::ProxyMode};
 
-/// Pseudo-counts in the order of [`KindClass::ALL`].
+/// Pseudo-counts of the Dirichlet prior, in the order of [`KindClass::ALL`].
 pub(crate) type KindProfile = [f64; KindClass::ALL.len()];
 
 pub(crate) const BACKGROUND: KindProfile = [3.0, 0.5, 1.0, 0.5, 0.3, 0.2, 0.2, 0.75, 0.3, 0.5];
@@ -30,7 +31,8 @@ pub(crate) const NETWORK: KindProfile = [8.0, 0.5, 0.1, 1.0, 2.0, 0.1, 0.1, 0.1,
 pub(crate) const LOOPBACK: KindProfile = [7.0, 0.3, 2.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1];
 pub(crate) const DNS: KindProfile = [3.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 3.0, 3.0];
 
-/// How a node without an endpoint behaves under each implementation: IPVS answers with a refusal, the others drop.
+/// Returns the profile of a node without an endpoint, by kube-proxy mode: IPVS refuses the connection, the others
+/// drop it.
 pub(crate) const fn nolocal(mode: ProxyMode) -> KindProfile {
     match mode {
         ProxyMode::Ipvs => NOLOCAL_REFUSES,
@@ -39,7 +41,8 @@ pub(crate) const fn nolocal(mode: ProxyMode) -> KindProfile {
     }
 }
 
-/// ln of the Dirichlet-multinomial of weighted counts, without the coefficient that is equal for all hypotheses.
+/// Returns the ln Dirichlet-multinomial likelihood of weighted counts, without the multinomial coefficient, which
+/// is equal for all hypotheses.
 pub(crate) fn dm(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     let total: f64 = pseudo.iter().sum();
     let seen: f64 = counts.iter().sum();
@@ -51,11 +54,11 @@ pub(crate) fn dm(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     libm::lgamma(total) - libm::lgamma(total + seen) + terms
 }
 
-/// One kind, whichever it is, again and again.
+/// Pseudo-counts of a surprise: any one kind, repeated.
 const SOME_ONE_KIND: KindProfile = [0.1; KindClass::ALL.len()];
 const SURPRISE: f64 = 0.3;
 
-/// ln of the probability of the kinds of one fault.
+/// Returns the ln likelihood of the kinds of one fault.
 pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     if counts.iter().all(|count| *count <= 0.0) {
         return 0.0;
@@ -66,8 +69,8 @@ pub(crate) fn ln_kinds(counts: &KindProfile, pseudo: &KindProfile) -> f64 {
     ])
 }
 
-/// Whether a failure shows that the server understood what it was sent, so that no header before it was missing: a
-/// certificate that is wrong was shown, and a redirect or any status but 400 is the answer to a request.
+/// Reports whether a failure proves that the server parsed the request, so that no protocol header was missing: it
+/// presented a certificate (though a wrong one), or responded with a redirect or a status other than 400.
 pub(crate) const fn was_understood(kind: &FailureKind, status: Option<u16>) -> bool {
     match kind {
         FailureKind::CertificateExpired
@@ -86,7 +89,7 @@ pub(crate) const fn was_understood(kind: &FailureKind, status: Option<u16>) -> b
     }
 }
 
-/// What a region usually produces.
+/// Returns the profile of the kinds that a region usually produces.
 pub(crate) const fn of_region(kind: RegionKind, mode: ProxyMode) -> KindProfile {
     match kind {
         RegionKind::Healthy => BACKGROUND,

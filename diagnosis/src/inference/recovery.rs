@@ -1,11 +1,12 @@
-//! Whether a region that failed passes again: one sequential test over all probes that cross it.
+//! Recovery of a failed region: one sequential test over all probes that cross it.
 //!
-//! The test of Wald (SPRT) between "still broken" and "healthy", pooled over clients and rounds. How often the region
-//! fails while it is broken is estimated from its own failures, so that a fault that loses every probe is over after a few
-//! successes, and one that loses one in twenty only after hundreds. The estimate is the lower bound of Wilson's score
-//! interval (Wilson 1927): a few failures prove no high rate.
+//! Wald's sequential probability ratio test (SPRT) of "still broken" against "healthy", pooled over clients and
+//! rounds. The failure rate of the broken region is estimated from its own failures, so that a fault that loses
+//! every probe is over after a few successes, and one that loses one in twenty only after hundreds. The estimate
+//! is the lower bound of Wilson's score interval (Wilson 1927): a few failures prove no high rate.
 //!
-//! The same test ends incidents and voids evidence: what failed before a region proved healthy says nothing of it now.
+//! The same test closes incidents and discards evidence: failures before the region proved healthy say nothing
+//! about its current state.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +17,23 @@ use crate::{evidence::weights::probes, regions::share::PathShare};
 
 /// One-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.645;
-/// Rates of failure between which the test tells "still broken" from "healthy".
+/// Bounds of the failure rate of a broken region.
 const RATES: (f64, f64) = (0.01, 0.8);
-/// Rounds without a failure that recovery takes at least, however many probes pass in them: a fault may pause.
+/// Minimum number of rounds without a failure, however many probes pass in them: a fault may pause.
 const ROUNDS: i64 = 5;
-/// Rounds with a success among them.
+/// Minimum number of rounds with a success among them.
 const ROUNDS_HEARD: u32 = 2;
 
-/// What crossed a region in one round.
+/// Outcomes of the probes of one round that cross a region.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RegionCrossing {
     failures: u64,
-    /// Successes by the share of their paths that cross.
+    /// Successes by the share of their paths that crosses the region.
     successes: BTreeMap<PathShare, u64>,
 }
 
 impl RegionCrossing {
-    /// Takes a cell in.
+    /// Adds a cell.
     pub(crate) fn add(&mut self, share: PathShare, failures: u64, successes: u64) {
         self.failures += failures;
         if successes > 0 {
@@ -40,21 +41,21 @@ impl RegionCrossing {
         }
     }
 
-    /// Successes, each as much as it crosses.
+    /// Returns the expected number of successes that crossed the region.
     fn passed(&self) -> f64 {
         let each = self.successes.iter();
         each.map(|(share, weight)| share.get() * probes(*weight)).sum()
     }
 }
 
-/// How far a region is from proving healthy.
+/// State of the recovery test of one region.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RecoveryProgress {
-    /// Failures, and probes that crossed, up to the last failure.
+    /// Failures, and probes that crossed the region, up to the last failure.
     failures: f64,
     crossed: f64,
     last_failure: Option<Round>,
-    /// Since the last failure.
+    /// Successes that crossed the region since the last failure.
     passed: f64,
     rounds_heard: u32,
     sum: f64,
@@ -62,7 +63,7 @@ pub(crate) struct RecoveryProgress {
 }
 
 impl RecoveryProgress {
-    /// A region of which so many of the probes that cross it failed until now.
+    /// Starts the test with the failures and crossing probes so far.
     pub(crate) fn of(failures: f64, crossed: f64, last_failure: Round) -> Self {
         Self {
             failures,
@@ -73,7 +74,7 @@ impl RecoveryProgress {
         }
     }
 
-    /// Takes a round in. Rounds ascend.
+    /// Adds a round. Rounds must ascend.
     pub(crate) fn step(&mut self, round: Round, crossing: &RegionCrossing) {
         self.latest = self.latest.max(Some(round));
         let passed = crossing.passed();
@@ -97,12 +98,12 @@ impl RecoveryProgress {
         }
     }
 
-    /// Failures, and probes that crossed, up to the last failure.
+    /// Returns the failures, and the probes that crossed the region, up to the last failure.
     pub(crate) const fn broken(&self) -> (f64, f64) {
         (self.failures, self.crossed)
     }
 
-    /// How often what crosses the region fails at least.
+    /// Returns the lower confidence bound of the failure rate of the broken region.
     fn rate(&self) -> f64 {
         if self.crossed <= 0.0 {
             return RATES.1;
@@ -112,7 +113,7 @@ impl RecoveryProgress {
         ((seen + Z * Z / (2.0 * n) - spread) / (1.0 + Z * Z / n)).clamp(RATES.0, RATES.1)
     }
 
-    /// Whether the region has proved healthy since its last failure.
+    /// Reports whether the region has proved healthy since its last failure.
     pub(crate) fn accepts_healthy(&self) -> bool {
         let long = match (self.last_failure, self.latest) {
             (Some(failed), Some(latest)) => latest.0 - failed.0 >= ROUNDS,
@@ -121,13 +122,13 @@ impl RecoveryProgress {
         long && self.rounds_heard >= ROUNDS_HEARD && self.sum <= healthy_bound()
     }
 
-    /// Whether something passed since its last failure.
+    /// Reports whether a probe has passed since the last failure.
     pub(crate) fn leans_healthy(&self) -> bool {
         self.sum < 0.0
     }
 }
 
-/// The last round, if any, in which a region proved healthy. Rounds ascend.
+/// Returns the last round, if any, in which the region had proved healthy. Rounds must ascend.
 pub(crate) fn healthy_until(rounds: impl Iterator<Item = (Round, RegionCrossing)>) -> Option<Round> {
     let mut recovery = RecoveryProgress::default();
     let mut healthy = None;
@@ -137,7 +138,7 @@ pub(crate) fn healthy_until(rounds: impl Iterator<Item = (Round, RegionCrossing)
         if recovery.last_failure.is_some() && recovery.accepts_healthy() {
             healthy = Some(round);
         }
-        // What comes after is another fault, with a rate of its own.
+        // Later failures belong to another fault, with its own rate.
         if healthy.is_some() && crossing.failures > 0 {
             recovery = RecoveryProgress::default();
             recovery.step(round, &crossing);
@@ -157,7 +158,7 @@ mod tests {
         crossing
     }
 
-    /// Rounds until recovery is accepted after `before`, with so many successes a round.
+    /// Returns the rounds until recovery is accepted after `before`, with the given number of successes per round.
     fn rounds_to_recover(before: &[(u64, u64)], successes: u64) -> i64 {
         let mut recovery = RecoveryProgress::default();
         let mut round = 0;
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(
             rounds_to_recover(&[(1, 0)], 1),
             23,
-            "one failure proves no high rate"
+            "one failure does not prove a high rate"
         );
     }
 

@@ -1,4 +1,4 @@
-//! The subjects that are judged, each on its own.
+//! The units of judgement: subjects whose cells are compared separately.
 
 use std::collections::BTreeSet;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::regions::{RegionKind, paths::SubjectPaths};
 
-/// A subject that is judged on its own.
+/// A subject that is judged separately.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum JudgementUnit {
-    /// The resolvers, all names together.
+    /// The resolvers, with all names together.
     Dns,
-    /// The network between probers.
+    /// The network between the probers.
     Mesh,
-    /// A front with the endpoints behind it.
+    /// A front and the endpoints behind it.
     Front(Front),
-    /// The endpoints of a headless Service, at a port.
+    /// The endpoints of a headless Service at one port.
     Endpoints(ServiceKey, u16),
-    /// The answers of a target.
+    /// The responses of a target.
     Target(TargetId),
-    /// Every channel of the one target of a recording, as one path.
+    /// All channels of the only target of a recording, treated as one path.
     Whole(TargetId),
-    /// How long the successes of one of the others take.
+    /// The latency of the successful probes of another unit.
     Slow(Box<JudgementUnit>),
 }
 
 impl JudgementUnit {
-    /// The same subject, judged by how long its successes take.
+    /// Converts to the unit that judges the latency of this subject.
     pub(crate) fn slow(self) -> Self {
         Self::Slow(Box::new(self))
     }
 
-    /// The subject, whatever is judged of it.
+    /// Returns the subject without the distinction between outcome and latency.
     pub(crate) fn plain(&self) -> &Self {
         match self {
             Self::Slow(inner) => inner,
@@ -45,7 +45,7 @@ impl JudgementUnit {
         matches!(self, Self::Slow(_))
     }
 
-    /// Kinds of region that can be told on the subject.
+    /// Returns the kinds of region that can be distinguished on the subject.
     pub(crate) fn kinds(&self, scene: &SubjectPaths, channels: &BTreeSet<Channel>) -> BTreeSet<RegionKind> {
         use RegionKind::{
             Backend, Bnode, BnodeRemote, Client, ClientVip, Cross, DnsAll, DnsClient, DnsName, LbOwnNode,
@@ -71,7 +71,7 @@ impl JudgementUnit {
                 SameVip,
                 Zone,
             ]),
-            // Whatever is between a client and these endpoints, it is no address of a Service.
+            // A headless Service has no virtual address, so the regions that need one are left out.
             Self::Endpoints(..) => BTreeSet::from([
                 Target,
                 Backend,
@@ -83,8 +83,8 @@ impl JudgementUnit {
                 Same,
                 Zone,
             ]),
-            // Connections worked, or these phases would not have been reached: what remains is who answers, what strikes
-            // large packets only, and a front that cuts off some of its hosts' connections.
+            // A request phase implies that the connection succeeded. What remains: the responder, faults that hit
+            // only large packets, and a front that cuts off the connections of some of its hosts.
             Self::Target(_) => BTreeSet::from([
                 Target, Vip, Backend, Client, ClientVip, NoLocal, Cross, Same, SameVip,
             ]),
@@ -125,7 +125,7 @@ impl JudgementUnit {
                     kinds.insert(OutsideFrontNode);
                 }
             }
-            // Under policy Local the chosen node is the endpoint's own: the same paths as `same-vip`.
+            // With policy Local the chosen node is the endpoint's own node: the same paths as `same-vip`.
             if balanced && !scene.pool_is_local && scene.leaves_the_node && scene.pool.len() > 1 {
                 kinds.insert(LbOwnNode);
             }

@@ -1,4 +1,4 @@
-//! The worked example of the method, number by number (tolerance 1e-6).
+//! The worked example of the method, checked number by number (tolerance 1e-6).
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -33,7 +33,7 @@ fn near(left: f64, right: f64) {
     assert!((left - right).abs() <= 1e-6, "{left} is not {right}");
 }
 
-/// Four nodes; backend 0 on node 0, backend 1 on node 1.
+/// Four nodes; backend 0 runs on node 0, backend 1 on node 1.
 fn scene() -> SubjectPaths {
     let mut nodes = MeshNodes {
         all: (0..4).map(NodeIx).collect(),
@@ -279,7 +279,7 @@ fn two_probes_are_too_few_to_part_nolocal_from_cross_for_good() {
     });
 }
 
-/// The evidence prefers the pair by more than a factor of ten, but before it the client was likelier by seven.
+/// The Bayes factor prefers the pair by more than 10, but the client's prior is higher by 7.
 #[test]
 fn what_prior_and_evidence_together_leave_in_the_balance_is_a_near_tie() {
     let peer = |c, n, probes, failures| {
@@ -425,7 +425,8 @@ fn the_next_probe_is_the_one_with_the_most_bits() {
     }
 }
 
-/// Evidence that holds at every look: faults against the best background rate.
+/// Returns the ln e-value: faults against the best background rate. It is valid at every round (optional
+/// stopping).
 fn ln_e(stage: ExampleStage) -> f64 {
     with_problem(stage, |problem, l| {
         let posterior = problem.given(&[], l);

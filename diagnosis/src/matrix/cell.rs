@@ -13,18 +13,18 @@ const SHOWN: usize = 3;
 /// The probes of one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RoundCounts {
-    /// Probes that tell of the present.
+    /// Probes that are evidence of the present.
     pub(super) probes: u64,
     /// Failures among them.
     pub(super) failures: u64,
-    /// Failures that were answers without an address: a cache may still hold them (RFC 2308).
+    /// Failures with a negative DNS answer, which a cache may still hold (RFC 2308).
     pub(super) absences: u64,
-    /// Failed probes of addresses and endpoints that no longer exist. They say nothing about the present.
+    /// Failed probes of addresses and endpoints that no longer exist; no evidence of the present.
     pub(super) stale: u64,
 }
 
 impl RoundCounts {
-    /// The same, where a cache may have held the absence of the name.
+    /// Returns the counts with negative answers as stale.
     pub(super) fn without_absences(self) -> Self {
         Self {
             probes: self.probes - self.absences,
@@ -44,7 +44,7 @@ impl RoundCounts {
     }
 }
 
-/// What a cell tells of a front: whether its newest round went well there.
+/// A front, and whether the newest round of a cell there succeeded.
 type FrontOutcome = (Option<Front>, bool);
 
 /// The newest rounds of one target from one vantage.
@@ -63,13 +63,13 @@ impl Cell {
         self.rounds.back().map(|(round, _)| *round)
     }
 
-    /// Whether all of the newest round went well; nothing without probes.
+    /// Whether the newest round succeeded completely; `None` without probes.
     pub(super) fn newest(&self) -> Option<bool> {
         let (_, tally) = self.rounds.back()?;
         (tally.probes > 0).then_some(tally.failures == 0)
     }
 
-    /// Returns what it said before and after, where that is still believed.
+    /// Adds an observation. Returns the state before and after, if still fresh.
     pub(super) fn take(
         &mut self,
         recorded: &Recorded,
@@ -114,7 +114,7 @@ impl Cell {
         }
     }
 
-    /// Rounds are others from now on.
+    /// Maps the rounds to a new round length.
     pub(super) fn divide(&mut self, now: impl Fn(Round) -> Round) {
         for (round, tally) in std::mem::take(&mut self.rounds) {
             self.count(now(round), tally);

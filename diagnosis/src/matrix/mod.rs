@@ -1,7 +1,7 @@
-//! What people look at while nothing is judged yet: each target from each vantage that asks for it, and who speaks.
+//! The matrix: the newest outcomes of each target from each vantage, before judgement, and which vantages report.
 //!
-//! A large mesh asks for a target from some of its vantages only. Cells are kept for those that are to ask and for those
-//! that did: nobody expects an answer from the others.
+//! In a large mesh, only some vantages probe a target. Cells exist for vantages that are planned to probe it and for
+//! those that did.
 
 mod cell;
 mod not_excluded;
@@ -22,27 +22,27 @@ use crate::{
     topology::{Topology, former::FormerPods},
 };
 
-/// Fronts remembered per target: a name that resolves to ever new addresses must not grow without end.
+/// Fronts remembered per target, bounded because a name may resolve to ever new addresses.
 const MAX_FRONTS: usize = 16;
 
-/// Which of two probes is the newer one, whichever arrives first.
+/// Orders two probes by age, regardless of the order of arrival.
 type ProbeOrder = (EventTime, ReportSeq);
 
 #[derive(Debug, Clone, Default)]
 struct Row {
     fronts: BTreeSet<Front>,
-    /// When anybody first asked, on any channel.
+    /// Time of the first probe by any vantage, on any channel.
     first_probe: Option<EventTime>,
-    /// When the first success that is known here was observed.
+    /// Time of the first success that this process knows.
     first_success: Option<EventTime>,
-    /// Where a user's connection goes, as the topology says.
+    /// The front of users' connections according to the topology.
     usual: Option<Front>,
-    /// The vantages that are to ask for it.
+    /// The vantages planned to probe it.
     planned: Vec<VantageIx>,
     cells: BTreeMap<VantageIx, Cell>,
 }
 
-/// Tells whether [`Matrix::seen`] says something else than before.
+/// Detects changes of [`Matrix::seen`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ChangeDetector {
     changes: u64,
@@ -54,21 +54,21 @@ pub(crate) struct ChangeDetector {
 pub(crate) struct Matrix {
     rows: BTreeMap<TargetIx, Row>,
     last_seen: BTreeMap<VantageIx, EventTime>,
-    /// The earliest probe that anybody told of.
+    /// Start of the earliest probe reported.
     began: Option<EventTime>,
-    /// Targets that are known to have succeeded, though not here.
+    /// Targets known to have succeeded from a checkpoint.
     remembered: BTreeSet<TargetId>,
-    /// How often a cell's newest outcome became another one.
+    /// Number of changes of a cell's newest outcome.
     changes: u64,
 }
 
-/// Where an observation belongs.
+/// Position of an observation in the matrix.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CellPosition {
     pub(crate) vantage: VantageIx,
-    /// Nothing where the topology does not hold it.
+    /// `None` if the topology does not contain the target.
     pub(crate) target: Option<TargetIx>,
-    /// Where it went or would have gone.
+    /// The front it went to or would have gone to.
     pub(crate) front: Option<Front>,
     pub(crate) placement: Placement,
     /// A DNS cache or a Service rule sent it to an address or endpoint that no longer exists.
@@ -76,7 +76,7 @@ pub(crate) struct CellPosition {
 }
 
 impl Matrix {
-    /// Takes an observation in as soon as it arrives: failures show at once, though they are judged with their round.
+    /// Adds an observation on arrival: failures show at once, although they are judged with their round.
     pub(crate) fn take(&mut self, recorded: &Recorded, place: CellPosition, settings: Settings) {
         let observation = &recorded.observation;
         let seen = self.last_seen.entry(place.vantage).or_default();
@@ -103,7 +103,7 @@ impl Matrix {
         self.changes += u64::from(before != after);
     }
 
-    /// Takes over who is to ask for what, and forgets targets and vantages that there are no more.
+    /// Updates the planned vantages, and drops removed targets and vantages.
     pub(crate) fn replace_topology(
         &mut self,
         (old, new, former): (&Topology, &Topology, &FormerPods),
@@ -119,7 +119,7 @@ impl Matrix {
         };
         let mut rows = std::mem::take(&mut self.rows);
         for (id, vantages) in plan::clients(new) {
-            // The topology's targets and vantages are numbered before anything is done with them.
+            // The targets and vantages of a topology are interned before anything else uses it.
             let Some(target) = world.targets.get(id) else {
                 continue;
             };
@@ -143,7 +143,7 @@ impl Matrix {
         self.changes += 1;
     }
 
-    /// Rounds are others from now on: each counts where it ended.
+    /// Maps the rounds of all cells to a new round length, each by its end.
     pub(crate) fn divide(&mut self, old: Settings, new: Settings) {
         for cell in self.rows.values_mut().flat_map(|row| row.cells.values_mut()) {
             cell.divide(|round| round.end(old.interval).minus(Micros(1)).round(new.interval));
@@ -163,7 +163,7 @@ impl Matrix {
             .map(|(target, _)| world.targets.name(*target))
     }
 
-    /// The newest outcome of each target from each vantage as a user would go, where it is fresh.
+    /// The fresh newest outcome of each target from each vantage on the user's path.
     pub(crate) fn seen(&self, now: EventTime, settings: Settings) -> impl Iterator<Item = LatestOutcome> {
         self.fresh(now, settings).filter_map(|(vantage, cell)| {
             Some(LatestOutcome {
@@ -174,7 +174,7 @@ impl Matrix {
         })
     }
 
-    /// The same as long as nothing that [`Self::seen`] says has changed.
+    /// Returns a value that stays equal as long as [`Self::seen`] does not change.
     pub(crate) fn pulse(&self, now: EventTime, settings: Settings) -> ChangeDetector {
         ChangeDetector {
             changes: self.changes,
@@ -193,13 +193,13 @@ impl Matrix {
             .map(|(vantage, cell)| (*vantage, cell))
     }
 
-    /// Whether a vantage was heard lately.
+    /// Reports whether a vantage reported recently.
     pub(crate) fn is_reporting(&self, vantage: VantageIx, now: EventTime, settings: Settings) -> bool {
         let last = self.last_seen.get(&vantage);
         last.is_some_and(|at| now - *at <= OpenRounds::patience(settings))
     }
 
-    /// Whether a target ever succeeded on any channel.
+    /// Reports whether a target ever succeeded on any channel.
     pub(crate) fn ever_ok(&self, target: &TargetId, world: &NameRegistry) -> bool {
         let row = world
             .targets
@@ -208,7 +208,7 @@ impl Matrix {
         row.is_some_and(|row| row.first_success.is_some()) || self.remembered.contains(target)
     }
 
-    /// Takes over that a target succeeded, which another process saw.
+    /// Records from a checkpoint that a target succeeded.
     pub(crate) fn remember(&mut self, target: TargetId) {
         self.remembered.insert(target);
     }
@@ -218,7 +218,7 @@ fn earliest(known: &mut Option<EventTime>, at: EventTime) {
     *known = Some(known.map_or(at, |known| known.min(at)));
 }
 
-/// What placements rest on besides Services.
+/// The inputs of placements besides Services.
 fn zones(
     topology: &Topology,
 ) -> impl Iterator<Item = (&parallax_model::NodeName, Option<&parallax_model::ZoneName>)> {

@@ -1,4 +1,4 @@
-//! What the vantages that report cannot exclude together, however green the matrix.
+//! Causes that the reporting vantages together cannot rule out, even if the matrix is green.
 
 use parallax_model::Vantage;
 
@@ -10,7 +10,7 @@ use crate::{
     view::{VantageState, VantageView},
 };
 
-/// What the reporting vantages cannot exclude together, however well everything goes.
+/// Returns the causes that the reporting vantages together cannot rule out.
 pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotExcluded> {
     let outside = vantages
         .iter()
@@ -20,7 +20,8 @@ pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotE
     if outside == 0 {
         all.push(NotExcluded {
             id: "I7".to_owned(),
-            title: "anything that clients outside the cluster meet: a pass inside is none outside".to_owned(),
+            title: "faults seen only from outside the cluster: a success inside is not one outside"
+                .to_owned(),
             needed: "a vantage outside the cluster that reports".to_owned(),
         });
         all.extend(not_observable::only_outside());
@@ -39,7 +40,7 @@ pub(crate) fn by_mesh(topology: &Topology, vantages: &[VantageView]) -> Vec<NotE
             all.push(NotExcluded {
                 id: id.to_owned(),
                 title: title.to_owned(),
-                needed: "a resolver under resolvers.public, and dns targets that ask it".to_owned(),
+                needed: "a resolver under resolvers.public, and dns targets that query it".to_owned(),
             });
         }
     }
@@ -71,7 +72,7 @@ mod tests {
             .collect()
     }
 
-    /// I7 and F8: whatever passes inside.
+    /// I7 and F8 stay on the list, whatever passes inside.
     #[test]
     fn a_pass_inside_never_implies_a_pass_outside() {
         use VantageState::{Reporting, Silent};
@@ -88,7 +89,7 @@ mod tests {
         assert!(!outside.contains(&"I7".to_owned()) && !outside.contains(&"F8".to_owned()));
         assert!(
             outside.contains(&"F31".to_owned()),
-            "one network cannot tell a geo-block"
+            "a vantage in one network cannot show a geo-block"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The matrix as people get it: a row for each target, a cell for each vantage that is to ask for it or did.
+//! The matrix for people: a row for each target, a cell for each vantage that is planned to probe it or did.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::{
     view::{CellState, MatrixCell, MatrixRow, VantageState, VantageView},
 };
 
-/// How long a target is new.
+/// How long a target counts as new.
 const NEW: Micros = Micros::from_secs(60);
 
 impl Matrix {
@@ -40,7 +40,8 @@ impl Matrix {
                 };
                 VantageView {
                     vantage: vantage.clone(),
-                    // A prober's clock is known to within a report's way; nobody was heard of in the future.
+                    // A prober's clock is known only to within a report's latency; the last report is never in the
+                    // future.
                     last_seen: last_seen.map(|at| at.min(now)),
                     state,
                 }
@@ -103,18 +104,18 @@ impl Matrix {
             .collect()
     }
 
-    /// Whether a target appeared a moment ago, in a mesh that was there before it.
+    /// Reports whether a target has just appeared in an older mesh.
     fn is_new(&self, target: &TargetId, row: &Row, now: EventTime) -> bool {
         let Some(first) = row.first_probe else {
             return false;
         };
-        // What was there when this process began is no news to anybody but this process.
+        // Targets from the start of this process are new only to this process.
         let appeared = self.began.is_some_and(|began| first - began >= NEW);
         appeared && now - first < NEW && !self.remembered.contains(target)
     }
 
-    /// Until when a cache may hold the absence of a target's name: after the name got an address, and after it first led
-    /// somewhere.
+    /// Time until which a cache may hold a negative answer for a target's name: after the name got an address, and
+    /// after its first success.
     fn absence_until(
         &self,
         target: &TargetId,
@@ -128,7 +129,7 @@ impl Matrix {
     }
 }
 
-/// The column of each vantage, by its number.
+/// The column of each vantage, by id.
 #[derive(Debug, Default)]
 struct VantageColumns(Vec<Option<usize>>);
 
@@ -146,13 +147,13 @@ impl VantageColumns {
     }
 }
 
-/// What is fresh.
+/// The window of fresh rounds.
 #[derive(Debug, Clone, Copy)]
 struct FreshnessWindow {
     now: EventTime,
     interval: Micros,
     horizon: EventTime,
-    /// Until when a cache may hold that the target's name does not exist.
+    /// Time until which a cache may hold a negative answer for the target's name.
     absence_until: Option<EventTime>,
 }
 
@@ -161,7 +162,7 @@ impl FreshnessWindow {
         round.end(self.interval) > self.horizon
     }
 
-    /// What a round tells of the present.
+    /// Returns the counts of a round without failures that a cache may explain.
     fn excused(self, round: Round, tally: RoundCounts) -> RoundCounts {
         let may_be_cached = self
             .absence_until
@@ -208,7 +209,7 @@ impl Row {
 
 impl Cell {
     fn view(&self, column: usize, window: FreshnessWindow) -> MatrixCell {
-        // Only what is fresh is evidence; never ok without it.
+        // Only fresh rounds are evidence; without them a cell is never ok.
         let fresh = self.rounds.iter().filter(|(round, _)| window.is_fresh(*round));
         let tally = fresh.fold(RoundCounts::default(), |sum, (round, tally)| {
             sum.and(window.excused(*round, *tally))
@@ -233,8 +234,9 @@ impl Cell {
             failures: tally.failures,
             failure: match tally {
                 RoundCounts { failures: 1.., .. } => failure.cloned(),
-                RoundCounts { stale: 1.., .. } => failure
-                    .map(|words| format!("{words}: as before the latest change of names and endpoints")),
+                RoundCounts { stale: 1.., .. } => failure.map(|words| {
+                    format!("{words}: outdated, from before the latest change of names or endpoints")
+                }),
                 _ => None,
             },
         }

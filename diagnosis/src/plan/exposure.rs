@@ -1,5 +1,5 @@
-//! What must not answer: hosts of one ingress class at the fronts of another, now and then, by few; and what targets say
-//! themselves, as often as the target is asked for.
+//! Probes that must not succeed: hosts of one ingress class at the fronts of another (rarely, and from few nodes),
+//! and the forbidden probes of targets at the target's own interval.
 
 use std::net::SocketAddr;
 
@@ -8,20 +8,21 @@ use parallax_model::{Channel, DialAddress, Micros, NodeName, ProbeSpec, Vantage,
 use super::Planner;
 use crate::topology::{PlacedTarget, Topology, is_private};
 
-/// Nodes that ask for one host, at its own front and at the others, so that what they get can be compared.
+/// Number of nodes that probe a host, both at its own front and at the others, so that the responses can be
+/// compared.
 const ASKING: usize = 2;
 
-/// Least time between two questions about one pair. Nothing here changes within seconds, and a host that is asked for
-/// at a stranger's address looks like an attack if it is asked for often.
+/// Minimum interval per pair of host and front. Exposure does not change within seconds, and frequent requests for
+/// a host at a foreign address look like an attack.
 const SELDOM: Micros = Micros::from_secs(60);
 
-/// Pairs that may be asked for that often; with more, each is asked for less often.
+/// Number of pairs probed at [`SELDOM`]; with more pairs, the interval grows in proportion.
 const PAIRS: usize = 200;
 
-/// Longest time between two questions about one pair.
+/// Maximum interval per pair.
 const SELDOMMEST: Micros = Micros::from_secs(3600);
 
-/// Time between two questions about one pair.
+/// Returns the interval between two probes of one pair.
 pub(crate) fn interval(topology: &Topology, round: Micros) -> Micros {
     let times = topology.exposures().len().div_ceil(PAIRS).max(1);
     let times = u64::try_from(times).unwrap_or(u64::MAX);
@@ -29,7 +30,8 @@ pub(crate) fn interval(topology: &Topology, round: Micros) -> Micros {
 }
 
 impl Planner<'_> {
-    /// The pairs this vantage asks for. Every outside vantage asks for all: what the internet gets is the question.
+    /// Plans the pairs that this vantage probes. Outside vantages probe all pairs they can reach, because exposure
+    /// to the internet is what matters.
     pub(super) fn exposures(&mut self) {
         let interval = interval(self.topology, self.config.interval);
         let timeout = self.config.timeout;
@@ -53,7 +55,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The questions about a target that must stay without an answer.
+    /// Plans the forbidden probes of a target.
     pub(super) fn forbidden(&mut self, placed: &PlacedTarget) {
         let config = self.config;
         for question in &placed.target.forbidden {
@@ -81,7 +83,7 @@ impl Planner<'_> {
     }
 }
 
-/// Nobody on the internet can ask at a private address.
+/// Private addresses are unreachable from the internet.
 fn is_beyond_reach(vantage: &Vantage, address: SocketAddr) -> bool {
     Whence::of(vantage) == Whence::Internet && is_private(address.ip())
 }
@@ -94,7 +96,7 @@ fn asks(topology: &Topology, host: &str, vantage: &Vantage) -> bool {
         .filter(|n| n.prober.is_some())
         .map(|n| (hash::stable(&["exposure", host, n.name.as_str()]), &n.name))
         .collect();
-    // A single prober without a cluster around it asks for everything.
+    // A standalone prober without a cluster probes everything.
     if order.is_empty() {
         return true;
     }

@@ -1,9 +1,10 @@
-//! From topology to what each vantage should probe.
+//! Assigns probes to vantages from the topology.
 //!
-//! Small clusters: every node probes every target. Larger ones: all nodes that host an entry and ⌈max(3, √N)⌉ others
-//! per target (at most 22), chosen by consistent hashing so that one node more moves few assignments. The mesh is a union of
-//! random rings, so each node has up to eight peers and each peer's view is mutual. Identifiability: every entry is
-//! dialled directly by at least two clients, every placement that exists has at least three where there are three.
+//! In small clusters every node probes every target. In larger ones, each target is probed by all nodes that host
+//! one of its entries and by ⌈max(3, √N)⌉ others (at most 22), selected by consistent hashing so that a new node
+//! moves few assignments. The mesh is a union of random rings: each node has up to eight peers, and the relation
+//! is symmetric. Identifiability: every entry is dialled directly by at least two clients, and every non-empty
+//! placement by at least three if it has three.
 
 mod exposure;
 mod on_demand;
@@ -26,18 +27,18 @@ use crate::topology::{PlacedTarget, Topology, rings::MESH};
 
 pub(crate) use exposure::interval as exposure_interval;
 
-/// What holds for all assignments.
+/// Settings common to all assignments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanConfig {
     /// Time between two probes of one assignment.
     pub interval: Micros,
     /// Deadline of one probe.
     pub timeout: Micros,
-    /// The nonce that the mesh's echoes answer to.
+    /// The nonce to which the echoes of the mesh respond.
     pub echo_nonce: String,
 }
 
-/// Everything one vantage should probe, sorted by id.
+/// Returns all assignments of one vantage, sorted by id.
 #[must_use]
 pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
     let mut planner = Planner::new(topology, config, vantage);
@@ -63,7 +64,7 @@ pub fn assignments(topology: &Topology, config: &PlanConfig, vantage: &Vantage) 
     planner.out.into_values().collect()
 }
 
-/// Each target with the vantages that are to ask for it as a user would.
+/// Returns each target with the vantages that probe it as a user would.
 pub(crate) fn clients(topology: &Topology) -> impl Iterator<Item = (&TargetId, Vec<Vantage>)> {
     let index = topology.plan_index();
     let (on_probers, elsewhere): (Vec<&Vantage>, Vec<&Vantage>) = topology
@@ -87,17 +88,18 @@ pub(crate) fn clients(topology: &Topology) -> impl Iterator<Item = (&TargetId, V
     })
 }
 
-/// The number of the prober on a vantage's node.
+/// Returns the index of the prober on a vantage's node.
 fn number(topology: &Topology, vantage: &Vantage) -> Option<usize> {
     topology.plan_index().rings().number(vantage.node()?)
 }
 
-/// From outside there are no cluster addresses and no pods: a pass inside is never reported as one outside.
+/// Outside vantages do not probe cluster addresses or Pods: a success inside is never reported as a success
+/// outside.
 fn may_ask(vantage: &Vantage, placed: &PlacedTarget) -> bool {
     vantage.node().is_some() || placed.dial.is_none()
 }
 
-/// What changes a reader of the old plan into a reader of the new one.
+/// Returns the lines that update a reader of the old plan to the new one.
 #[must_use]
 pub fn diff(old: &[Assignment], new: &[Assignment], revision: PlanRevision) -> Vec<PlanLine> {
     let by_id = |plan: &[Assignment]| -> BTreeMap<AssignmentId, Assignment> {
@@ -139,14 +141,14 @@ impl<'a> Planner<'a> {
     }
 
     fn add(&mut self, id: &str, assignment: impl FnOnce(AssignmentId) -> Assignment) {
-        // An id is made of names and addresses that passed the same check; only a length could be refused, and a
-        // target with a URL of two kilobytes is then left out rather than half planned.
+        // Ids consist of validated names and addresses, so only the length can be invalid: a target with a URL of
+        // two kilobytes is left out entirely.
         if let Ok(id) = AssignmentId::new(id) {
             self.out.insert(id.clone(), assignment(id));
         }
     }
 
-    /// As a user would.
+    /// Plans the probe that takes a user's path.
     fn approach(&mut self, id: &TargetId, placed: &PlacedTarget) {
         let target = &placed.target;
         let channel = match target.probe {
@@ -167,7 +169,8 @@ impl<'a> Planner<'a> {
         });
     }
 
-    /// Each entry by its own address, with the same Host and SNI; of very many a share.
+    /// Plans probes to each entry's own address, with the same Host and SNI; with many entries, to the vantage's
+    /// share of them.
     fn direct(&mut self, id: &TargetId, placed: &PlacedTarget, share: impl FnOnce(usize) -> (usize, usize)) {
         if self.topology.ends_tls_before(placed) {
             return;
@@ -200,7 +203,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Other probers' echoes: the control group.
+    /// Plans probes of other probers' echoes, the control group.
     fn mesh(&mut self) {
         let Some(node) = self.vantage.node() else { return };
         if self.topology.nodes().get(node).is_none_or(|n| n.prober.is_none()) {
@@ -235,7 +238,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Peers of a node: everybody in a small cluster, else its neighbours on the rings.
+/// Returns the mesh peers of a node: all probers in a small cluster, otherwise its neighbours on the rings.
 fn mesh_peers<'a>(topology: &'a Topology, node: &NodeName) -> BTreeSet<&'a NodeName> {
     let rings = topology.plan_index().rings();
     if rings.probers().len() <= 2 * MESH + 1 {

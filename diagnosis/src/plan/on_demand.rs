@@ -1,14 +1,14 @@
-//! What a run asks: one target as a user would, its endpoints, and the controls to hold them against.
+//! Assignments of a run: one target as a user would reach it, its endpoints, and the mesh as control group.
 
 use parallax_model::{Assignment, TargetId, Vantage};
 
 use super::{PlanConfig, Planner, may_ask, number};
 use crate::topology::Topology;
 
-/// What one vantage is to do in a run of one target, whoever asks for the target in the base plan. `endpoints` adds
-/// each usable endpoint by its own address. A vantage that must get no answer asks for nothing but that, and everybody
-/// asks where nothing must answer. Empty where the vantage cannot ask for it: from outside there are no cluster
-/// addresses.
+/// Returns the assignments of one vantage in a run of one target, independent of the sampling of the base plan.
+/// `endpoints` adds each usable endpoint by its own address. A vantage that must not reach the target gets only
+/// the forbidden probes and the mesh. Empty if the vantage cannot probe the target: outside vantages do not probe
+/// cluster addresses.
 #[must_use]
 pub fn on_demand(
     topology: &Topology,
@@ -44,7 +44,7 @@ pub fn on_demand(
     planner.out.into_values().collect()
 }
 
-/// What one vantage is to do in a run of the mesh itself: every peer's echo. Empty outside the cluster.
+/// Returns the assignments of one vantage in a run of the mesh: the echo of every peer. Empty outside the cluster.
 #[must_use]
 pub fn mesh(topology: &Topology, config: &PlanConfig, vantage: &Vantage) -> Vec<Assignment> {
     let mut planner = Planner::new(topology, config, vantage);

@@ -1,4 +1,4 @@
-//! Probes that are asked for, as assignments of their own beside the base plan.
+//! Requested probes, as assignments in addition to the base plan.
 
 use std::net::SocketAddr;
 
@@ -13,8 +13,8 @@ use crate::{
     topology::{PlacedTarget, Topology},
 };
 
-/// The base plan of a vantage and what is asked of it, sorted by id. An ask whose endpoint or host is gone is left out:
-/// nobody could say any more what its answer means.
+/// Returns the base plan of a vantage and the requested probes, sorted by id. A request whose endpoint or host no
+/// longer exists is left out, because its result could not be interpreted.
 #[must_use]
 pub fn with_asks(
     topology: &Topology,
@@ -75,7 +75,7 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
         ..base
     };
     match &ask.to {
-        // The address is forced: what the name resolves to at the moment is another question.
+        // Dials the front's address directly: name resolution is tested separately.
         RequestDestination::Front(front) | RequestDestination::NodePort(front) => Some(Assignment {
             dial: DialAddress::Address(front.address),
             ..base
@@ -101,7 +101,7 @@ fn assignment(topology: &Topology, config: &PlanConfig, ask: &ProbeRequest) -> O
     }
 }
 
-/// The name alone, as the target's own probe asks for it.
+/// Returns the DNS query for the target's host, as the target's own probe sends it.
 fn question(placed: &PlacedTarget, variant: ProbeVariant) -> Option<DnsProbe> {
     let mut question = match &placed.target.probe {
         ProbeSpec::Dns(dns) => dns.clone(),

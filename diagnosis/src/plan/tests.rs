@@ -15,7 +15,8 @@ fn config() -> PlanConfig {
     }
 }
 
-/// `nodes` nodes with a prober each, an ingress pod on the first `entries` of them, `hosts` hosts.
+/// A cluster of `nodes` nodes with a prober each, an ingress Pod on the first `entries` of them, and `hosts`
+/// hosts.
 fn cluster(nodes: usize, entries: usize, hosts: usize) -> Topology {
     let node = |i: usize| {
         serde_json::json!({"name": format!("n{i}"),
@@ -52,7 +53,7 @@ fn ids(plan: &[Assignment]) -> Vec<&str> {
     plan.iter().map(|a| a.id.as_str()).collect()
 }
 
-/// How often each entry is dialled in all, and the most that one vantage dials.
+/// Returns the number of direct probes per entry, and the maximum per vantage.
 fn dialled(topology: &Topology, nodes: usize) -> (BTreeMap<String, usize>, usize) {
     let mut by_entry = BTreeMap::new();
     let mut most = 0;
@@ -117,7 +118,7 @@ fn an_entry_on_every_node_does_not_have_every_node_ask() {
     }
 }
 
-/// An ask as the engine makes it, given in JSON so that its wire form is held too.
+/// A request as the engine creates it, given as JSON so that its wire format is tested too.
 fn ask(
     vantage: &str,
     id: &str,
@@ -185,7 +186,7 @@ fn what_is_asked_of_a_vantage_stands_beside_its_base_plan_and_goes_again() {
     );
 }
 
-/// Ports 80 and 443 of a balancer with a host served over both; they lead to these ports of the endpoints.
+/// Ports 80 and 443 of a balancer with a host served on both; they map to these ports of the endpoints.
 fn with_tls(http: u16, https: u16) -> Topology {
     let spec = serde_json::json!({
         "nodes": [{"name": "n0", "prober": {"pod": "p0", "address": "10.0.0.5:9095"}}],
@@ -212,7 +213,7 @@ fn endpoints_are_not_asked_for_the_tls_that_their_balancer_ends() {
     );
     assert!(
         ids(&ended).contains(&"vip|https://h.example.test/"),
-        "users are served over TLS all the same"
+        "users still connect over TLS"
     );
     let passed_on = plan_of(&with_tls(8080, 8443), 0);
     assert!(ids(&passed_on).contains(&http) && ids(&passed_on).contains(&https));
@@ -291,7 +292,7 @@ fn names_are_asked_over_tcp_and_echoes_for_many_bytes() {
         .map(|a| &a.probe)
         .collect();
     let ProbeSpec::Dns(question) = probes[0] else {
-        panic!("a question, got {:?}", probes[0])
+        panic!("expected a DNS probe, got {:?}", probes[0])
     };
     assert_eq!(question.name.as_str(), "h0.example.test");
     assert_eq!(question.transport, parallax_model::DnsTransport::Tcp);
@@ -321,12 +322,15 @@ fn a_large_cluster_asks_from_the_hosts_of_entries_and_a_sample_that_one_node_mor
     let mut samples = BTreeSet::new();
     for host in 0..8 {
         let (old, new) = (asking(&before, 110, host), asking(&after, 111, host));
-        // Both hosts of entries, and ⌈√110⌉ = ⌈√111⌉ = 11 others.
+        // Both nodes with an entry, and ⌈√110⌉ = ⌈√111⌉ = 11 others.
         assert_eq!((old.len(), new.len()), (13, 13));
         assert!(old.symmetric_difference(&new).count() <= 2, "{old:?} {new:?}");
         samples.insert(old);
     }
-    assert!(samples.len() > 4, "targets share their samples: {samples:?}");
+    assert!(
+        samples.len() > 4,
+        "targets must not share one sample: {samples:?}"
+    );
 }
 
 #[test]
@@ -361,7 +365,7 @@ fn who_must_get_no_answer_asks_for_silence_and_an_address_that_must_be_silent_is
             "forbidden|#silent-at=203.0.113.10:80",
             "forbidden|#silent-from=internet"
         ],
-        "nobody on the internet reaches the private address, and it must not be answered as users are"
+        "the private address is unreachable from the internet, and internet users must get no response"
     );
 }
 

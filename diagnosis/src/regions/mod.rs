@@ -1,4 +1,4 @@
-//! Regions: which paths fail together. A region owns its predicate, its weight and its member count.
+//! Regions: sets of paths that fail together. A region owns its predicate, its weight and its member count.
 
 pub(crate) mod paths;
 pub(crate) mod share;
@@ -15,10 +15,10 @@ use crate::{
 
 use paths::SubjectPaths;
 
-/// A set of paths that one cause breaks. NET below is vip (with proxied and nodeport), direct and mesh.
+/// A set of paths that one cause breaks. "NET" below means vip (including proxied and nodeport), direct and mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Region {
-    /// Nothing.
+    /// No path.
     Healthy,
     /// vip and direct.
     Target,
@@ -26,15 +26,15 @@ pub(crate) enum Region {
     Vip,
     /// vip and direct to one endpoint.
     Backend(PodIx),
-    /// NET into one node, from itself too.
+    /// NET into one node, including from the node itself.
     Bnode(NodeIx),
-    /// NET into one node from the others.
+    /// NET into one node from other nodes.
     BnodeRemote(NodeIx),
-    /// Everything from one node, names included.
+    /// All channels from one node, including dns.
     Client(NodeIx),
     /// vip from one node.
     ClientVip(NodeIx),
-    /// NET from one node into another.
+    /// NET from one node into another node.
     Pair(NodeIx, NodeIx),
     /// vip from nodes without an endpoint.
     NoLocal,
@@ -44,29 +44,29 @@ pub(crate) enum Region {
     Same,
     /// vip within a node.
     SameVip,
-    /// A client that is itself the endpoint, on every channel.
+    /// All channels of a client that is itself the endpoint.
     SelfPod,
-    /// The same through the vip only.
+    /// vip of a client that is itself the endpoint.
     SelfVip,
     /// NET from one zone into another.
     Zone(ZoneIx, ZoneIx),
     /// vip without a PROXY header.
     ProtoVip,
-    /// Names asked from one node.
+    /// dns from one node.
     DnsClient(NodeIx),
-    /// Every name.
+    /// dns for every name.
     DnsAll,
-    /// One name.
+    /// dns for one name.
     DnsName(NameIx),
     /// vip from outside the cluster.
     OutsideAll,
-    /// vip that a balancer hands back to the client's own node. Which node it chooses is not seen.
+    /// vip connections that a balancer returns to the client's own node. The balancer's choice is not observed.
     LbOwnNode,
-    /// vip from outside that a balancer hands to a node without an endpoint.
+    /// vip from outside that a balancer sends to a node without an endpoint.
     OutsideFrontNode,
 }
 
-/// A region without its members.
+/// The kind of a region, without its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RegionKind {
     Healthy,
@@ -94,18 +94,18 @@ pub(crate) enum RegionKind {
     OutsideFrontNode,
 }
 
-/// One way a probe may have gone.
+/// One path that a probe may have taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProbePath {
     pub(crate) channel: Channel,
-    /// The client's node; none outside the cluster.
+    /// The client's node; `None` outside the cluster.
     pub(crate) client: Option<NodeIx>,
     pub(crate) backend: Option<PodIx>,
-    /// Node it arrived at.
+    /// Destination node.
     pub(crate) node: Option<NodeIx>,
-    /// Node that a balancer handed the connection to.
+    /// Node to which a balancer sent the connection.
     pub(crate) receiver: Option<NodeIx>,
-    /// The endpoint is the client itself.
+    /// Whether the endpoint is the client itself.
     pub(crate) own: bool,
     pub(crate) name: Option<NameIx>,
 }
@@ -153,18 +153,18 @@ impl Region {
         }
     }
 
-    /// The region depends on which node a balancer chose.
+    /// Reports whether the region depends on the balancer's choice of node.
     pub(crate) const fn asks_receiver(self) -> bool {
         matches!(self, Self::LbOwnNode | Self::OutsideFrontNode)
     }
 
-    /// Whether a path crosses the region.
+    /// Reports whether a path crosses the region.
     pub(crate) fn holds(self, path: ProbePath, scene: &SubjectPaths) -> bool {
         let from = |node: NodeIx| path.client == Some(node);
         let into = |node: NodeIx| path.node == Some(node);
-        // An outside vantage is in no region that is about the inside of the cluster.
+        // An outside vantage is in no region inside the cluster.
         let inside = path.client.is_some();
-        // An endpoint whose node is not one of this cluster is on another machine than the client.
+        // An endpoint on a node outside this cluster is never on the client's node.
         let apart = path.client != path.node;
         let arrived = path.backend.is_some() || path.node.is_some();
         match self {
@@ -203,7 +203,7 @@ impl Region {
         }
     }
 
-    /// The region's name and its members, as printed.
+    /// Returns the printed name of the region and its members.
     pub(crate) fn describe(self, world: &NameRegistry) -> RegionRef {
         let node = |n: NodeIx| world.nodes.name(n).to_string();
         let zone = |z: ZoneIx| world.zones.name(z).to_string();
@@ -227,8 +227,7 @@ impl Region {
         }
     }
 
-    /// The region that a description names. Its members get numbers where they have none. Nothing of another version's
-    /// words.
+    /// Parses a description and interns its members. Returns `None` for names that this version does not know.
     pub(crate) fn described(described: &RegionRef, world: &mut NameRegistry) -> Option<Self> {
         let kind = RegionKind::ALL
             .into_iter()
@@ -273,7 +272,7 @@ impl Region {
         members.next().is_none().then_some(region)
     }
 
-    /// The node it is about, for regions that are about one.
+    /// Returns the node of a region that belongs to a single node.
     pub(crate) const fn node(self) -> Option<NodeIx> {
         match self {
             Self::Bnode(n)
@@ -285,7 +284,7 @@ impl Region {
         }
     }
 
-    /// The nodes it is about.
+    /// Returns the nodes of a region.
     pub(crate) const fn nodes(self) -> [Option<NodeIx>; 2] {
         match self {
             Self::Pair(client, node) => [Some(client), Some(node)],
@@ -293,7 +292,8 @@ impl Region {
         }
     }
 
-    /// Whether every path of another region crosses this one too: what breaks this breaks that.
+    /// Reports whether every path of another region crosses this one too, so that a fault here also breaks the
+    /// other region.
     pub(crate) fn covers(self, other: Self, node_of: impl Fn(PodIx) -> Option<NodeIx>) -> bool {
         let into = |region: Self| match region {
             Self::Bnode(node) | Self::BnodeRemote(node) | Self::Pair(_, node) => Some(node),
@@ -317,7 +317,7 @@ impl Region {
             }
     }
 
-    /// The only node that can see it, for regions that one client alone can see.
+    /// Reports whether clients on only one node can observe the region.
     pub(crate) const fn seen_by_one(self) -> bool {
         matches!(
             self,
@@ -325,7 +325,7 @@ impl Region {
         )
     }
 
-    /// The region concerns every target, not one.
+    /// Reports whether the region affects every target, not just one.
     pub(crate) const fn is_global(self) -> bool {
         matches!(
             self,
@@ -369,7 +369,7 @@ impl RegionKind {
         Self::OutsideFrontNode,
     ];
 
-    /// Prior weight of the kind, to be shared by its members.
+    /// Prior weight of the kind, shared by its members.
     pub(crate) const fn weight(self) -> f64 {
         match self {
             Self::Healthy => 0.0,
@@ -418,7 +418,7 @@ impl RegionKind {
         }
     }
 
-    /// Every region of the kind in a scene: the full membership, which is the price of having looked everywhere.
+    /// Returns all regions of the kind for a subject. Their number is the look-elsewhere divisor of the prior.
     pub(crate) fn members(self, scene: &SubjectPaths) -> Vec<Region> {
         let clients = || scene.client_nodes();
         match self {
@@ -460,7 +460,7 @@ impl RegionKind {
     }
 }
 
-/// Every ordered pair of a client's node and another node.
+/// Returns all ordered pairs of a client node and another node.
 fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
     let nodes = &scene.nodes.all;
     scene.client_nodes().iter().flat_map(|&c| {
@@ -472,7 +472,7 @@ fn pairs(scene: &SubjectPaths) -> impl Iterator<Item = (NodeIx, NodeIx)> {
     })
 }
 
-/// How many pairs there are, without listing them: a large mesh has millions.
+/// Returns the number of pairs without listing them: a large mesh has millions.
 pub(crate) fn pair_count(scene: &SubjectPaths) -> usize {
     let clients = scene.client_nodes();
     let own = clients.intersection(&scene.nodes.all).count();

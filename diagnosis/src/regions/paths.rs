@@ -1,4 +1,4 @@
-//! What is known of the paths of one subject: who can be sent where.
+//! The possible paths of one subject: which client can reach which endpoint.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,24 +13,24 @@ use crate::{
     topology::{FrontKind, IpMode, ProxyMode, Service, Topology, TrafficPolicy},
 };
 
-/// The mesh itself: the same for every subject, and shared by all.
+/// The nodes, vantages and endpoints of the mesh, shared by all subjects.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MeshNodes {
-    /// Nodes that a probe can start from or arrive at.
+    /// Nodes at which a probe can start or end.
     pub(crate) all: BTreeSet<NodeIx>,
-    /// Vantages that probe, with their node; none outside the cluster.
+    /// Probing vantages with their node; `None` outside the cluster.
     pub(crate) clients: IndexedTable<VantageIx, Option<NodeIx>>,
-    /// Nodes that hold a vantage.
+    /// Nodes that have a vantage.
     pub(crate) of_clients: BTreeSet<NodeIx>,
-    /// Zones of nodes, where known.
+    /// Zones of nodes, if known.
     pub(crate) zones: IndexedTable<NodeIx, ZoneIx>,
-    /// All of these.
+    /// All zones.
     pub(crate) zone_set: BTreeSet<ZoneIx>,
-    /// Pods that are probers: a client may be its own endpoint.
+    /// Prober Pods, with their node: a client may be its own endpoint.
     pub(crate) prober_pods: IndexedTable<PodIx, NodeIx>,
-    /// Node of every endpoint that a cell may name, former ones included.
+    /// Node of every endpoint that a cell may refer to, including former endpoints.
     pub(crate) pods: IndexedTable<PodIx, NodeIx>,
-    /// How Services are implemented.
+    /// The kube-proxy mode.
     pub(crate) proxy_mode: ProxyMode,
 }
 
@@ -40,26 +40,25 @@ pub(crate) struct SubjectPaths {
     pub(crate) nodes: Arc<MeshNodes>,
     /// Usable endpoints of the subject.
     pub(crate) backends: Vec<PodIx>,
-    /// Nodes that hold a usable endpoint; empty where endpoints are unknown.
+    /// Nodes that have a usable endpoint; empty if endpoints are unknown.
     pub(crate) local: BTreeSet<NodeIx>,
-    /// Endpoints a client can be sent to through the front, uniformly; all backends where absent.
+    /// Endpoints that the front selects for a client, uniformly; all backends for clients without an entry.
     pub(crate) eligible: BTreeMap<VantageIx, Vec<PodIx>>,
-    /// Names asked at the resolvers.
+    /// Names queried at the resolvers.
     pub(crate) names: BTreeSet<NameIx>,
-    /// Nodes that the balancer in front may hand a connection to; empty where none is, or where connections from inside
-    /// never leave the node.
+    /// Nodes to which the load balancer of the front may send a connection. Empty without a balancer.
     pub(crate) pool: Vec<NodeIx>,
-    /// Connections from inside to the balancer's address really go there, as far as known.
+    /// Whether connections from inside the cluster to the balancer's address leave the node, as far as known.
     pub(crate) leaves_the_node: bool,
-    /// The node that a balancer chooses serves with its own endpoints only.
+    /// Whether the node selected by the balancer uses only its own endpoints.
     pub(crate) pool_is_local: bool,
-    /// The front has policy Local, clients without an endpoint mostly fail, and nobody with an endpoint was answered by
-    /// another node's: whoever has one uses it.
+    /// Whether policy Local is observed in practice: the front has the policy, clients on nodes without an
+    /// endpoint mostly fail, and no client on a node with an endpoint was answered by an endpoint of another node.
     pub(crate) strict: bool,
 }
 
 impl MeshNodes {
-    /// Nodes, clients and zones of a topology, and where endpoints are or were.
+    /// Creates the mesh from the nodes, probers and zones of a topology and its current and former endpoints.
     pub(crate) fn new(topology: &Topology, world: &mut NameRegistry, vantages: &BTreeSet<Vantage>) -> Self {
         let mut nodes = Self {
             proxy_mode: topology.proxy_mode(),
@@ -100,18 +99,18 @@ impl MeshNodes {
         nodes
     }
 
-    /// A vantage that probes.
+    /// Adds a probing vantage.
     pub(crate) fn add_client(&mut self, client: VantageIx, node: Option<NodeIx>) {
         self.clients.insert(client, node);
         self.of_clients.extend(node);
     }
 
-    /// The node a vantage sits on; none outside the cluster.
+    /// Returns the node of a vantage; `None` outside the cluster.
     pub(crate) fn of_client(&self, client: VantageIx) -> Option<NodeIx> {
         self.clients.get(&client).copied().flatten()
     }
 
-    /// The node that a probe arrives at, where its path is known.
+    /// Returns the destination node of a probe, if its path is known.
     pub(crate) fn of_dest(&self, dest: Destination) -> Option<NodeIx> {
         match dest {
             Destination::Entry(pod) => self.pods.get(&pod).copied(),
@@ -122,27 +121,27 @@ impl MeshNodes {
 }
 
 impl SubjectPaths {
-    /// The node a vantage sits on; none outside the cluster.
+    /// Returns the node of a vantage; `None` outside the cluster.
     pub(crate) fn node_of_client(&self, client: VantageIx) -> Option<NodeIx> {
         self.nodes.of_client(client)
     }
 
-    /// The endpoints a client can be sent to.
+    /// Returns the endpoints that the front may select for a client.
     pub(crate) fn eligible(&self, client: VantageIx) -> &[PodIx] {
         self.eligible.get(&client).map_or(&self.backends, Vec::as_slice)
     }
 
-    /// Nodes that hold a vantage.
+    /// Returns the nodes that have a vantage.
     pub(crate) fn client_nodes(&self) -> &BTreeSet<NodeIx> {
         &self.nodes.of_clients
     }
 
-    /// All zones that hold a node of the scene.
+    /// Returns the zones of all nodes.
     pub(crate) fn zone_set(&self) -> &BTreeSet<ZoneIx> {
         &self.nodes.zone_set
     }
 
-    /// The paths to the endpoints of a Service, whichever a client chooses by name.
+    /// Sets the paths to the endpoints of a headless Service, from which the client itself chooses.
     pub(crate) fn with_endpoints(mut self, world: &NameRegistry, service: &Service) -> Self {
         let usable = service.usable();
         self.backends = usable.iter().filter_map(|e| world.pods.get(&e.pod)).collect();
@@ -153,7 +152,7 @@ impl SubjectPaths {
         self
     }
 
-    /// The paths through a Service, seen through a front. Choices are worked out for the clients given only.
+    /// Sets the paths through the front of a Service. Eligible endpoints are computed only for `clients`.
     pub(crate) fn with_service(
         mut self,
         topology: &Topology,
@@ -173,8 +172,8 @@ impl SubjectPaths {
         let kind = topology.front(front).map(|info| info.kind);
         self.strict = topology.is_strict(front);
         if let Some(FrontKind::LoadBalancer(ip_mode)) = kind {
-            // Under policy Local a balancer leaves out nodes without an endpoint, unless all of its checks fail: then it
-            // sends to every node.
+            // With policy Local a balancer skips nodes without an endpoint, unless all of its health checks fail:
+            // then it uses every node.
             self.pool = self.nodes.all.iter().copied().collect();
             self.pool_is_local = external;
             self.leaves_the_node = ip_mode == IpMode::Proxy || self.nodes.proxy_mode == ProxyMode::Unknown;
@@ -195,8 +194,8 @@ impl SubjectPaths {
         self
     }
 
-    /// Lets the cells correct the rules: an endpoint that answered a client is one it can be sent to. With affinity it is
-    /// the only one.
+    /// Corrects the computed paths from the cells: an endpoint that answered a client is eligible for it. With
+    /// session affinity it is the only one.
     pub(crate) fn learn_from(&mut self, cells: &RoundCells, affinity: bool) {
         let mut crossed = false;
         let (mut lacking, mut failing) = (0, 0);
@@ -231,7 +230,8 @@ impl SubjectPaths {
             } else if pods.is_subset(&known) {
                 continue;
             } else {
-                // The rules said less than what happened: this client is not held to its own node after all.
+                // The observation contradicts the computed restriction: this client is not limited to its own
+                // node.
                 self.backends.iter().copied().collect()
             };
             self.eligible.insert(client, pods.into_iter().collect());

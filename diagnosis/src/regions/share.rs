@@ -1,4 +1,5 @@
-//! How much of a cell lies in a region: certain where a probe's path is known, a share where a choice on the way is not.
+//! The share of a cell inside a region: 0 or 1 if the path is known, a fraction if a choice on the path is not
+//! observed.
 
 use super::{ProbePath, Region, paths::SubjectPaths};
 use crate::{
@@ -6,7 +7,7 @@ use crate::{
     ids::{NameIx, NodeIx, PodIx},
 };
 
-/// Share of a cell's paths that cross a region, as a reduced fraction, so that equal shares are equal.
+/// Share of a cell's paths that cross a region, as a reduced fraction, so that equal shares compare equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PathShare {
     num: u32,
@@ -44,15 +45,15 @@ impl PathShare {
         f64::from(self.num) / f64::from(self.den)
     }
 
-    /// Rounded to a thousandth: two regions that differ by less cannot be told apart.
+    /// The share rounded to a thousandth. Regions that differ by less are treated as inseparable.
     pub(crate) fn permille(self) -> u32 {
         let (num, den) = (u64::from(self.num), u64::from(self.den));
         u32::try_from((num * 2000 + den) / (2 * den)).unwrap_or(1000)
     }
 }
 
-/// Share of a cell's paths that cross any of the regions. The union is formed on paths and mixed afterwards: the
-/// product of two shares would be too small where both regions hide behind one unknown choice.
+/// Returns the share of a cell's paths that cross any of the regions. The union is computed per path and averaged
+/// afterwards: the product of two shares would be too small if both depend on the same unobserved choice.
 pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> PathShare {
     let client = scene.node_of_client(key.client);
     let path = |backend: Option<PodIx>, node: Option<NodeIx>, name: Option<NameIx>| ProbePath {
@@ -87,7 +88,7 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
                     .count();
                 PathShare::new(hit, pods.len())
             };
-            // Where policy Local is obeyed so strictly that nodes without an endpoint fail, nodes with one use it.
+            // If policy Local is observed (nodes without an endpoint fail), nodes with an endpoint use their own.
             if scene.strict
                 && regions.contains(&Region::NoLocal)
                 && client.is_some_and(|node| scene.local.contains(&node))
@@ -106,7 +107,7 @@ pub(crate) fn alpha(regions: &[Region], key: &CellKey, scene: &SubjectPaths) -> 
     }
 }
 
-/// The same where it matters which node a balancer chose: uniformly any of its pool, and whichever endpoint serves then.
+/// Like [`alpha`], if the balancer's choice matters: it is uniform over the pool, independent of the endpoint.
 fn mixed(
     regions: &[Region],
     key: &CellKey,
@@ -130,8 +131,8 @@ fn mixed(
             }
         }
     };
-    // That an endpoint answered is the less likely, the fewer nodes lead to one: so its cell has the same share, although
-    // the node that led to this answer was a good one.
+    // A known endpoint gets the same share: the fewer nodes of the pool lead to an endpoint, the less likely this
+    // response was, even though the node that led to it works.
     let mut hits = 0;
     let mut all = 0;
     for end in ends {

@@ -1,19 +1,19 @@
-//! The lines of the product's own record, as the recorder writes and the replay reads them.
+//! Lines of Parallax's own recordings, as the recorder writes and the replay reads them.
 //!
 //! ```text
 //! {"type":"settings", …}         first line of each segment
 //! {"type":"topology_spec", …}    second line of each segment, and whenever the topology changes
-//! {"type":"settings_changed", …} rounds are others from here on
-//! {"type":"topology_unread", …}  the topology's source could not be read, or is read again
-//! {"type":"restored", …}         the engine took up what another process left
-//! {"type":"baseline_reset", …}   what a target answers while it works was forgotten
+//! {"type":"settings_changed", …} new round length or timeout from here on
+//! {"type":"topology_unread", …}  the topology's source became unreadable or readable
+//! {"type":"restored", …}         the engine restored the checkpoint of another process
+//! {"type":"baseline_reset", …}   the baseline of a target was reset
 //! {"type":"observation", …}      one probe, in event time
 //! {"type":"progress", …}         a vantage has reported everything up to a time
 //! {"type":"advance", …}          rounds that were over at this time were closed and judged
-//! {"type":"gap", …}              lines that are missing here
+//! {"type":"gap", …}              lines are missing here
 //! ```
 //!
-//! Each line is one call of the engine, in the order of the calls, so that a replay is exact.
+//! Each line is one call of the engine, in the order of the calls, so a replay is exact.
 
 use std::borrow::Cow;
 
@@ -29,14 +29,14 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordClock {
-    /// The times of its own lines.
+    /// The times of its lines.
     #[default]
     Lines,
-    /// Its `advance` lines, and nothing else.
+    /// Its `advance` lines only.
     Advance,
 }
 
-/// First line of a recording, and of each of its segments.
+/// First line of a recording and of each of its segments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordSettings {
     /// Length of a round; not zero.
@@ -48,24 +48,24 @@ pub struct RecordSettings {
     /// What closes its rounds.
     #[serde(default)]
     pub clock: RecordClock,
-    /// The version of the program that wrote it.
+    /// Version of the program that wrote the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What its segments have in common. A recording without a name is a segment of its own.
+    /// Id shared by all segments. A recording without one has a single segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<String>,
     /// Number of the segment, from 0.
     #[serde(default)]
     pub segment: u64,
-    /// Names and addresses are pseudonyms.
+    /// Whether names and addresses are pseudonyms.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pseudonyms: bool,
 }
 
-/// Rounds are others from here on, in the midst of a recording.
+/// New settings in the middle of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordSettingsChanged {
-    /// Since when.
+    /// Time of the change.
     #[serde(rename = "t_us")]
     pub at: EventTime,
     /// Length of a round; not zero.
@@ -76,25 +76,25 @@ pub struct RecordSettingsChanged {
     pub timeout: Micros,
 }
 
-/// The topology that holds from here on.
+/// The topology from here on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordTopology<'a> {
-    /// Since when.
+    /// Time of the change.
     #[serde(rename = "t_us")]
     pub at: EventTime,
-    /// As written; absent where the topology of before was put in again.
+    /// The topology; absent if the previous topology was applied again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Cow<'a, TopologySpec>>,
-    /// Vantages that no node holds.
+    /// Vantages that belong to no node.
     #[serde(default, skip_serializing_if = "<[Vantage]>::is_empty")]
     pub vantages: Cow<'a, [Vantage]>,
-    /// Said for readers that begin with this segment; nothing changed.
+    /// Repeated for readers that start with this segment; nothing changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
 }
 
 impl<'a> RecordTopology<'a> {
-    /// The line for a topology.
+    /// Returns the line for a topology.
     #[must_use]
     pub fn of(topology: &'a Topology, at: EventTime) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl<'a> RecordTopology<'a> {
         }
     }
 
-    /// The topology, unless it is the one of before. The error lists every complaint.
+    /// Builds the topology; `None` means the previous one. The error lists all problems.
     pub(super) fn build(self) -> Result<Option<Topology>, String> {
         let Some(spec) = self.spec else { return Ok(None) };
         let topology = Topology::try_from(spec.into_owned()).map_err(|problems| {
@@ -120,31 +120,31 @@ impl<'a> RecordTopology<'a> {
     }
 }
 
-/// Whether the topology's source can be read, from here on.
+/// Whether the topology's source can be read from here on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordTopologyUnread {
-    /// Since when this holds.
+    /// Time of the change.
     #[serde(rename = "t_us")]
     pub at: EventTime,
-    /// When the source was last known to be good; absent where it is good again.
+    /// When the source was last readable; absent if it is readable again.
     #[serde(rename = "since_us", default, skip_serializing_if = "Option::is_none")]
     pub since: Option<EventTime>,
 }
 
-/// The engine took up what another process left.
+/// The engine restored the checkpoint of another process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordRestored<'a> {
-    /// When.
+    /// Time of the restore.
     #[serde(rename = "t_us")]
     pub at: EventTime,
-    /// What it took up.
+    /// The restored checkpoint.
     pub checkpoint: Cow<'a, Checkpoint>,
 }
 
-/// What a target answers while it works was forgotten, by [`Engine::reset_baseline`](crate::Engine::reset_baseline).
+/// The baseline of a target was reset by [`Engine::reset_baseline`](crate::Engine::reset_baseline).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordBaselineReset {
-    /// When.
+    /// Time of the reset.
     #[serde(rename = "t_us")]
     pub at: EventTime,
     /// The target.
@@ -167,29 +167,29 @@ pub struct RecordProgress {
 pub enum RecordLine<'a> {
     /// First line of a segment.
     Settings(&'a RecordSettings),
-    /// Other rounds.
+    /// New settings.
     SettingsChanged(RecordSettingsChanged),
     /// A topology.
     TopologySpec(RecordTopology<'a>),
     /// Whether the topology's source can be read.
     TopologyUnread(RecordTopologyUnread),
-    /// What the engine started with.
+    /// The checkpoint that the engine started with.
     Restored(RecordRestored<'a>),
-    /// A baseline was reset.
+    /// A baseline reset.
     BaselineReset(&'a RecordBaselineReset),
     /// An observation.
     Observation(&'a Recorded),
-    /// The progress of a vantage.
+    /// Progress of a vantage.
     Progress(&'a RecordProgress),
-    /// Rounds were closed.
+    /// Closed rounds.
     Advance {
-        /// Those that were over at this time.
+        /// Rounds that were over at this time were closed.
         #[serde(rename = "t_us")]
         at: EventTime,
     },
-    /// Something is missing.
+    /// Missing lines.
     Gap {
-        /// So many lines.
+        /// Number of missing lines.
         lines: u64,
     },
 }

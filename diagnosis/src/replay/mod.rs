@@ -1,13 +1,13 @@
-//! A recorded stream read line by line: the same engine, the same bytes, on any machine.
+//! Replays a recorded stream line by line: the same engine, the same bytes, on any machine.
 //!
-//! Two forms, told apart by the `type` of each line:
-//! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number in a file;
-//! * the product's own record, `settings` / `settings_changed` / `topology_spec` / `topology_unread` / `baseline_reset` / `restored` /
-//!   `observation` / `progress` / `advance` / `gap` ([`RecordLine`]), in one file or in several segments.
+//! The `type` of a line tells the two formats apart:
+//! * trials, `topology` / `obs` / `end`: independent recordings of one target, any number per file;
+//! * Parallax's own recordings, `settings` / `settings_changed` / `topology_spec` / `topology_unread` / `baseline_reset` /
+//!   `restored` / `observation` / `progress` / `advance` / `gap` ([`RecordLine`]), in one file or in several segments.
 //!
-//! Output is one JSON object a line: `verdict`, `unexplained`, `next_probe`, `malformed`, `gap`, and `trial` at the end of
-//! each recording. A `next_probe` line is one probe that is worth making now; whoever can make it writes its outcome into
-//! the recording, with the line's `assignment`.
+//! Output is one JSON object per line: `verdict`, `unexplained`, `next_probe`, `malformed`, `gap`, and `trial` at the
+//! end of each recording. A `next_probe` line requests one on-demand probe; a caller that can make it writes its
+//! outcome into the recording, with the line's `assignment`.
 
 mod lines;
 mod record;
@@ -35,11 +35,11 @@ pub use lines::{
 use record::RecordingReader;
 use trial::TrialReader;
 
-/// Reads a stream and says what the engine found, as lines of JSON.
+/// Reads a stream and reports the engine's events as lines of JSON.
 #[derive(Debug, Default)]
 pub struct Replay {
     open: OpenIncident,
-    /// Malformed lines outside of any recording, which the next one reports.
+    /// Malformed lines outside any recording; the next recording reports them.
     malformed: u64,
     recordings: u64,
 }
@@ -108,7 +108,7 @@ enum OutputLine<'a> {
         observations: u64,
         malformed: u64,
         verdicts: u64,
-        /// What it leans to at the end without enough evidence for a verdict.
+        /// Tentative causes at the end, without enough evidence for a verdict.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         likeliest: Vec<LikeliestRegion<'a>>,
     },
@@ -124,20 +124,20 @@ struct LikeliestRegion<'a> {
 
 impl OutputLine<'_> {
     fn write(&self) -> String {
-        // Strings, numbers and lists of them always have a form in JSON.
+        // Strings, numbers and lists of them always serialize to JSON.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
 impl Replay {
-    /// A reader that has seen nothing.
+    /// Creates a reader.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes one line of input; `number` is what a complaint about it says. Malformed lines are counted, reported and
-    /// skipped; lines of unknown type come from a newer version and are skipped.
+    /// Reads one line of input; `number` identifies it in error reports. Malformed lines are counted, reported and
+    /// skipped. Lines of unknown type come from a newer version and are skipped.
     pub fn line(&mut self, number: usize, text: &str) -> Vec<String> {
         let mut out = Vec::new();
         if text.trim().is_empty() {
@@ -154,7 +154,7 @@ impl Replay {
         out
     }
 
-    /// What the engine knows at `now`, while one of the product's own records is read.
+    /// Returns the engine's view at `now` while one of Parallax's own recordings is being read.
     #[must_use]
     pub fn view(&self, now: EventTime) -> Option<View> {
         match &self.open {
@@ -163,8 +163,9 @@ impl Replay {
         }
     }
 
-    /// Time passes without a line: whatever is over by `seconds` of the recording is judged. Who answers `next_probe`
-    /// lines says so at the end of a round, or the answers would come a round later than in a running mesh.
+    /// Advances the clock of a trial to `seconds` without a line: rounds that are over are judged. A caller that
+    /// answers `next_probe` lines calls this at the end of a round; otherwise the answers arrive one round later than
+    /// in a running mesh.
     pub fn pass(&mut self, seconds: f64) -> Vec<String> {
         let mut out = Vec::new();
         if let OpenIncident::Trial(trial) = &mut self.open {
@@ -173,7 +174,7 @@ impl Replay {
         out
     }
 
-    /// Ends the recording that is still open, if any. Call it at the end of the input.
+    /// Finishes the open recording, if any. Call it at the end of the input.
     pub fn finish(&mut self) -> Vec<String> {
         let mut out = Vec::new();
         self.close(&mut out);
@@ -189,7 +190,7 @@ impl Replay {
     }
 
     fn take(&mut self, text: &str, out: &mut Vec<String>) -> Result<(), String> {
-        let value: Value = serde_json::from_str(text).map_err(|e| format!("not a line of JSON: {e}"))?;
+        let value: Value = serde_json::from_str(text).map_err(|e| format!("not valid JSON: {e}"))?;
         let kind = value
             .get("type")
             .and_then(Value::as_str)
@@ -240,19 +241,19 @@ impl Replay {
     }
 }
 
-/// What a recording counts.
+/// Counters of a recording.
 #[derive(Debug, Clone, Copy, Default)]
 struct RecordCounts {
     trial: u64,
     observations: u64,
     malformed: u64,
     verdicts: u64,
-    /// The names of the recording's resolvers are no members in its form.
+    /// Omits the names of resolvers from members, as the trial format does.
     nameless: bool,
 }
 
 impl RecordCounts {
-    /// Writes what the round just judged brought.
+    /// Writes the events of the round that was just judged.
     fn events(&mut self, engine: &Engine, out: &mut Vec<String>) {
         for event in engine.events() {
             match event {
@@ -278,7 +279,7 @@ impl RecordCounts {
         }
     }
 
-    /// Writes which probes are asked for after the round just judged: one line is one probe to be made.
+    /// Writes the on-demand probes requested after the round that was just judged, one line per probe.
     fn asks<'a>(self, engine: &'a Engine, said: &dyn Fn(&'a str) -> &'a str, out: &mut Vec<String>) {
         for ask in engine.fresh_asks() {
             out.push(self.next_probe(ask, said));
@@ -343,7 +344,7 @@ impl RecordCounts {
         (&region.region, members)
     }
 
-    /// One ask as a line; `said` gives a name as the recording says it.
+    /// Formats a request as a line; `said` maps a name to the name in the recording.
     fn next_probe<'a>(self, ask: &'a ProbeRequest, said: &dyn Fn(&'a str) -> &'a str) -> String {
         let (mut backend, mut dst_node, mut name) = (None, None, None);
         match &ask.to {
@@ -357,7 +358,7 @@ impl RecordCounts {
             t: seconds(ask.since.0),
             separates: ask.separates.iter().map(|region| self.printed(region)).collect(),
             channel: ask.channel,
-            // The pod network of a node is what a recording calls its node.
+            // A recording names a node's Pod network by its node.
             node: match &ask.vantage {
                 Vantage::Cluster {
                     node,
@@ -381,7 +382,7 @@ impl RecordCounts {
     }
 }
 
-/// Milliseconds are what a reader wants to see.
+/// Converts to seconds with millisecond precision.
 #[expect(
     clippy::cast_precision_loss,
     reason = "milliseconds since the start of a recording fit 52 bits"

@@ -1,4 +1,4 @@
-//! The product's own record: what the engine was told, in the order it was told.
+//! Replays Parallax's own recordings: the inputs of an engine, in their original order.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{engine::Engine, settings::Settings, topology::Topology, view::View};
 
-/// A record that is being read.
+/// A recording that is being read.
 #[derive(Debug)]
 pub(super) struct RecordingReader {
     settings: RecordSettings,
@@ -43,8 +43,7 @@ impl RecordingReader {
         Ok(settings)
     }
 
-    /// Whether these settings begin the segment that follows the present one. It is then taken as a part of this
-    /// recording.
+    /// Reports whether these settings begin the segment after the current one, which then continues this recording.
     pub(super) fn continues(&mut self, next: &RecordSettings) -> bool {
         let present = &self.settings;
         let follows = next.recording.is_some()
@@ -134,7 +133,9 @@ impl RecordingReader {
         let topology = match (line.build()?, &self.engine) {
             (Some(topology), _) => Arc::new(topology),
             (None, Some((_, last))) => Arc::clone(last),
-            (None, None) => return Err("spec: the first topology of a recording must be written".to_owned()),
+            (None, None) => {
+                return Err("spec: missing; the first topology of a recording needs it".to_owned());
+            }
         };
         match &mut self.engine {
             Some(_) if again => {}
@@ -154,7 +155,7 @@ impl RecordingReader {
         Ok(())
     }
 
-    /// Where the record has no clock of its own, the times of its lines are one.
+    /// In a recording without its own clock, the times of its lines advance the clock.
     fn tick(&mut self, at: EventTime, out: &mut Vec<String>) {
         if self.settings.clock == RecordClock::Lines {
             self.pass(at, out);
@@ -175,7 +176,7 @@ impl RecordingReader {
         self.engine.as_ref().map(|(engine, _)| engine.view(now))
     }
 
-    /// Ends the reading. Where the record says itself which rounds were closed, the others stay open.
+    /// Finishes the recording. If its `advance` lines close the rounds, the remaining rounds stay open.
     pub(super) fn finish(mut self, out: &mut Vec<String>) {
         self.tick(EventTime(i64::MAX), out);
         out.push(self.count.total(self.engine.as_ref().map(|(engine, _)| engine)));

@@ -1,8 +1,8 @@
 //! Trials: recordings of one target, judged as one path.
 //!
-//! A trial has one target, so front and target have no other host to be told apart by: every probe's whole outcome is
-//! booked on its channel, and all channels are one subject. That also keeps one fault one verdict. Nothing of a trial
-//! need have worked before: a fault may be there from its first line on.
+//! A trial has one target, so no other host separates front and target: the whole outcome of every probe is
+//! attributed to its channel, and all channels are one subject. This also keeps one fault one verdict. Nothing needs
+//! to have worked before, because a fault may be present from the first line on.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -100,7 +100,7 @@ struct ObsLine {
     kind: Option<String>,
     #[serde(default)]
     latency_ms: Option<f64>,
-    /// The `next_probe` line it answers.
+    /// The `next_probe` line that it fulfils.
     #[serde(default)]
     assignment: Option<AssignmentId>,
 }
@@ -109,7 +109,7 @@ struct ObsLine {
 #[derive(Debug)]
 pub(super) struct TrialReader {
     line: TopologyLine,
-    /// Names asked besides the target's own.
+    /// Resolved names other than the target's own.
     names: BTreeSet<String>,
     engine: Engine,
     now: EventTime,
@@ -119,7 +119,7 @@ pub(super) struct TrialReader {
 
 /// Address of the front in every trial; the documentation range keeps it apart from endpoints.
 const FRONT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 80);
-/// For a target whose name no host can have.
+/// Host name of a target whose name is not a valid host name.
 const NAMELESS: &str = "target.invalid";
 
 impl TopologyLine {
@@ -164,7 +164,7 @@ impl TopologyLine {
         })
     }
 
-    /// The target's name as that of a host.
+    /// Returns the target's name as a host name.
     fn host(&self) -> &str {
         match self.target.name.parse::<HostName>() {
             Ok(_) => &self.target.name,
@@ -202,7 +202,8 @@ impl TopologyLine {
         let target = &self.target;
         let kind = target.service_type.as_deref();
         let cluster_ip = matches!(kind, Some("ClusterIP" | "Headless"));
-        // A nodePort or an address that kube-proxy does not own is like a balancer's that traffic really goes to.
+        // A node port, or an address that kube-proxy does not own, behaves like a balancer address that receives the
+        // traffic.
         let proxied = target.ip_mode.as_deref() == Some("Proxy") || kind == Some("NodePort");
         let known: BTreeSet<&NodeName> = self.nodes.iter().map(|n| &n.name).collect();
         let endpoints = self
@@ -295,7 +296,7 @@ impl TrialReader {
         self.count.trial == topology.trial
     }
 
-    /// Endpoints changed; the new topology holds from this line on.
+    /// Replaces the topology from this line on.
     pub(super) fn replace(&mut self, line: TopologyLine) -> Result<(), String> {
         let topology = line.topology(&self.names)?;
         self.engine.replace_topology(Arc::new(topology), self.now);
@@ -313,7 +314,7 @@ impl TrialReader {
             }
             ObservationResult::Implausible => {
                 return Err(
-                    "t: expected seconds since the start, within an hour of the lines before".to_owned(),
+                    "t: expected seconds since the start, within an hour of the preceding lines".to_owned(),
                 );
             }
             ObservationResult::Counted { .. } | ObservationResult::Late | ObservationResult::OwnFault => {}
@@ -369,7 +370,7 @@ impl TrialReader {
         let id = |text: &str| TargetId::new(text).map_err(|e| e.to_string());
         match (channel, name) {
             (Channel::Mesh, _) => {
-                let peer = peer.ok_or("dst_node: a mesh probe names its peer's node")?;
+                let peer = peer.ok_or("dst_node: missing; a mesh probe needs the node of its peer")?;
                 id(&format!("echo://{peer}"))
             }
             (Channel::Dns, Some(name)) if name != self.line.target.name => {
@@ -394,7 +395,7 @@ impl TrialReader {
         }
     }
 
-    /// A name as the recording says it: its target has another one inside.
+    /// Maps a name to its name in the recording, where the target may have another one.
     fn said<'a>(&'a self, name: &'a str) -> &'a str {
         if name == self.line.host() {
             &self.line.target.name
@@ -403,7 +404,7 @@ impl TrialReader {
         }
     }
 
-    /// Time passes without an observation.
+    /// Advances the clock without an observation.
     pub(super) fn wait(&mut self, seconds: f64, out: &mut Vec<String>) {
         let now = i64::try_from(micros(seconds).0).unwrap_or(i64::MAX);
         self.now = self.now.max(EventTime(now));
@@ -442,7 +443,7 @@ fn outcome(channel: Channel, ok: bool, kind: Option<&str>) -> Outcome {
     Outcome::Failed { phase, kind, status }
 }
 
-/// Seconds as whole microseconds.
+/// Converts seconds to whole microseconds.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,5 @@
-//! Who gets how much: a tenth of the base probes for all subjects together, each suspect at least one, in turn.
+//! The budget of requested probes: a tenth of the base plan for all subjects together, at least one per suspect,
+//! round-robin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +12,16 @@ use super::{
 };
 use crate::inference::unit::JudgementUnit;
 
-/// Base probes to one that is asked for.
+/// Base probes per requested probe.
 const ONE_IN: usize = 10;
-/// Rounds an ask waits for its answer.
+/// Rounds after which an unanswered request expires.
 const PATIENCE: i64 = 3;
-/// Rounds before the same is asked again of somebody who did not answer, or whose answer stands beside the evidence.
+/// Rounds before an unanswered request, or one reported separately from the evidence, may be repeated.
 const REST: i64 = 12;
 
 impl OutstandingRequests {
-    /// Chooses what is asked for until the next round. `write` makes an ask of a wish, or nothing where a name is
-    /// missing.
+    /// Selects the requests for the next round. `write` converts a proposed probe to a request, or returns `None`
+    /// if a name is missing.
     pub(crate) fn settle(
         &mut self,
         round: Round,
@@ -29,7 +30,7 @@ impl OutstandingRequests {
         self.resting.retain(|_, until| *until > round);
         let mut kept = Vec::new();
         for live in std::mem::take(&mut self.live) {
-            // What stands beside the evidence is no statistics: one answer will do for a while.
+            // A result that is reported separately needs no sample size: one result is enough for a while.
             let over = live.answered && live.ask.variant == ProbeVariant::Plain;
             if over {
                 continue;
@@ -42,7 +43,7 @@ impl OutstandingRequests {
         }
         let suspects = self.pleas.values().filter(|plea| plea.suspect).count();
         let most = (self.base / ONE_IN).max(suspects);
-        // A late answer is still wanted, and still costs a probe.
+        // An unanswered request is still valid and still uses the budget.
         kept.truncate(most);
         let mut taken: BTreeSet<RequestId> = kept.iter().map(OutstandingRequest::identity).collect();
         self.live = kept;
@@ -57,7 +58,7 @@ impl OutstandingRequests {
             for (_, unit) in &order {
                 let wants = &pleas[*unit].wants;
                 let at = next.entry(unit).or_default();
-                // One probe each, then the next turn.
+                // One probe per subject and turn.
                 while let Some(want) = wants.get(*at) {
                     *at += 1;
                     let Some((ask, spot)) = write(unit, want) else {

@@ -1,4 +1,4 @@
-//! What could be asked: every path on which the leading explanations may differ, as long as somebody can make it.
+//! Candidate probes: every path on which the leading explanations may differ and that a vantage can probe.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
@@ -11,51 +11,53 @@ use crate::{
     regions::{Region, paths::SubjectPaths},
 };
 
-/// What is known of who can probe what.
+/// The probes that are possible, and the evidence so far.
 #[derive(Debug)]
 pub(crate) struct ProbeCapabilities<'a> {
     pub(crate) world: &'a NameRegistry,
     pub(crate) scene: &'a SubjectPaths,
     /// Evidence so far.
     pub(crate) cells: &'a RoundCells,
-    /// Vantages that reported lately.
+    /// Vantages that reported recently.
     pub(crate) speaking: &'a BTreeSet<VantageIx>,
-    /// Probes of the base plan that come every round anyway, where a second one in the round counts no more.
+    /// Cells of the base plan: these paths are probed every round, and a second probe in the round adds no
+    /// evidence.
     pub(crate) planned: Vec<&'a ClosedCells>,
-    /// The front clients connect to.
+    /// The front to which clients connect.
     pub(crate) front: Option<parallax_model::Front>,
-    /// Why endpoints cannot be dialled, where they cannot.
+    /// The reason why endpoints cannot be dialled directly, if they cannot.
     pub(crate) no_direct: Option<&'static str>,
-    /// Names may be asked for.
+    /// Whether DNS queries are possible.
     pub(crate) names: bool,
-    /// The Service has a port on every node.
+    /// Whether the Service has a node port.
     pub(crate) node_port: bool,
-    /// Turns the choice among equals.
+    /// Round number, used to rotate among equals.
     pub(crate) turn: i64,
 }
 
-/// Most clients, endpoints and peers that are compared for one question. The first are those the explanations name.
+/// Maximum number of clients, endpoints, peers and names that are compared; those named by explanations come
+/// first.
 const CLIENTS: usize = 16;
 const ENTRIES: usize = 8;
 const PEERS: usize = 16;
 const NAMES: usize = 3;
-/// Nodes taken besides those that matter, as "another source" and "another destination".
+/// Number of additional failing client nodes.
 const OTHERS: usize = 3;
-/// Nodes without an endpoint that are thought of as clients at all: more than can be silent while the mesh speaks.
+/// Maximum number of client nodes without an endpoint: more than can be silent while the mesh reports.
 const REST: usize = 256;
 
-/// Nodes in the order in which they matter to a question.
+/// Nodes and Pods in order of relevance.
 #[derive(Debug, Default)]
 struct NodePriority {
     nodes: Vec<NodeIx>,
-    /// The place of each of them.
+    /// Position of each node.
     places: BTreeMap<NodeIx, usize>,
     pods: Vec<PodIx>,
 }
 
 impl ProbeCapabilities<'_> {
-    /// Whether a client may be asked for this path. A vantage outside the cluster goes only where its own plan leads it:
-    /// a ClusterIP, or an address that a name has inside only, is a stranger's address there, who may answer anything.
+    /// Reports whether a client may probe this path. An outside vantage probes only destinations of its own plan:
+    /// a ClusterIP, or an address that a name has only inside, may belong to another party there.
     pub(super) fn may_ask(&self, key: &CellKey) -> bool {
         let inside = self.scene.node_of_client(key.client).is_some();
         let mut seen = self.cells.keys();
@@ -69,7 +71,7 @@ impl ProbeCapabilities<'_> {
             })
     }
 
-    /// Whether a probe of the base plan goes that way every round anyway. Through a front it is another's choice where.
+    /// Reports whether the base plan probes this path every round. The endpoint chosen by a front is ignored.
     pub(crate) fn is_planned(&self, key: &CellKey) -> bool {
         let chosen = is_through_front(key.channel);
         self.planned.iter().any(|cells| {
@@ -99,7 +101,8 @@ impl NodePriority {
         }
     }
 
-    /// What the explanations name, then who fails, then where endpoints are, then a few others in turn.
+    /// Orders nodes and Pods: named by explanations, then failing clients, then endpoints, then others in
+    /// rotation.
     fn of(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Self {
         let (mut focus, scene) = (Self::default(), ground.scene);
         for belief in &beliefs.list {
@@ -142,7 +145,7 @@ impl NodePriority {
     }
 }
 
-/// A fixed shuffle, another one each turn: no node is always the one that is bothered.
+/// Returns a deterministic shuffle that differs each turn, so that the load is distributed over the nodes.
 fn turned<T: Copy>(items: impl Iterator<Item = T>, turn: i64, number: impl Fn(T) -> u32) -> Vec<T> {
     let turn = turn.to_string();
     let mut order: Vec<(u64, T)> = items
@@ -152,7 +155,7 @@ fn turned<T: Copy>(items: impl Iterator<Item = T>, turn: i64, number: impl Fn(T)
     order.into_iter().map(|(_, item)| item).collect()
 }
 
-/// Paths that may be asked for, each once, in no order that matters.
+/// Returns the possible paths without duplicates, in arbitrary order.
 pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Vec<CellKey> {
     let focus = NodePriority::of(beliefs, ground);
     let scene = ground.scene;
@@ -193,7 +196,7 @@ pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilitie
                 add(Channel::Dns, Destination::Name(*name));
             }
         }
-        // From outside there are no pods.
+        // Outside vantages cannot reach Pods.
         let Some(node) = node else { continue };
         if ground.front.is_some() && ground.no_direct.is_none() {
             for pod in focus.pods.iter().take(ENTRIES) {
@@ -208,7 +211,7 @@ pub(crate) fn candidates(beliefs: &ExplanationWeights, ground: &ProbeCapabilitie
     found
 }
 
-/// Why no probe tells two explanations apart, where none can be made.
+/// Explains why no probe can separate two explanations.
 pub(crate) fn why_not(ground: &ProbeCapabilities<'_>) -> String {
     let scene = ground.scene;
     let probers = scene.client_nodes();
@@ -237,7 +240,7 @@ pub(crate) fn why_not(ground: &ProbeCapabilities<'_>) -> String {
         reasons.push("there is no second endpoint to compare with".to_owned());
     }
     if reasons.is_empty() {
-        "no probe that can be made takes a path on which they differ".to_owned()
+        "no possible probe takes a path on which they differ".to_owned()
     } else {
         reasons.join("; ")
     }

@@ -1,36 +1,36 @@
-//! From candidates to a short list: most bits for its cost first, nothing twice.
+//! Selects probes from the candidates: highest information gain per cost first, without duplicates.
 
 use super::{ProbeVariant, candidates::ProbeCapabilities, gain::ExplanationWeights};
 use crate::{evidence::cells::CellKey, regions::Region};
 use parallax_model::Channel;
 
-/// A probe that one subject would like to have made.
+/// A probe that a subject proposes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WantedProbe {
     pub(crate) key: CellKey,
     pub(crate) variant: ProbeVariant,
     pub(crate) bits: f64,
     pub(crate) separates: Option<(Region, Region)>,
-    /// A rule's own words; otherwise the two explanations are the reason.
+    /// Text of a rule; if absent, the reason is the pair of separated explanations.
     pub(crate) reason: Option<String>,
 }
 
-/// What one subject asks for after a round, the most wanted first.
+/// The proposed probes of a subject after a round, in descending order of value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProbeRequests {
-    /// Something is wrong, more likely than not: it gets at least one probe.
+    /// Whether a fault is more likely than not; guarantees the subject at least one probe.
     pub(crate) suspect: bool,
     pub(crate) wants: Vec<WantedProbe>,
 }
 
-/// Probes chosen for one question and round.
+/// Maximum number of probes per subject and round.
 const BATCH: usize = 6;
-/// Below this an answer is not worth a probe.
+/// Minimum expected information gain in bits.
 const LEAST_BITS: f64 = 5e-4;
-/// Two probes that tell the same of this many explanations are one.
+/// Number of leading explanations compared: probes with equal shares of all of them are duplicates.
 const TOP: usize = 5;
 
-/// What a probe costs, in ordinary probes. A header that a server does not expect is an error in its log.
+/// Cost of a probe in ordinary probes. A server logs an error for an unexpected PROXY header.
 const fn cost(channel: Channel) -> f64 {
     match channel {
         Channel::Proxied => 2.0,
@@ -38,7 +38,7 @@ const fn cost(channel: Channel) -> f64 {
     }
 }
 
-/// The best probes for a question.
+/// Returns the best probes for the undecided explanations.
 pub(crate) fn choose(
     beliefs: &ExplanationWeights,
     keys: &[CellKey],
@@ -53,7 +53,7 @@ pub(crate) fn choose(
         })
         .filter(|(_, bits, ..)| *bits >= LEAST_BITS)
         .collect();
-    // Among equals: what was seen least, so that answers come from many places.
+    // Among equals, prefer the least observed path, so that evidence comes from many places.
     let seen = |key: &CellKey| ground.cells.get(key).map_or(0, |c| c.n);
     rated.sort_by(|a, b| {
         b.0.total_cmp(&a.0)

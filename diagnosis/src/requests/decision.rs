@@ -1,4 +1,5 @@
-//! Which answer decided: told only where the cause would not have been named without what was asked for.
+//! The result that decided a verdict. Reported only if the cause would not have been named without the requested
+//! probes.
 
 use crate::{
     evidence::{
@@ -13,12 +14,12 @@ use crate::{
     regions::{Region, share::alpha},
 };
 
-/// A hard fault against a quiet background: only to weigh answers against each other, never to judge.
+/// Rates of a hard fault with a quiet background. Used to compare results, not to judge.
 const BROKEN: f64 = 0.9;
 const BACKGROUND: f64 = 0.005;
 
-/// The answer that told most between the named region and what stood against it without the answers, in words.
-/// `without` is the judgement of the same window with the asked probes taken out.
+/// Describes the result with the highest likelihood ratio between the named region and its rival. `without` is the
+/// judgement of the same window without the requested probes.
 pub(crate) fn decided_by(
     judgement: &Judgement,
     finding: &Finding,
@@ -59,18 +60,18 @@ pub(crate) fn decided_by(
         .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)))?;
     let (_, key, counts) = told;
     let conclusion = if rival == Region::Healthy {
-        "more than chance".to_owned()
+        "chance ruled out".to_owned()
     } else {
         format!("{} ruled out", rival.describe(world))
     };
     Some(format!(
-        "asked {}: {} → {conclusion}",
+        "follow-up probe {}: {} → {conclusion}",
         path(key, world),
         came(counts)
     ))
 }
 
-/// What stood against the named region before the answers came.
+/// Returns the leading alternative to the named region in the judgement without the requested probes.
 fn rival(finding: &Finding, without: Option<&Judgement>) -> Region {
     let Some(without) = without else {
         return Region::Healthy;

@@ -1,5 +1,6 @@
-//! The rule for directed pairs, which no prior makes likely before they have failed several times: after each failure
-//! from one node to another two repeats, the reverse, another source and another destination.
+//! Follow-up probes for directed pairs of nodes, which need several failures to overcome their low prior: each
+//! failure from one node to another triggers two repeats, the reverse direction, another source and another
+//! destination.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +16,12 @@ use crate::{
 
 /// Rounds in which a failure is repeated.
 const REPEATS: i64 = 2;
-/// From so many failing paths of either end on it is the end.
+/// Number of failing paths of either node above which the node, not the pair, is suspected.
 const MOSTLY: u64 = 3;
-/// Pairs followed in one round and subject.
+/// Maximum number of pairs per round and subject.
 const PAIRS: usize = 4;
 
-/// What to ask about paths that failed lately and that no named region explains.
+/// Returns the follow-up probes for paths that failed recently and that no named region explains.
 pub(crate) fn follow_ups(
     failing: &FailingCells,
     round: Round,
@@ -41,14 +42,14 @@ pub(crate) fn follow_ups(
             let into = ground.scene.nodes.of_dest(key.dest)?;
             (from != into).then(|| (elsewhere(from, into, ground), from, into, key))
         })
-        // Where much of a client or into a node fails, no pair is in question.
+        // If many paths of the client or into the destination fail, the pair is not suspected.
         .filter(|(elsewhere, ..)| *elsewhere < MOSTLY)
         .collect();
     pairs.sort();
     pairs.dedup_by_key(|(_, from, into, _)| (*from, *into));
     let mut wants = Vec::new();
     let turns = [repeat, reverse, other_source, other_destination];
-    // All repeats first: they carry most.
+    // All repeats first: they carry the most information.
     for turn in turns {
         for (_, from, into, key) in pairs.iter().take(PAIRS) {
             let Some(asked) = turn(*from, *into, key, ground) else {
@@ -67,7 +68,7 @@ pub(crate) fn follow_ups(
     wants
 }
 
-/// Cells that mostly fail between one of the two nodes and others: the fewer, the more it is about the pair.
+/// Counts the mostly failing cells that share exactly one of the two nodes. A low count points at the pair.
 fn elsewhere(from: NodeIx, into: NodeIx, ground: &ProbeCapabilities<'_>) -> u64 {
     let others = ground.cells.iter().filter(|(key, counts)| {
         let source = ground.scene.node_of_client(key.client);
@@ -82,7 +83,7 @@ fn free(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     (open && ground.speaking.contains(&key.client)).then_some(key)
 }
 
-/// A control that was not made yet.
+/// Accepts a control probe that has not been made yet.
 fn control(key: CellKey, ground: &ProbeCapabilities<'_>) -> Option<CellKey> {
     free(key, ground).filter(|key| !ground.cells.contains_key(key))
 }
@@ -119,7 +120,7 @@ fn reverse(from: NodeIx, into: NodeIx, _: &CellKey, ground: &ProbeCapabilities<'
     control(mesh(vantage_on(into, ground)?, from, ground)?, ground)
 }
 
-/// Another node's probe into the same node, where none passed yet.
+/// Returns a probe from another node to the same destination, if not yet made.
 fn other_source(
     from: NodeIx,
     into: NodeIx,
@@ -147,7 +148,7 @@ fn other_destination(
     control(mesh(key.client, picked(&others, ground)?, ground)?, ground)
 }
 
-/// Another one each round.
+/// Selects a different node each round.
 fn picked(nodes: &[NodeIx], ground: &ProbeCapabilities<'_>) -> Option<NodeIx> {
     let turn = usize::try_from(ground.turn.rem_euclid(i64::try_from(nodes.len()).ok()?.max(1))).ok()?;
     nodes.get(turn).copied()

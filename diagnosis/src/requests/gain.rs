@@ -1,8 +1,8 @@
-//! Expected information of a probe: how many bits its answer takes off the uncertainty about the cause.
+//! Expected information gain of a probe: the expected reduction of uncertainty about the cause, in bits.
 //!
-//! `EIG(x) = Hb(Σ P(h)·p_h(x)) − Σ P(h)·Hb(p_h(x))`, with `p_h` the failure probability under h, rates integrated out.
-//! Since p = α·(1 − (1−θ1)(1−θ0)) + (1−α)·θ0 = θ0 + α·θ1·(1−θ0), two moments of each hypothesis suffice: the result is
-//! exact, not a plug-in of means.
+//! `EIG(x) = Hb(Σ P(h)·p_h(x)) − Σ P(h)·Hb(p_h(x))`, with `p_h` the failure probability under h, rates integrated
+//! out. Since p = α·(1 − (1−θ1)(1−θ0)) + (1−α)·θ0 = θ0 + α·θ1·(1−θ0), two moments of each hypothesis suffice: the
+//! result is exact, not a plug-in estimate.
 
 use crate::{
     evidence::cells::CellKey,
@@ -14,7 +14,7 @@ use crate::{
     regions::{Region, paths::SubjectPaths, share::alpha},
 };
 
-/// One explanation with what it predicts.
+/// One explanation with its predictive moments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WeightedExplanation {
     pub(crate) region: Region,
@@ -26,22 +26,22 @@ pub(crate) struct WeightedExplanation {
 }
 
 impl WeightedExplanation {
-    /// Probability that a probe fails of whose paths a share crosses the region.
+    /// Returns the probability that a probe fails if this share of its paths crosses the region.
     pub(crate) fn fails(&self, share: f64) -> f64 {
         self.background + self.caused * share
     }
 }
 
-/// What is believed of one question, heaviest first: which region joins the fixed ones.
+/// The posterior over the next region given the fixed ones, in descending order of mass.
 #[derive(Debug, Clone)]
 pub(crate) struct ExplanationWeights {
     pub(crate) fixed: Vec<Region>,
     pub(crate) list: Vec<WeightedExplanation>,
 }
 
-/// Explanations with less are not worth a probe.
+/// Minimum mass of an explanation.
 const LEAST: f64 = 1e-6;
-/// Explanations compared; the rest has no mass to speak of.
+/// Maximum number of explanations; the others have negligible mass.
 const MOST: usize = 64;
 
 impl ExplanationWeights {
@@ -80,7 +80,7 @@ impl ExplanationWeights {
         Self { fixed: regions, list }
     }
 
-    /// Share of a cell's paths that each explanation breaks, the fixed regions included.
+    /// Returns the share of a cell's paths that each explanation breaks, including the fixed regions.
     pub(crate) fn shares(&self, key: &CellKey, scene: &SubjectPaths) -> Vec<f64> {
         let mut regions = self.fixed.clone();
         regions.push(Region::Healthy);
@@ -94,7 +94,7 @@ impl ExplanationWeights {
             .collect()
     }
 
-    /// Expected information in bits of a probe with these shares.
+    /// Returns the expected information gain of a probe with these shares, in bits.
     pub(crate) fn bits(&self, shares: &[f64]) -> f64 {
         let (mut mixed, mut kept) = (0.0, 0.0);
         for (belief, share) in self.list.iter().zip(shares) {
@@ -105,7 +105,8 @@ impl ExplanationWeights {
         (entropy(mixed) - kept).max(0.0)
     }
 
-    /// The two explanations that the probe tells apart best, by their mass: healthy only where nothing else is left.
+    /// Returns the two explanations that the probe separates best, weighted by mass. "Healthy" only if there is no
+    /// alternative.
     pub(crate) fn separated(&self, shares: &[f64]) -> Option<(Region, Region)> {
         let mut best: Option<(f64, Region, Region)> = None;
         let top = || self.list.iter().zip(shares).take(COMPARED).enumerate();
@@ -125,12 +126,12 @@ impl ExplanationWeights {
     }
 }
 
-/// Explanations that a reason names.
+/// Number of explanations that a reason may name.
 const COMPARED: usize = 12;
-/// "Nothing at all" says less to a reader than another cause.
+/// Weight of "healthy": a comparison with another cause tells a reader more.
 const HEALTHY_COUNTS: f64 = 0.01;
 
-/// Entropy of a coin in bits.
+/// Binary entropy in bits.
 fn entropy(p: f64) -> f64 {
     if p <= 0.0 || p >= 1.0 {
         return 0.0;

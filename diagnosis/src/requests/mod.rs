@@ -1,13 +1,13 @@
-//! Asking: which probe to make next, because its answer tells most.
+//! Follow-up probes: while a cause is undecided, requests the probes with the highest expected information gain.
 //!
 //! ```text
-//! judgement ─▶ question (what is still open) ─▶ candidates ─▶ gain in bits ─▶ choice within the budget ─▶ Ask
-//! Ask ─▶ plan (an assignment of its own) ─▶ prober ─▶ observation ─▶ the next judgement
+//! judgement ─▶ undecided explanations ─▶ candidates ─▶ gain in bits ─▶ choice within the budget ─▶ ProbeRequest
+//! ProbeRequest ─▶ plan (an additional assignment) ─▶ prober ─▶ observation ─▶ the next judgement
 //! ```
 //!
-//! Base probes stay cheap: they are the same few every round. What discriminates (another client, another endpoint,
-//! the reverse direction, a PROXY header, a large answer, the node's own port, DNS over TCP) runs only while it is
-//! asked for, and all of it together stays within a tenth of the base probes.
+//! The base plan stays cheap: the same few probes every round. Probes that discriminate (another client, another
+//! endpoint, the reverse direction, a PROXY header, a large response, the node port, DNS over TCP) run only while
+//! they are requested, and together stay within a tenth of the base plan.
 
 mod budget;
 mod candidates;
@@ -33,65 +33,66 @@ pub(crate) use gain::ExplanationWeights;
 pub(crate) use outstanding::{ASIDE, OutstandingRequests, ProbeRoute, is_aside};
 pub(crate) use rules::by_kinds;
 
-/// One probe that is asked for, until it is answered or given up.
+/// A requested probe, valid until it is answered or expires.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeRequest {
-    /// Id of the assignment that answers it; unique within the vantage.
+    /// Id of the assignment; unique within the vantage.
     pub id: AssignmentId,
-    /// Whose failure is in question.
+    /// The subject whose failure is undecided.
     pub subject: Subject,
-    /// Who is to probe.
+    /// The vantage that probes.
     pub vantage: Vantage,
-    /// How.
+    /// The channel of the probe.
     pub channel: Channel,
-    /// What is asked for (a host's URL, `echo://NODE`, `dns://NAME`).
+    /// The probed target (a host's URL, `echo://NODE`, `dns://NAME`).
     pub target: TargetId,
-    /// Where to.
+    /// The destination.
     pub to: RequestDestination,
-    /// What is otherwise than in an ordinary probe.
+    /// The difference from an ordinary probe.
     #[serde(default, skip_serializing_if = "ProbeVariant::is_plain")]
     pub variant: ProbeVariant,
-    /// The two likeliest explanations that its answer tells apart.
+    /// The two most probable explanations that the result separates.
     pub separates: Vec<RegionRef>,
-    /// Why, in words.
+    /// The reason, for people.
     pub reason: String,
-    /// Expected information of the answer in bits, rounded to four digits; 0 where a rule asks and not the posterior.
+    /// Expected information gain in bits, rounded to four digits; 0 if a rule requested the probe.
     pub bits: f64,
-    /// When it was asked for.
+    /// When the probe was requested.
     pub since: EventTime,
 }
 
-/// Where an asked probe goes.
+/// Destination of a requested probe.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestDestination {
-    /// Through a front, with its address forced: no name has to be resolved.
+    /// A front, dialled by address without name resolution.
     Front(Front),
-    /// To one endpoint.
+    /// One endpoint.
     Entry(PodName),
-    /// To the echo of the prober on a node.
+    /// The echo of a node's prober.
     Peer(NodeName),
-    /// To the resolver, for this name.
+    /// The resolver, for this name.
     Name(String),
-    /// To the nodePort of the vantage's own node.
+    /// The node port on the vantage's own node.
     NodePort(Front),
 }
 
-/// What is otherwise than in an ordinary probe of the channel.
+/// The difference from an ordinary probe of the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeVariant {
-    /// Nothing. The answer is evidence like any other.
+    /// None. The result is ordinary evidence.
     #[default]
     Plain,
-    /// An echo of this many bytes. The answer stands beside the evidence: small echoes of the same path pass.
+    /// An echo of this many bytes. Its result is kept apart from the evidence, because small echoes on the same
+    /// path pass.
     Size(u32),
-    /// The question travels over TCP. The answer stands beside the evidence.
+    /// A DNS query over TCP. Its result is kept apart from the evidence.
     DnsOverTcp,
 }
 
 impl ProbeVariant {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde calls")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     const fn is_plain(&self) -> bool {
         matches!(self, Self::Plain)
     }
@@ -109,7 +110,7 @@ impl fmt::Display for RequestDestination {
 }
 
 impl ProbeRequest {
-    /// The probe and what it is good for: "direct from n3/pod to web-1, would separate vip from target".
+    /// Describes the probe and its purpose: "direct from n3/pod to web-1, would separate vip from target".
     #[must_use]
     pub fn purpose(&self) -> String {
         match self.separates.as_slice() {
@@ -124,7 +125,7 @@ impl ProbeRequest {
 }
 
 impl fmt::Display for ProbeRequest {
-    /// As it is said in a sentence: "direct from n3/pod to web-1".
+    /// Formats the probe for a sentence: "direct from n3/pod to web-1".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} from {} to {}", self.channel, self.vantage, self.to)?;
         match self.variant {

@@ -1,4 +1,4 @@
-//! What is asked for at present, and what came back.
+//! Outstanding probe requests and their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::{
     inference::unit::JudgementUnit,
 };
 
-/// A probe's path as far as a question is concerned: through which front matters only where it chooses the endpoint.
+/// The path of a requested probe. The front is part of it only if it selects the endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProbeRoute {
     channel: Channel,
@@ -47,7 +47,7 @@ impl ProbeRoute {
     }
 }
 
-/// An ask with what the engine knows of it.
+/// A probe request with the state of its execution.
 #[derive(Debug, Clone)]
 pub(super) struct OutstandingRequest {
     pub(super) ask: ProbeRequest,
@@ -57,7 +57,7 @@ pub(super) struct OutstandingRequest {
     pub(super) answered: bool,
 }
 
-/// An ask is told apart from others by who makes it and by its assignment.
+/// Identifies a request: the vantage and the assignment.
 pub(super) type RequestId = (Vantage, AssignmentId);
 
 impl OutstandingRequest {
@@ -66,46 +66,47 @@ impl OutstandingRequest {
     }
 }
 
-/// All asks of a mesh.
+/// All probe requests of a mesh.
 #[derive(Debug, Default)]
 pub(crate) struct OutstandingRequests {
     pub(super) live: Vec<OutstandingRequest>,
-    /// Those that are new, or asked again, since the last judged round: one line of a replay each.
+    /// Requests that are new or repeated since the last judged round. A replay prints one line for each.
     pub(super) fresh: Vec<ProbeRequest>,
     pub(super) asks: Vec<ProbeRequest>,
-    /// What each subject would like to know after this round.
+    /// The probes that each subject proposes after this round.
     pub(super) pleas: BTreeMap<JudgementUnit, ProbeRequests>,
-    /// Nobody answered, or the answer stands and repeats nothing: not asked for again before this round.
+    /// Requests not to be repeated before this round: unanswered ones, and those reported separately from the
+    /// evidence.
     pub(super) resting: BTreeMap<RequestId, Round>,
-    /// Probes of the base plan in the last round.
+    /// Number of base plan probes in the last round.
     pub(super) base: usize,
-    /// When a vantage last reported.
+    /// Last round in which each vantage reported.
     heard: BTreeMap<VantageIx, Round>,
-    /// Cells of rounds with asked probes, as they would be without them.
+    /// Cells of rounds with requested probes, computed without those probes.
     without: BTreeMap<CellBlock, BTreeMap<Round, ClosedCells>>,
     asides: BTreeMap<JudgementUnit, Vec<String>>,
 }
 
-/// Rounds of which it is remembered what they would have shown unasked: the longest window at the usual interval.
+/// Rounds of `without` that are kept: the longest window at the usual interval.
 const REMEMBERED: i64 = 120;
-/// Rounds without a word after which nobody is asked any more.
+/// Rounds without a report after which a vantage gets no more requests.
 const SPEAKING: i64 = 3;
-/// Answers beside the evidence that are kept of a subject.
+/// Maximum number of separate results kept per subject.
 const ASIDES: usize = 6;
 
 impl OutstandingRequests {
-    /// Everything that is asked for, by vantage and id.
+    /// Returns all requests, by vantage and id.
     pub(crate) fn asks(&self) -> &[ProbeRequest] {
         &self.asks
     }
 
-    /// What was asked for with the last round.
+    /// Returns the requests that were new in the last round.
     pub(crate) fn fresh(&self) -> &[ProbeRequest] {
         &self.fresh
     }
 
-    /// Takes the answers out of a round: splits its probes into base and asked, and keeps what stands beside the
-    /// evidence. Returns of each probe whether it was asked for.
+    /// Processes the results in a round: removes results that are reported separately from the evidence, and
+    /// returns for each remaining probe whether it was requested.
     pub(crate) fn hear(
         &mut self,
         round: Round,
@@ -126,13 +127,13 @@ impl OutstandingRequests {
         asked
     }
 
-    /// Vantages that reported lately: only these can be asked.
+    /// Returns the vantages that reported recently; only these get requests.
     pub(crate) fn speaking(&self) -> BTreeSet<VantageIx> {
         self.heard.keys().copied().collect()
     }
 
-    /// Whether a probe answers an ask. One that says which assignment it belongs to is believed; a recording without
-    /// such words is held against what is asked for, once each.
+    /// Reports whether a probe answers a request, and marks the request. Probes with an assignment id are matched
+    /// by id. A recording without ids is matched by path, each request once.
     fn answers(&mut self, row: &Row, routes: &Routes, world: &NameRegistry) -> bool {
         if row.assigned {
             let Some(id) = row.asked() else { return false };
@@ -155,7 +156,7 @@ impl OutstandingRequests {
         open.map(|live| live.answered = true).is_some()
     }
 
-    /// Keeps the answer of a probe that is no evidence like the others.
+    /// Records the result of a requested probe that is not ordinary evidence.
     fn aside(&mut self, row: &Row) -> bool {
         let (Some(recorded), Some(id)) = (&row.whole, row.asked().filter(|id| is_aside(id))) else {
             return false;
@@ -172,7 +173,7 @@ impl OutstandingRequests {
                 Outcome::Failed { phase, kind, .. } => format!("fails in {phase} ({})", kind.words()),
                 Outcome::NotAsked { .. } => return true,
             };
-            let line = format!("asked {}: {came}", live.ask);
+            let line = format!("follow-up probe {}: {came}", live.ask);
             let lines = self.asides.entry(live.unit.clone()).or_default();
             lines.retain(|other| *other != line);
             lines.push(line);
@@ -183,28 +184,28 @@ impl OutstandingRequests {
         true
     }
 
-    /// Answers that stand beside a subject's evidence.
+    /// Returns the results of a subject that are reported separately from its evidence.
     pub(crate) fn asides(&self, unit: &JudgementUnit) -> Vec<String> {
         self.asides.get(unit).cloned().unwrap_or_default()
     }
 
-    /// Subjects that have said what they would like to know.
+    /// Returns the number of subjects with proposed probes.
     pub(crate) fn pleading(&self) -> usize {
         self.pleas.len()
     }
 
-    /// A subject's wishes after a round.
+    /// Stores the proposed probes of a subject for this round.
     pub(crate) fn plead(&mut self, unit: &JudgementUnit, plea: ProbeRequests) {
         self.pleas.insert(unit.clone(), plea);
     }
 
-    /// A subject is well: nothing is asked for it any more.
+    /// Drops the requests and separate results of a healthy subject.
     pub(crate) fn forget(&mut self, unit: &JudgementUnit) {
         self.live.retain(|live| live.unit != *unit);
         self.asides.remove(unit);
     }
 
-    /// Remembers what the blocks that asked probes belong to would have shown in a round without them.
+    /// Stores the cells that the affected blocks would have without the requested probes of the round.
     pub(crate) fn remember(&mut self, round: Round, base: BTreeMap<CellBlock, ClosedCells>) {
         for (block, cells) in base {
             self.without.entry(block).or_default().insert(round, cells);
@@ -215,21 +216,22 @@ impl OutstandingRequests {
         self.without.retain(|_, rounds| !rounds.is_empty());
     }
 
-    /// The cells of a block in a round as they would be without asked probes; nothing where none was asked.
+    /// Returns the cells of a block without requested probes; `None` if the round had none.
     pub(crate) fn unasked(&self, block: &CellBlock, round: Round) -> Option<&ClosedCells> {
         self.without.get(block)?.get(&round)
     }
 
-    /// A block starts over.
+    /// Drops the stored cells of a block that is reset.
     pub(crate) fn clear(&mut self, block: &CellBlock) {
         self.without.remove(block);
     }
 }
 
-/// How the last part of the id begins where the answer stands beside the evidence. No name of Kubernetes holds it.
+/// First character of the last id part of requests reported separately from the evidence. Not valid in Kubernetes
+/// names.
 pub(crate) const ASIDE: char = '!';
 
-/// Whether an assignment's answer stands beside the evidence.
+/// Reports whether the result of an assignment is reported separately from the evidence.
 pub(crate) fn is_aside(id: &AssignmentId) -> bool {
     id.is_asked()
         && id

@@ -1,4 +1,4 @@
-//! Probes that no region of the posterior asks for: kinds of failure and configuration do.
+//! Rule-based requests: probes suggested by failure kinds and configuration instead of the posterior.
 
 use parallax_model::{Channel, FailureKind, KindClass};
 
@@ -9,16 +9,16 @@ use crate::{
     regions::Region,
 };
 
-/// Sizes asked for where large answers are suspected: a packet that just fits a common tunnel, and one that does not.
+/// Echo sizes for suspected MTU faults: one that just fits common tunnels, and one that does not.
 const SIZES: [u32; 2] = [1_300, 8_192];
-/// Clients asked by a rule.
+/// Maximum number of clients per rule.
 const CLIENTS: usize = 2;
-/// Share of the failures that must look so.
+/// Minimum share of failures of the matching kinds.
 const SHARE: f64 = 0.5;
-/// An explanation that a rule may act on.
+/// Minimum posterior probability of an explanation that a rule acts on.
 const LIKELY: f64 = 0.05;
 
-/// What the kinds of failure suggest.
+/// Returns the probes that the failure kinds suggest.
 pub(crate) fn by_kinds(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>) -> Vec<WantedProbe> {
     let mut wants = Vec::new();
     large_answers(ground, &mut wants);
@@ -28,7 +28,7 @@ pub(crate) fn by_kinds(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<
     wants
 }
 
-/// Clients whose failures on these channels are mostly of a sort, most failures first.
+/// Returns the clients with the most failures of a kind, if most failures on these channels are of that kind.
 fn failing_so(
     ground: &ProbeCapabilities<'_>,
     channels: &[Channel],
@@ -78,7 +78,7 @@ fn rule(key: CellKey, variant: ProbeVariant, reason: &str) -> WantedProbe {
     }
 }
 
-/// Connects pass and answers stall: does the path carry a full packet?
+/// Connects succeed and responses stall: does the path carry full-size packets?
 fn large_answers(ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
     let stalls = |kind: &FailureKind, _| {
         matches!(
@@ -102,13 +102,13 @@ fn large_answers(ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
                 client,
                 dest: Destination::Peer(*node),
             };
-            let reason = "connections stand and answers stall: does the path carry a full packet?";
+            let reason = "connections succeed and responses stall: does the path carry full-size packets?";
             wants.push(rule(key, ProbeVariant::Size(size), reason));
         }
     }
 }
 
-/// Questions get lost: do they over TCP as well?
+/// Queries time out: are they answered over TCP?
 fn names_over_tcp(ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
     if !ground.names {
         return;
@@ -123,14 +123,14 @@ fn names_over_tcp(ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) 
             client,
             dest: Destination::Name(*name),
         };
-        let reason = "questions to the resolver get lost: are they answered over TCP?";
+        let reason = "queries to the resolver time out: are they answered over TCP?";
         if ground.may_ask(&key) {
             wants.push(rule(key, ProbeVariant::DnsOverTcp, reason));
         }
     }
 }
 
-/// Closed or rejected right after the connect, through the front only: does a header help?
+/// Closed or rejected right after the connect, and only through the front: does a PROXY header help?
 fn proxy_header(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>, wants: &mut Vec<WantedProbe>) {
     let likely = beliefs
         .list
@@ -149,12 +149,12 @@ fn proxy_header(beliefs: &ExplanationWeights, ground: &ProbeCapabilities<'_>, wa
             dest: Destination::Unknown,
         };
         let reason =
-            "separates vip from proto-vip: rejected right after the connect, does a PROXY header help?";
+            "separates vip from proto-vip: rejected right after the connect; does a PROXY header help?";
         wants.push(rule(key, ProbeVariant::Plain, reason));
     }
 }
 
-/// Is it the balancer's address, or the policy of the Service, that a node without an endpoint fails of?
+/// Is the balancer's address or the Service's traffic policy the reason that nodes without an endpoint fail?
 fn own_nodes_port(
     beliefs: &ExplanationWeights,
     ground: &ProbeCapabilities<'_>,
@@ -183,7 +183,7 @@ fn own_nodes_port(
                 client,
                 dest: Destination::Unknown,
             };
-            let reason = "the node's own port follows the Service's policy without the balancer's address";
+            let reason = "the node port follows the Service's traffic policy without the balancer's address";
             wants.push(rule(key, ProbeVariant::Plain, reason));
         }
     }

@@ -1,9 +1,10 @@
-//! Which addresses the internet can reach at all.
+//! Private addresses: those unreachable from the internet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Not reachable over the internet: RFC 1918, RFC 6598 (carrier-grade NAT), link-local, loopback, unspecified, and
-/// unique local addresses (RFC 4193). An IPv4 address in IPv6 clothes is judged as what it is.
+/// Reports whether an address is unreachable over the internet: RFC 1918, RFC 6598 (carrier-grade NAT),
+/// link-local, loopback, unspecified, and unique local addresses (RFC 4193). IPv4-mapped IPv6 addresses are
+/// treated as IPv4.
 pub(crate) fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => private_v4(v4),

@@ -1,4 +1,4 @@
-//! Who asks for which target, worked out once per topology.
+//! Sampling of vantages per target, computed once per topology.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,25 +6,25 @@ use parallax_model::{ServiceKey, TargetId, hash};
 
 use super::{Service, Topology, rings::ProberRings};
 
-/// Up to this many nodes, everybody probes everything.
+/// Up to this many nodes, every node probes every target.
 const SMALL_CLUSTER: usize = 16;
 
-/// Most nodes without an entry that ask for one target: with three beside entries a target is asked twenty-five times an
-/// interval by the largest cluster, which a square root of its nodes would make seventy-four.
+/// Maximum number of nodes without an entry per target. With three nodes that host entries, the largest cluster
+/// probes a target 25 times per interval; the square root of its nodes would make it 74.
 pub(crate) const MOST_OTHERS: usize = 22;
-/// Most nodes beside an entry that ask for one target, whatever the size of the cluster: an entry on every node (a
-/// `DaemonSet`) must not have every node ask.
+/// Maximum number of nodes with an entry per target. With an entry on every node (a `DaemonSet`), not every node
+/// probes it.
 pub(crate) const MOST_HOSTS: usize = 64;
 
-/// Hosts per front whose entries are dialled directly. The direct connect is the entry's own subject whatever the
-/// host; more hosts would repeat it, and a question about one host can be asked when it arises.
+/// Hosts per front whose entries are dialled directly. The direct connect is evidence about the entry whatever the
+/// host, so more hosts would repeat it. A follow-up probe can dial another host's entries when needed.
 pub(crate) const DIRECT_HOSTS: usize = 3;
 
-/// From so many nodes on one host has to do: its clients alone dial each entry more often than three hosts' in a cluster
-/// of a dozen.
+/// From this many nodes, one host per front is enough: its clients alone dial each entry more often than those of
+/// three hosts in a cluster of a dozen nodes.
 const MANY_NODES: usize = 100;
 
-/// What the plans of all vantages have in common.
+/// The part of the plan common to all vantages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct PlanIndex {
     rings: ProberRings,
@@ -32,27 +32,28 @@ pub(crate) struct PlanIndex {
     targets: Vec<TargetSample>,
 }
 
-/// Who asks for a target.
+/// The probers that probe a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TargetSample {
-    /// Probers next to an entry, by number.
+    /// Indexes of the probers on nodes with an entry.
     hosts: Vec<usize>,
-    /// Those of them that ask: all, up to a limit. Sorted.
+    /// The probers of `hosts` that probe the target: all, up to a limit. Sorted.
     asking: Vec<usize>,
-    /// Where on the ring the others begin.
+    /// Position on the ring where the sample of the others starts.
     start: usize,
-    /// Its entries are dialled directly.
+    /// Whether the entries are dialled directly.
     pub(crate) direct: bool,
 }
 
-/// Endpoints of one target that one vantage dials, unless there are too few clients for so many.
+/// Endpoints of one target that one vantage dials, unless the clients are too few for that.
 const MOST_DIALLED: usize = 64;
-/// And never more than these.
+/// Upper bound of endpoints per vantage, whatever the number of clients.
 const MOST_DIALLED_EVER: usize = 256;
 
 impl TargetSample {
-    /// Which of so many endpoints a vantage dials: where it begins in their list, which goes round, and how many follow.
-    /// The clients beside entries share the list evenly, so that each endpoint has two of them where they suffice.
+    /// Returns the slice of the endpoint list that a vantage dials: start (the list is cyclic) and count. The
+    /// clients on nodes with an entry divide the list evenly, so that each endpoint has two of them if they
+    /// suffice.
     pub(crate) fn dials(&self, own: Option<usize>, vantage: &str, endpoints: usize) -> (usize, usize) {
         if endpoints <= MOST_DIALLED {
             return (0, endpoints);
@@ -109,7 +110,7 @@ impl PlanIndex {
         &self.targets
     }
 
-    /// Whether a prober asks for a target.
+    /// Reports whether a prober probes a target.
     pub(crate) fn asks(&self, target: &TargetSample, own: usize) -> bool {
         let probers = self.rings.probers().len();
         probers <= SMALL_CLUSTER
@@ -119,7 +120,7 @@ impl PlanIndex {
                 .samples(target.start, others_per_target(probers), own, &target.hosts)
     }
 
-    /// Every prober that asks for a target, by number, each once.
+    /// Returns the indexes of all probers that probe a target, without duplicates.
     pub(crate) fn asking(&self, target: &TargetSample) -> Vec<usize> {
         let probers = self.rings.probers().len();
         if probers <= SMALL_CLUSTER {
@@ -132,8 +133,8 @@ impl PlanIndex {
     }
 }
 
-/// The targets whose entries are dialled directly: named hosts first, and of each Service port only a few. Where TLS ends
-/// at the balancer, none with TLS: the entries do not speak it.
+/// Returns the targets whose entries are dialled directly: named hosts first, and only a few per Service port. If
+/// TLS ends at the balancer, targets with TLS are left out, because the entries do not speak it.
 fn direct_targets(topology: &Topology, hosts: usize) -> BTreeSet<&TargetId> {
     let mut by_entry: BTreeMap<&(ServiceKey, u16), Vec<(bool, &TargetId)>> = BTreeMap::new();
     for (id, placed) in topology.targets() {
@@ -151,7 +152,7 @@ fn direct_targets(topology: &Topology, hosts: usize) -> BTreeSet<&TargetId> {
         .into_values()
         .flat_map(|mut targets| {
             targets.sort();
-            // A cluster address repeats the question that a named host asks already.
+            // The cluster address adds nothing to the probes of a named host.
             let named = targets.iter().any(|(forced, _)| !forced);
             targets
                 .into_iter()

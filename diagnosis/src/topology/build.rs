@@ -1,4 +1,4 @@
-//! From the written form to the checked one: all complaints at once, each with its path in the file.
+//! Validates a topology spec. Reports all problems at once, each with its path in the file.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -17,12 +17,12 @@ use super::{
     machines::NodeListeners,
 };
 
-/// Something in a topology that cannot be, with its path (`services[2].endpoints[0].node`).
+/// An invalid part of a topology spec, with its path (`services[2].endpoints[0].node`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyProblem {
-    /// Where.
+    /// Path in the spec.
     pub path: String,
-    /// What was found and what was expected.
+    /// The value found and the value expected.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for TopologyProblem {
 #[derive(Default)]
 struct TopologyBuilder {
     topology: Topology,
-    /// Which host belongs to which class.
+    /// The ingress class of each host.
     claims: Vec<HostClaim>,
     problems: Vec<TopologyProblem>,
 }
@@ -139,7 +139,7 @@ impl TopologyBuilder {
         }
     }
 
-    /// Whether all endpoints are probers of the mesh.
+    /// Reports whether all endpoints are probers of the mesh.
     fn are_probers(&self, endpoints: &[Endpoint]) -> bool {
         let is_prober = |endpoint: &Endpoint| {
             let node = endpoint
@@ -157,7 +157,7 @@ impl TopologyBuilder {
         for (i, balancer) in balancers.iter().enumerate() {
             for (j, key) in balancer.services.iter().enumerate() {
                 let path = format!("balancers[{i}].services[{j}]");
-                // A Service that is not there (yet) is no mistake of the cluster's: the forecast says so.
+                // A Service that does not exist (yet) is not an error: the quota hazard reports it.
                 if let Some(other) = carried.insert(key.clone(), balancer.name.clone()) {
                     self.wrong(
                         path,
@@ -238,7 +238,8 @@ impl TopologyBuilder {
         }
     }
 
-    /// The cluster addresses of Services that speak HTTP are targets too: the control for their balancer address.
+    /// The cluster addresses of Services that speak HTTP are targets too: the control group for the balancer
+    /// address.
     fn cluster_ip_targets(&mut self, path: &str, spec: &ServiceSpec) {
         for port in &spec.ports {
             for ip in &spec.cluster_ips {
@@ -348,7 +349,7 @@ impl TopologyBuilder {
     fn target(&mut self, path: &str, spec: TargetSpec, entry: Option<(ServiceKey, u16)>) {
         match Target::try_from(spec) {
             Ok(target) => {
-                // An entry that is given is that of an Ingress; one that is found is the Service's own.
+                // A given entry is that of an Ingress; otherwise it is the Service's own.
                 let routed = entry.is_some();
                 let entry = entry.or_else(|| self.entry_of(&target));
                 self.place(path, target, entry, None, (routed, None));
@@ -357,7 +358,7 @@ impl TopologyBuilder {
         }
     }
 
-    /// The Service that an address or a Service's own name leads to.
+    /// Resolves an address or a Service's DNS name to the Service and target port.
     fn entry_of(&self, target: &Target) -> Option<(ServiceKey, u16)> {
         let (host, port) = target.probe.server()?;
         if let Ok(ip) = host.as_str().parse() {

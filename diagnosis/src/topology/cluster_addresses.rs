@@ -1,4 +1,4 @@
-//! The cluster addresses of Services as targets of their own.
+//! Targets for the cluster addresses of Services.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use parallax_model::{HostName, HttpProbe, Micros, ProbeSpec, Scheme, Target, Tar
 
 use super::{PortSpec, ServiceSpec};
 
-/// How one cluster address of a Service is asked, where it is asked at all.
+/// Returns the target for one cluster address of a Service, or `None` if it is not probed.
 pub(super) fn cluster_ip_target(
     spec: &ServiceSpec,
     port: &PortSpec,
@@ -16,7 +16,7 @@ pub(super) fn cluster_ip_target(
         .map_err(|_| "the Service's name is too long for a host name".to_owned())?;
     let scheme = match (spec.probe.wanted, speaks(port)) {
         (Some(true) | None, Some(Scheme::Http)) => Some(Scheme::Http),
-        // Whose certificate would verify for a cluster address is anybody's guess.
+        // It is unknown which certificate name would be valid for a cluster address, so TLS is not attempted.
         (Some(true), Some(Scheme::Https) | None) => None,
         (Some(false), _) | (None, Some(Scheme::Https) | None) => return Ok(None),
     };
@@ -45,8 +45,8 @@ pub(super) fn cluster_ip_target(
     }))
 }
 
-/// What a port speaks, as its `appProtocol` or its name says. A bare TCP connect to a database from every node is an
-/// attack in its eyes, so nothing is guessed from the number.
+/// Returns the HTTP scheme of a port by its `appProtocol` or name. The port number is not used: to a database, a
+/// bare TCP connect from every node looks like an attack.
 fn speaks(port: &PortSpec) -> Option<Scheme> {
     let word = port.app_protocol.as_ref().or(port.name.as_ref())?.as_str();
     match word {

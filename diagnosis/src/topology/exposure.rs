@@ -1,6 +1,6 @@
-//! Hosts of one ingress class at the fronts of another (incident I4), as things that can be asked.
+//! Probes of hosts of one ingress class at the fronts of another (incident I4).
 //!
-//! Only where classes are known: a guess would send the name of one project to the address of another.
+//! Only for known classes: a guess would send the host name of one project to the address of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use parallax_model::{Front, HostName, HttpProbe, ObjectName, ProbeSpec, Scheme, 
 
 use super::{FrontKind, Topology};
 
-/// A host, the Service it enters through and the class it is said to belong to.
+/// A host, the Service that selects its entries, and its ingress class.
 #[derive(Debug)]
 pub(super) struct HostClaim {
     pub(super) host: HostName,
@@ -16,32 +16,33 @@ pub(super) struct HostClaim {
     pub(super) service: ServiceKey,
 }
 
-/// One host at one front, with the question that is asked there.
+/// One host at one front, with its probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exposure {
-    /// The target whose host it is.
+    /// The target of the host.
     pub target: TargetId,
     /// The host.
     pub host: HostName,
-    /// Its class.
+    /// The host's class.
     pub class: ObjectName,
-    /// Where it is asked for.
+    /// The probed front.
     pub front: Front,
-    /// The class whose controller stands behind that front.
+    /// The class served by the controller behind the front.
     pub front_class: ObjectName,
-    /// What is asked. Any certificate will do: what counts is whose it is.
+    /// The probe. It accepts any certificate, because the certificate's owner is the result.
     pub probe: HttpProbe,
 }
 
 impl Exposure {
-    /// The front is the host's own: the answer that the others are compared with.
+    /// Reports whether the front is the host's own: the response that others are compared with.
     #[must_use]
     pub fn is_reference(&self) -> bool {
         self.class == self.front_class
     }
 }
 
-/// All pairs of a class's hosts and another class's balancer fronts on the same port, and the hosts at their own.
+/// Returns all pairs of a class's hosts and other classes' balancer fronts on the same port, and each host at its
+/// own front.
 pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<TargetId, Exposure> {
     let classes = classes(topology, claims);
     let host_classes: BTreeMap<&HostName, &ObjectName> = claims
@@ -64,7 +65,7 @@ pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<T
         let Some(class) = host_classes.get(&http.host) else {
             continue;
         };
-        // A host whose class names another controller than the one it enters through has no right front to compare with.
+        // A host whose class differs from the class of its own front has no reference to compare with.
         let own = fronts
             .iter()
             .find(|(_, port, key, own)| *port == http.port && *key == service && own == class);
@@ -99,7 +100,7 @@ pub(super) fn exposures(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<T
     all
 }
 
-/// The class behind each Service: as it says itself, else the one class of the hosts that enter through it.
+/// Returns the class of each Service: its own if configured, else the only class of the hosts it serves.
 fn classes(topology: &Topology, claims: &[HostClaim]) -> BTreeMap<ServiceKey, ObjectName> {
     let mut named: BTreeMap<&ServiceKey, BTreeSet<&ObjectName>> = BTreeMap::new();
     for claim in claims {

@@ -1,4 +1,4 @@
-//! What host vantages and kube-proxies say, joined to what the configuration and the API say of the nodes.
+//! Merges node facts reported by host vantages and kube-proxy into the topology.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,9 +7,9 @@ use parallax_model::NodeName;
 use super::{Node, NodeFacts, ProxyMode, Service, SourceForm, Topology};
 
 impl Topology {
-    /// The same topology with facts that were reported, where nothing is written. The mode of the whole cluster, where
-    /// that is not written, is what every reporting node agrees on. The written form has them too, so that a recording
-    /// builds the same.
+    /// Returns the topology with reported facts where the spec has none. If the spec has no proxy mode, it becomes
+    /// the mode on which all reporting nodes agree. The spec gets the facts too, so that a recording builds the
+    /// same topology.
     #[must_use]
     pub fn with_facts(&self, reported: &BTreeMap<NodeName, NodeFacts>) -> Self {
         let mut topology = self.clone();
@@ -50,15 +50,15 @@ pub(crate) fn nodes_with(topology: &Topology, wanted: impl Fn(&NodeFacts) -> boo
         .collect()
 }
 
-/// Nodes whose kube-proxy counts other endpoints of a Service than the EndpointSlices: the node, what it counts, and
-/// what it should.
+/// Returns the nodes whose kube-proxy knows a different number of endpoints of a Service than the EndpointSlices,
+/// with the known number and the published one.
 pub(crate) fn stale<'a>(
     topology: &'a Topology,
     service: &'a Service,
 ) -> impl Iterator<Item = (&'a Node, u32, usize)> {
     topology.nodes().values().filter_map(|node| {
         let known = *node.facts.local_endpoints.get(&service.key)?;
-        // It counts those that are ready; while none is, it may or may not count those that drain.
+        // kube-proxy counts ready endpoints; while none is ready, it may or may not count draining ones.
         let published = service.ready_on(&node.name);
         let differs = usize::try_from(known).is_ok_and(|known| known != published);
         (differs && (published > 0 || service.usable_on(&node.name).is_empty()))
@@ -99,11 +99,7 @@ mod tests {
         let hairpin = |name: &str| joined.nodes()[&name.parse::<NodeName>().unwrap()].facts.hairpin;
         assert_eq!((hairpin("n1"), hairpin("n2")), (Some(true), Some(false)));
         assert_eq!(joined.proxy_mode(), ProxyMode::Ipvs);
-        assert_eq!(
-            joined.nodes().len(),
-            2,
-            "a node that the API does not know is none"
-        );
+        assert_eq!(joined.nodes().len(), 2, "facts of an unknown node add no node");
     }
 
     #[test]

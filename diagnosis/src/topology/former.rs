@@ -1,19 +1,19 @@
-//! Where pods were that are no endpoints any more: answers and connection tracking name them for a while.
+//! Former endpoints: responses and conntrack entries refer to them for a while after their removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Topology;
 use parallax_model::{EventTime, Front, Micros, NodeName, Placement, PodName, ServiceKey, Vantage};
 
-/// How long after its end a pod may still be what a probe reached.
+/// How long after its removal a Pod may still be the endpoint that a probe reached.
 const REMEMBERED: Micros = Micros::from_secs(600);
 
-/// The node of each endpoint that was, and its end.
+/// Node and removal time of each former endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct FormerPods(BTreeMap<ServiceKey, BTreeMap<PodName, (NodeName, EventTime)>>);
 
 impl FormerPods {
-    /// Takes in what a change of topology ended at `at`.
+    /// Records the endpoints that a change of topology removed at `at`.
     pub(crate) fn replace_topology(&mut self, old: &Topology, new: &Topology, at: EventTime) {
         for (key, service) in old.services() {
             let now = new.service(key);
@@ -37,8 +37,8 @@ impl FormerPods {
         });
     }
 
-    /// The placement of a probe of `at`, as [`Topology::placement`] has it, of those too that a pod answered which is gone
-    /// since. An answer from the client's own node came from there, whoever is left.
+    /// Returns the placement of a probe at `at` like [`Topology::placement`], including probes answered by a
+    /// former endpoint. A response from the client's own node remains `same-node`, whichever endpoints are left.
     pub(crate) fn placement(
         &self,
         topology: &Topology,
@@ -94,7 +94,7 @@ mod tests {
         Topology::try_from(spec).unwrap()
     }
 
-    /// What a probe from a node is said to be that `pod` answered, so many seconds after it was gone.
+    /// Returns the placement of a probe from a node, answered by `pod` this many seconds after the Pod's removal.
     fn placement(former: &FormerPods, topology: &Topology, node: &str, pod: &str, seconds: i64) -> Placement {
         let (vantage, front) = (
             Vantage::pod(node.parse().unwrap()),
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(placement(&former, &after, "n1", "b", 1), Placement::CrossNode);
         let later = EventTime(GONE.0 + 601_000_000);
         former.replace_topology(&after, &after, later);
-        assert!(former.0.is_empty(), "nothing is kept for ever");
+        assert!(former.0.is_empty(), "former Pods expire");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Nodes' own addresses as fronts: ports that every node hands on to a Service, and pods that listen in the network of
-//! their node.
+//! Fronts at nodes' own addresses: node ports, and Pods with `hostNetwork`.
 //!
-//! None of them is listed. Every node address with every node port would be millions of fronts that nobody asks for, so
-//! what a probe went to is looked up; until then it costs nothing and nobody judges it.
+//! These fronts are not enumerated: every node address with every node port would be millions of fronts, almost
+//! all unused. They are looked up when a probe went to one, and only such fronts are judged.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -13,25 +12,25 @@ use parallax_model::{Front, NodeName, ServiceKey};
 
 use super::{Endpoint, EndpointCondition, FrontInfo, FrontKind, Service, Topology, TrafficPolicy};
 
-/// What nodes serve at their own addresses.
+/// Listeners at the nodes' own addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct NodeListeners {
-    /// Whose each address is.
+    /// Node of each address.
     owners: BTreeMap<IpAddr, NodeName>,
-    /// What every node hands on at a port of its own.
+    /// Services by node port; every node forwards it.
     ports: BTreeMap<u16, FrontInfo>,
-    /// Where a pod listens in its node's own network.
+    /// Addresses at which a Pod with `hostNetwork` listens.
     hosts: BTreeMap<SocketAddr, FrontInfo>,
 }
 
 impl NodeListeners {
-    /// Of a topology whose nodes, Services and published targets are known. Of several Services that select the same pod
-    /// at the same port the one through which targets enter is meant, else the first by name.
+    /// Indexes a topology whose nodes, Services and published targets are complete. If several Services select the
+    /// same Pod and port, the one that targets use wins, else the first by name.
     pub(super) fn of(topology: &Topology) -> Self {
         let mut machines = Self::default();
         for node in topology.nodes.values() {
             for address in &node.addresses {
-                // Where two nodes say that an address is theirs, nobody knows whose it is; the first keeps it.
+                // If two nodes list the same address, its owner is unknown; the first node keeps it.
                 let owner = machines.owners.entry(*address);
                 owner.or_insert_with(|| node.name.clone());
             }
@@ -77,13 +76,14 @@ impl NodeListeners {
         machines
     }
 
-    /// Whether an endpoint has the address of its own node: a pod with `hostNetwork`.
+    /// Reports whether an endpoint has its node's address: a Pod with `hostNetwork`.
     fn is_own(&self, endpoint: &Endpoint) -> bool {
         let owner = self.owners.get(&endpoint.address);
         owner.is_some() && owner == endpoint.node.as_ref()
     }
 
-    /// kube-proxy rewrites what is meant for a node port before anything on the node could listen there.
+    /// A node port takes precedence: kube-proxy rewrites its packets before a listener on the node could receive
+    /// them.
     fn get(&self, front: &Front) -> Option<&FrontInfo> {
         self.owners.get(&front.address.ip())?;
         self.ports
@@ -93,24 +93,24 @@ impl NodeListeners {
 }
 
 impl Topology {
-    /// What stands behind a front, whether the cluster lists it or it is an address of a node.
+    /// Returns the Service behind a front, whether the cluster publishes it or it is a node address.
     #[must_use]
     pub fn front(&self, front: &Front) -> Option<&FrontInfo> {
         self.fronts.get(front).or_else(|| self.machines.get(front))
     }
 
-    /// The node that has an address of its own.
+    /// Returns the node that has this address.
     #[must_use]
     pub fn node_at(&self, address: &IpAddr) -> Option<&NodeName> {
         self.machines.owners.get(address)
     }
 
-    /// Where pods listen in the network of their node, with the Service that selects them.
+    /// Returns the addresses at which Pods with `hostNetwork` listen, with the Service that selects them.
     pub fn host_fronts(&self) -> impl Iterator<Item = (&SocketAddr, &FrontInfo)> {
         self.machines.hosts.iter()
     }
 
-    /// The node that itself answers at a front: it is one of its own addresses and not a balancer's.
+    /// Returns the node whose own address a front is; `None` for cluster and balancer addresses.
     #[must_use]
     pub fn machine(&self, front: &Front) -> Option<&NodeName> {
         match self.front(front)?.kind {
@@ -119,8 +119,8 @@ impl Topology {
         }
     }
 
-    /// The endpoints that a front leads to, whoever asks. A node's own address leads to what that node chooses among: under
-    /// policy Local its own endpoints, and where a pod listens in its network only that pod.
+    /// Returns the endpoints of a front, independent of the client. A node port with policy Local leads only to
+    /// the node's own endpoints, and an address of a `hostNetwork` Pod only to that Pod.
     #[must_use]
     pub fn entries(&self, front: &Front) -> Vec<&Endpoint> {
         let Some((info, service)) = self.behind(front) else {
@@ -140,7 +140,7 @@ impl Topology {
         }
     }
 
-    /// The nodes that have an entry of a front.
+    /// Returns the nodes that have an entry of a front.
     pub(crate) fn holders(&self, front: &Front) -> BTreeSet<&NodeName> {
         let Some((info, service)) = self.behind(front) else {
             return BTreeSet::new();
@@ -155,7 +155,7 @@ impl Topology {
         }
     }
 
-    /// Whether the client's own node decides by policy Local where a connection goes.
+    /// Reports whether the client's own node selects the endpoint by policy Local.
     pub(crate) fn is_strict(&self, front: &Front) -> bool {
         self.machine(front).is_none()
             && self
@@ -170,12 +170,12 @@ impl Topology {
 }
 
 impl FrontInfo {
-    /// The policy that a front follows.
+    /// Returns the traffic policy of a front.
     pub(super) const fn policy(&self, service: &Service) -> TrafficPolicy {
         match self.kind {
             FrontKind::ClusterIp => service.internal_traffic_policy,
             FrontKind::LoadBalancer(_) | FrontKind::NodePort => service.external_traffic_policy,
-            // No Service stands between.
+            // No Service is involved.
             FrontKind::Host => TrafficPolicy::Cluster,
         }
     }

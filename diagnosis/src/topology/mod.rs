@@ -1,6 +1,6 @@
-//! What the cluster publishes, checked once and indexed: address → Service → endpoints → nodes.
+//! The published objects of the cluster, validated and indexed: address → Service → endpoints → nodes.
 //!
-//! A [`Topology`] is immutable; a change is a new one. Usable endpoints follow kube-proxy's own rules
+//! A [`Topology`] is immutable; every change creates a new one. Usable endpoints follow kube-proxy's rules
 //! (`usable_endpoints`).
 
 mod address;
@@ -62,16 +62,17 @@ pub struct Topology {
     public_resolvers: BTreeSet<IpAddr>,
     authorities: bool,
     balancers: Vec<BalancerSpec>,
-    /// Fronts that lead to a port of a Service's endpoints, in order.
+    /// Fronts by Service and endpoint port, in order.
     ways: BTreeMap<(ServiceKey, u16), Vec<Front>>,
-    /// Probers that no node holds: the local prober of `parallax up`, outside vantages.
+    /// Probers without a node: the local prober of `parallax up`, and outside vantages.
     extra_vantages: Vec<Vantage>,
-    /// Who asks for which target.
+    /// Sampling of vantages per target.
     index: PlanIndex,
     written: SourceForm,
 }
 
-/// The written form a topology was built from, for recordings. Two forms that build the same are the same topology.
+/// The spec a topology was built from, for recordings. Ignored in comparisons: different specs may build equal
+/// topologies.
 #[derive(Debug, Clone, Default)]
 struct SourceForm(Arc<TopologySpec>);
 
@@ -84,23 +85,23 @@ impl PartialEq for SourceForm {
 /// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Name of the node.
     pub name: NodeName,
-    /// Its zone.
+    /// Zone of the node.
     pub zone: Option<ZoneName>,
-    /// Its own addresses.
+    /// The node's own addresses.
     pub addresses: Vec<IpAddr>,
-    /// The prober on it.
+    /// The prober on the node.
     pub prober: Option<ProberSpec>,
-    /// Its condition `Ready`.
+    /// The node's condition `Ready`.
     pub readiness: NodeReadiness,
     /// `spec.unschedulable`.
     pub cordoned: bool,
-    /// What is known of its network.
+    /// Network facts of the node.
     pub facts: NodeFacts,
 }
 
-/// A Service with the endpoints that can answer for it.
+/// A Service with its endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
     /// `namespace/name`.
@@ -111,21 +112,21 @@ pub struct Service {
     pub external_traffic_policy: TrafficPolicy,
     /// `spec.internalTrafficPolicy`.
     pub internal_traffic_policy: TrafficPolicy,
-    /// It has neither a cluster address nor a balancer's.
+    /// The Service has neither a cluster address nor a balancer address.
     pub headless: bool,
-    /// Its endpoints are the mesh's own probers.
+    /// The endpoints are the mesh's own probers.
     pub echo: bool,
     /// `spec.ports`.
     pub ports: Vec<PortSpec>,
-    /// All endpoints, sorted by pod.
+    /// All endpoints, sorted by Pod.
     pub endpoints: Vec<Endpoint>,
-    /// Where kube-proxy of each node says how many endpoints it knows there.
+    /// `spec.healthCheckNodePort`: kube-proxy reports there the number of endpoints on its node.
     pub health_check_node_port: Option<u16>,
-    /// Annotations that speak of the balancer.
+    /// Annotations that configure the load balancer.
     pub annotations: BTreeMap<String, String>,
-    /// The class whose controller stands behind it.
+    /// The ingress class served by the controller behind the Service.
     pub ingress_class: Option<ObjectName>,
-    /// `NetworkPolicies` that let only some in to its pods; absent where nobody knows.
+    /// `NetworkPolicies` that restrict ingress to the Service's Pods; `None` if policies cannot be read.
     pub guarded_by: Option<BTreeSet<ObjectName>>,
 }
 
@@ -134,46 +135,46 @@ pub struct Service {
 pub struct Endpoint {
     /// The Pod.
     pub pod: PodName,
-    /// Its address.
+    /// Address of the endpoint.
     pub address: IpAddr,
-    /// Its node, where it is a node of this cluster.
+    /// Node of the endpoint, if it is a node of this cluster.
     pub node: Option<NodeName>,
-    /// Whether new connections are sent to it.
+    /// Whether new connections are sent to the endpoint.
     pub condition: EndpointCondition,
-    /// Whose clients it is meant for.
+    /// Topology hints: the clients the endpoint is meant for.
     pub hints: TopologyHints,
 }
 
-/// What EndpointSlices say of an endpoint, reduced to what decides.
+/// Conditions of an endpoint in its EndpointSlice, reduced to what matters for routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndpointCondition {
     /// Ready.
     Ready,
-    /// On its way out and still serving: used only while nothing is ready.
+    /// Terminating and still serving: used only while no endpoint is ready.
     Draining,
     /// Never used.
     Unready,
 }
 
-/// How a front comes to be.
+/// The kind of address of a front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrontKind {
     /// A Service's cluster address.
     ClusterIp,
-    /// An address of a balancer, and who answers for it.
+    /// A load balancer address, with the mode in which nodes treat it.
     LoadBalancer(IpMode),
-    /// A port that every node hands on, at the address of one of them.
+    /// A node port, at the address of one node.
     NodePort,
-    /// A pod that listens in the network of its node (`hostNetwork`), at that node's address.
+    /// A Pod with `hostNetwork`, at its node's address.
     Host,
 }
 
-/// What stands behind a front.
+/// The Service behind a front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrontInfo {
     /// The Service whose endpoints are the entries.
     pub service: ServiceKey,
-    /// How it comes to be.
+    /// The kind of address.
     pub kind: FrontKind,
     /// The Service's port.
     pub port: u16,
@@ -181,30 +182,30 @@ pub struct FrontInfo {
     pub target_port: u16,
 }
 
-/// A target and the Service it enters through, where known.
+/// A target and the Service that selects its entries, if known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedTarget {
     /// The target.
     pub target: Target,
     /// The Service that selects the entry endpoints, and the endpoints' port.
     pub entry: Option<(ServiceKey, u16)>,
-    /// Where to connect when it is not what the name resolves to.
+    /// The address to connect to, if it is not the one that the name resolves to.
     pub dial: Option<SocketAddr>,
-    /// The Service whose pods answer in the end, where the entry only passes on to them.
+    /// The Service of the origin Pods, if the entry forwards to them.
     pub origin: Option<ServiceKey>,
-    /// Its host is a route of the controller behind the entry (an Ingress, an `HTTPRoute`), and not an address or name of
-    /// the Service itself.
+    /// Whether the host is a route of the controller behind the entry (an Ingress or `HTTPRoute`), not an address
+    /// or name of the Service itself.
     pub routed: bool,
 }
 
 impl Topology {
-    /// What runs the workloads, and so which commands can be given.
+    /// Platform that runs the workloads; determines the commands in remedies.
     #[must_use]
     pub const fn platform(&self) -> Platform {
         self.platform
     }
 
-    /// How Services are implemented on the nodes.
+    /// The kube-proxy mode of the nodes.
     #[must_use]
     pub const fn proxy_mode(&self) -> ProxyMode {
         self.proxy_mode
@@ -222,8 +223,8 @@ impl Topology {
         &self.targets
     }
 
-    /// All fronts that the cluster publishes. Addresses of nodes are fronts only where somebody went to one:
-    /// [`Self::front`] knows these too.
+    /// All fronts that the cluster publishes. Node addresses are not listed; [`Self::front`] resolves them on
+    /// demand.
     #[must_use]
     pub const fn fronts(&self) -> &BTreeMap<Front, FrontInfo> {
         &self.fronts
@@ -235,44 +236,44 @@ impl Topology {
         &self.services
     }
 
-    /// Hosts of one ingress class at the fronts of another, and each of these hosts at its own; by the id under which
-    /// they are probed.
+    /// Hosts of one ingress class at the fronts of another, and each of these hosts at its own front, by the id of
+    /// the probe.
     #[must_use]
     pub const fn exposures(&self) -> &BTreeMap<TargetId, Exposure> {
         &self.exposures
     }
 
-    /// Questions that must stay without an answer, as targets say.
+    /// Probes that must not succeed, as configured by targets.
     #[must_use]
     pub const fn forbidden(&self) -> &BTreeMap<TargetId, Forbidden> {
         &self.forbidden
     }
 
-    /// Whether a question is asked apart: what comes of it is no evidence of what users meet.
+    /// Reports whether the target's probes are kept apart: their results are no evidence of what users experience.
     #[must_use]
     pub fn is_apart(&self, target: &TargetId) -> bool {
         self.exposures.contains_key(target) || self.forbidden.contains_key(target)
     }
 
-    /// Resolvers that answer as the internet sees a name.
+    /// Resolvers with the internet's view of a name.
     #[must_use]
     pub const fn public_resolvers(&self) -> &BTreeSet<IpAddr> {
         &self.public_resolvers
     }
 
-    /// Whether the servers of a host's own zone may be asked.
+    /// Reports whether the authoritative servers of a host's zone may be queried.
     #[must_use]
     pub const fn asks_authorities(&self) -> bool {
         self.authorities
     }
 
-    /// What is known of balancers beyond what Services say.
+    /// Configured knowledge about load balancers, beyond the Service objects.
     #[must_use]
     pub fn balancers(&self) -> &[BalancerSpec] {
         &self.balancers
     }
 
-    /// The front through which users reach a port of a Service: its balancer's where it has one.
+    /// Returns the front through which users reach a port of a Service: its load balancer, if it has one.
     #[must_use]
     pub fn usual_front(&self, entry: &(ServiceKey, u16)) -> Option<Front> {
         let balancer = |front: &&Front| {
@@ -282,25 +283,25 @@ impl Topology {
         self.fronts_to(entry).iter().max_by_key(balancer).copied()
     }
 
-    /// Every front that leads to a port of a Service's endpoints.
+    /// Returns all fronts that lead to a port of a Service's endpoints.
     #[must_use]
     pub fn fronts_to(&self, entry: &(ServiceKey, u16)) -> &[Front] {
         self.ways.get(entry).map_or(&[], Vec::as_slice)
     }
 
-    /// One Service.
+    /// Returns a Service by key.
     #[must_use]
     pub fn service(&self, key: &ServiceKey) -> Option<&Service> {
         self.services.get(key)
     }
 
-    /// The Service behind a front.
+    /// Returns the Service behind a front.
     #[must_use]
     pub fn service_of(&self, front: &Front) -> Option<&Service> {
         self.behind(front).map(|(_, service)| service)
     }
 
-    /// Every vantage that should report, in order.
+    /// Returns all vantages that should report, sorted.
     #[must_use]
     pub fn vantages(&self) -> Vec<Vantage> {
         let mut vantages: Vec<_> = self
@@ -319,19 +320,19 @@ impl Topology {
         &self.index
     }
 
-    /// What it was built from; together with [`Self::extra_vantages`] enough to build it again.
+    /// The spec this topology was built from; with [`Self::extra_vantages`] sufficient to rebuild it.
     #[must_use]
     pub fn spec(&self) -> &TopologySpec {
         &self.written.0
     }
 
-    /// The vantages that no node holds.
+    /// Vantages without a node.
     #[must_use]
     pub fn extra_vantages(&self) -> &[Vantage] {
         &self.extra_vantages
     }
 
-    /// The same topology with a vantage that no node holds.
+    /// Returns the topology with an additional vantage without a node.
     #[must_use]
     pub fn with_vantage(mut self, vantage: Vantage) -> Self {
         self.extra_vantages.push(vantage);

@@ -1,11 +1,11 @@
-//! Where client and entry sit to each other, and which entries a client can be sent to.
+//! Placement of a client relative to the entries, and the entries eligible for it.
 
 use parallax_model::{Front, NodeName, Placement, PodName, Vantage};
 
 use super::{Endpoint, FrontKind, ProxyMode, Service, Topology, TrafficPolicy};
 
 impl Topology {
-    /// The endpoints that a client on a node can be sent to through a front.
+    /// Returns the endpoints that a front may select for a client on a node.
     ///
     /// From inside the cluster a balancer's address has `Cluster` semantics whatever its policy (comment on the
     /// Service type); kube-proxy in IPVS mode deviates under `Local`: a node that has endpoints uses only those
@@ -25,8 +25,8 @@ impl Topology {
                 TrafficPolicy::Local => service.usable_on(client),
             },
             FrontKind::LoadBalancer(_) => self.external(service, client, from(client)),
-            // The node at whose address the connection arrives decides. For a pod of its own it has the same rules as for
-            // the address of a balancer.
+            // The node with this address selects the endpoint. For its own Pods it applies the rules of a balancer
+            // address.
             FrontKind::NodePort => match self.node_at(&front.address.ip()) {
                 Some(node) if service.external_traffic_policy == TrafficPolicy::Cluster => from(node),
                 Some(node) if node == client => self.external(service, node, from(node)),
@@ -37,7 +37,7 @@ impl Topology {
         }
     }
 
-    /// What a node makes of an external address of a Service that one of its own pods asks for.
+    /// Returns the endpoints that a node selects for its own Pods at an external address of a Service.
     fn external<'a>(
         &self,
         service: &'a Service,
@@ -51,14 +51,15 @@ impl Topology {
         if local_only { local } else { any }
     }
 
-    /// Whether a node holds a usable endpoint of the Service behind a front; nothing where the front is not known.
+    /// Reports whether a node has a usable endpoint of the Service behind a front; `None` if the front is unknown.
     #[must_use]
     pub fn has_local(&self, front: &Front, node: &NodeName) -> Option<bool> {
         self.behind(front)?;
         Some(self.holders(front).contains(node))
     }
 
-    /// The placement of a probe: of the vantage against the entries of the front, the one that answered if known.
+    /// Returns the placement of a probe: the vantage relative to the entries of the front, or to the entry that
+    /// answered.
     #[must_use]
     pub fn placement(&self, vantage: &Vantage, front: Option<&Front>, entry: Option<&PodName>) -> Placement {
         let Some(client) = vantage.node() else {
@@ -80,7 +81,7 @@ impl Topology {
                 Placement::CrossNode
             };
         }
-        // Who was chosen is unknown, unless there is no choice.
+        // The selected endpoint is unknown, unless there is no choice.
         let eligible = self.eligible(front, client);
         if !eligible.is_empty() && eligible.iter().all(|e| e.node.as_ref() == Some(client)) {
             Placement::SameNode
@@ -91,7 +92,7 @@ impl Topology {
 }
 
 impl Service {
-    /// The node of one of its pods.
+    /// Returns the node of one of the Service's Pods.
     #[must_use]
     pub fn node_of(&self, pod: &PodName) -> Option<&NodeName> {
         self.endpoints

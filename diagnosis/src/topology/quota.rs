@@ -1,12 +1,12 @@
-//! What a balancer holds, and what it would hold with every node registered: every port of a Service once for each node
-//! it is registered with.
+//! Backends of a load balancer, now and with every node registered: each port of a Service counts once for each
+//! registered node.
 
 use parallax_model::ServiceKey;
 
 use super::{BalancerSpec, Service, Topology, TrafficPolicy, entry_nodes};
 use crate::wording::plural;
 
-/// What a balancer holds of one Service.
+/// Backends of one Service on a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BalancerLoad {
     pub(crate) ports: usize,
@@ -14,7 +14,7 @@ pub(crate) struct BalancerLoad {
 }
 
 impl BalancerLoad {
-    /// Under policy Local only nodes with an entry are registered.
+    /// Current backends. With policy Local only nodes with an entry are registered.
     pub(crate) fn today(topology: &Topology, service: &Service) -> Self {
         Self {
             ports: service.ports.len(),
@@ -25,7 +25,7 @@ impl BalancerLoad {
         }
     }
 
-    /// With policy Cluster, or an entry on every node.
+    /// Backends with policy Cluster, or with an entry on every node.
     pub(crate) fn everywhere(topology: &Topology, service: &Service) -> Self {
         Self {
             ports: service.ports.len(),
@@ -60,8 +60,8 @@ pub(crate) fn sum(
         .sum()
 }
 
-/// What the balancer of a Service would hold with every node registered for it: "4 ports × 50 nodes = 200 backends, and
-/// 200 of 200 on balancer b (quota from configuration)".
+/// Describes the backends of a Service's load balancer with every node registered: "load balancer b gets 4 ports ×
+/// 50 nodes = 200 backends, 200 of 200 in total (quota from configuration)".
 pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
     let load = BalancerLoad::everywhere(topology, service);
     let Some(balancer) = topology
@@ -70,7 +70,7 @@ pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
         .find(|b| b.services.contains(&service.key))
     else {
         return format!(
-            "the balancer gets {} backends: compare with its quota first",
+            "the load balancer gets {} backends: check its quota first",
             load.words()
         );
     };
@@ -83,7 +83,7 @@ pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
     });
     match balancer.quota {
         None => format!(
-            "the balancer {} gets {} backends, {after} in all: its quota is not configured, compare first",
+            "load balancer {} gets {} backends, {after} in total: its quota is not configured, so check it first",
             balancer.name,
             load.words()
         ),
@@ -95,7 +95,7 @@ pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
                 String::new()
             };
             format!(
-                "the balancer {} gets {} backends, {after} of {most} in all (quota from configuration){fits}",
+                "load balancer {} gets {} backends, {after} of {most} in total (quota from configuration){fits}",
                 balancer.name,
                 load.words()
             )
@@ -103,7 +103,7 @@ pub(crate) fn consequence(topology: &Topology, service: &Service) -> String {
     }
 }
 
-/// Whether every node of the cluster could be registered for a Service; unknown without a quota.
+/// Reports whether every node can be registered for a Service; `None` without a quota.
 pub(crate) fn fits(topology: &Topology, key: &ServiceKey) -> Option<bool> {
     let balancer = topology.balancers().iter().find(|b| b.services.contains(key))?;
     let most = usize::try_from(balancer.quota?.targets).unwrap_or(usize::MAX);

@@ -1,7 +1,7 @@
-//! The probers on rings, each ordered by another hash: who are whose peers, and which nodes a target is asked from.
+//! Probers on consistent-hash rings: selects mesh peers and the sample of probers per target.
 //!
-//! Worked out once per topology. Each of thousands of vantages asks for its own plan at every change, and none of them
-//! may look at every other node for every target.
+//! Computed once per topology. Thousands of vantages request their plan at every change, and a plan must not visit
+//! every other node for every target.
 
 use parallax_model::{NodeName, hash};
 
@@ -11,9 +11,9 @@ pub(crate) const MESH: usize = 4;
 /// One order of the probers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ProberRing {
-    /// Hashes in order, with the prober's number.
+    /// Hashes in order, with the prober's index.
     order: Vec<(u64, usize)>,
-    /// Place of each prober in that order.
+    /// Position of each prober in that order.
     place: Vec<usize>,
 }
 
@@ -33,17 +33,17 @@ impl ProberRing {
     }
 }
 
-/// Every node with a prober, on all rings.
+/// All nodes with a prober, on all rings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProberRings {
-    /// Sorted by name; a prober's number is its index.
+    /// Sorted by name; a prober is identified by its index.
     probers: Vec<NodeName>,
     mesh: Vec<ProberRing>,
     sample: ProberRing,
 }
 
 impl ProberRings {
-    /// The rings of the nodes that hold a prober, in the order of their names.
+    /// Creates the rings. The nodes must be sorted by name.
     pub(crate) fn new(probers: Vec<NodeName>) -> Self {
         Self {
             mesh: (0..MESH)
@@ -62,7 +62,7 @@ impl ProberRings {
         self.probers.binary_search(node).ok()
     }
 
-    /// Neighbours of a prober on each ring of the mesh. Mutual: if a is b's, b is a's.
+    /// Returns the neighbours of a prober on each ring of the mesh. The relation is symmetric.
     pub(crate) fn neighbours(&self, number: usize) -> impl Iterator<Item = &NodeName> {
         self.mesh.iter().flat_map(move |ring| {
             let (at, n) = (ring.place[number], ring.order.len());
@@ -70,13 +70,13 @@ impl ProberRings {
         })
     }
 
-    /// Where on the sampling ring a key stands.
+    /// Returns the position of a key on the sampling ring.
     pub(crate) fn start(&self, key: &str) -> usize {
         let key = hash::scattered(&[key]);
         self.sample.order.partition_point(|(hash, _)| *hash < key)
     }
 
-    /// The first of some probers on the ring from a key's place on; sorted by number.
+    /// Returns the first `most` of the given probers on the ring from a key's position, sorted by index.
     pub(crate) fn nearest(&self, start: usize, of: &[usize], most: usize) -> Vec<usize> {
         let ProberRing { order, place } = &self.sample;
         let mut nearest = of.to_vec();
@@ -88,7 +88,7 @@ impl ProberRings {
         nearest
     }
 
-    /// The probers of which [`Self::samples`] says so, in the order of the ring.
+    /// Returns all probers for which [`Self::samples`] holds, in ring order.
     pub(crate) fn sample<'a>(
         &'a self,
         start: usize,
@@ -100,8 +100,8 @@ impl ProberRings {
         around.filter(|number| !left_out.contains(number)).take(wanted)
     }
 
-    /// Whether a prober is among the first `wanted` on the ring from a key's place on, those left out not counted. One
-    /// prober more or less moves at most one other in or out of each key's sample.
+    /// Reports whether a prober is among the first `wanted` on the ring from a key's position, excluding
+    /// `left_out`. Adding or removing a prober moves at most one other in or out of each key's sample.
     pub(crate) fn samples(&self, start: usize, wanted: usize, number: usize, left_out: &[usize]) -> bool {
         let ProberRing { order, place } = &self.sample;
         let distance = |number: usize| (place[number] + order.len() - start) % order.len();

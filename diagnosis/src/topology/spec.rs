@@ -1,6 +1,6 @@
-//! The topology as written in YAML. The Kubernetes watch fills the same types.
+//! The topology spec, as written in YAML and as filled from the Kubernetes watches.
 //!
-//! Kubernetes' own words in camelCase; unknown fields are refused.
+//! Field names follow Kubernetes, in camelCase; unknown fields are rejected.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +13,14 @@ use parallax_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Nodes, Services with their endpoints, Ingresses and what else should be reachable.
+/// Nodes, Services with their endpoints, Ingresses and further targets.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TopologySpec {
-    /// What runs the workloads. Commands of remedies are given for it.
+    /// Platform that runs the workloads; determines the commands in remedies.
     #[serde(default, skip_serializing_if = "Platform::is_none")]
     pub platform: Platform,
-    /// How Services are implemented on the nodes.
+    /// kube-proxy mode of the nodes.
     #[serde(default)]
     pub proxy_mode: ProxyMode,
     /// The nodes.
@@ -32,80 +32,81 @@ pub struct TopologySpec {
     /// The Ingresses.
     #[serde(default)]
     pub ingresses: Vec<IngressSpec>,
-    /// Anything else that should be reachable.
+    /// Further targets.
     #[serde(default)]
     pub targets: Vec<TargetSpec>,
-    /// Targets that enter through a Service: what a cluster's own Ingresses, routes and Services publish.
+    /// Targets with the Service that selects their entries: published by Ingresses, routes and Services of a
+    /// cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedSpec>,
-    /// Vantages that no node holds: `vpc:NAME`, `internet:NAME`.
+    /// Vantages without a node: `vpc:NAME`, `internet:NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vantages: Vec<Vantage>,
-    /// What is known of resolvers.
+    /// Known resolvers.
     #[serde(default)]
     pub resolvers: ResolversSpec,
-    /// What is known of balancers beyond what Services say.
+    /// Configured knowledge about load balancers, beyond the Service objects.
     #[serde(default)]
     pub balancers: Vec<BalancerSpec>,
 }
 
-/// What is known of resolvers.
+/// Known resolvers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ResolversSpec {
-    /// Resolvers that answer as the internet sees a name, on whatever port. Of a cluster that is watched they are asked for
-    /// every published host; otherwise name one as `resolver` of a dns target.
+    /// Resolvers with the internet's view of a name, on any port. In a watched cluster they are queried for every
+    /// published host; otherwise name one as `resolver` of a dns target.
     #[serde(default)]
     pub public: Vec<IpAddr>,
-    /// Whether the servers of a host's own zone may be asked too. They are where whoever owns the zone says, so probers
-    /// must get out to port 53 anywhere (our manifests let them).
+    /// Whether the authoritative servers of a host's zone may be queried too. They can be at any address, so
+    /// probers need egress to port 53 everywhere (our manifests allow it).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub authoritative: bool,
 }
 
-/// A balancer that Services share, and what its provider allows.
+/// A load balancer shared by Services, with the provider's limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct BalancerSpec {
-    /// How people call it.
+    /// Name of the load balancer, for people.
     pub name: ObjectName,
-    /// The Services whose ports it carries.
+    /// The Services on the load balancer.
     pub services: Vec<ServiceKey>,
-    /// What it can hold.
+    /// Maximum number of backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaSpec>,
-    /// Whether endpoints see the client's own address (no source translation); absent where nobody knows.
+    /// Whether endpoints see the client's address (no source NAT); absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserves_client_address: Option<bool>,
 }
 
-/// What a balancer can hold.
+/// Quota of a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct QuotaSpec {
-    /// Backends in all: each port of each Service counts once for each node it is registered with.
+    /// Total number of backends: each port of each Service counts once for each node it is registered with.
     pub targets: u32,
 }
 
-/// What runs the workloads of a topology.
+/// Platform that runs the workloads of a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
-    /// A Kubernetes cluster: `kubectl` reaches it.
+    /// A Kubernetes cluster, managed with `kubectl`.
     Kubernetes,
-    /// Nothing that is known.
+    /// Unknown.
     #[default]
     None,
 }
 
 impl Platform {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     const fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 }
 
-/// kube-proxy's mode (`:10249/proxyMode`), or that of its replacement. A prior, never proof.
+/// kube-proxy's mode (`:10249/proxyMode`), or that of its replacement. Used as a prior, never as proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProxyMode {
@@ -115,7 +116,7 @@ pub enum ProxyMode {
     Ipvs,
     /// kube-proxy with nftables.
     Nftables,
-    /// Not known.
+    /// Unknown.
     #[default]
     Unknown,
 }
@@ -132,83 +133,84 @@ pub struct NodeSpec {
     /// Addresses of the node itself.
     #[serde(default)]
     pub addresses: Vec<IpAddr>,
-    /// The prober that runs on it; absent where none does (a taint, say).
+    /// The prober on the node; absent if none runs there (for example because of a taint).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prober: Option<ProberSpec>,
-    /// Its condition `Ready`.
+    /// The node's condition `Ready`.
     #[serde(default, skip_serializing_if = "NodeReadiness::is_unknown")]
     pub readiness: NodeReadiness,
-    /// `spec.unschedulable`: somebody takes it out of service.
+    /// `spec.unschedulable`: the node is cordoned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cordoned: bool,
-    /// What is known of its network.
+    /// Network facts of the node.
     #[serde(default, skip_serializing_if = "NodeFacts::is_empty")]
     pub facts: NodeFacts,
 }
 
-/// The condition `Ready` of a node: whether its kubelet renews its Lease, and says that it is well.
+/// The condition `Ready` of a node: whether its kubelet renews its Lease and reports itself healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum NodeReadiness {
     /// `True`.
     Ready,
-    /// `False`, or `Unknown`: the node controller has not heard of its kubelet for the grace period (40 s by default).
+    /// `False`, or `Unknown`: the node controller has had no status from the kubelet for the grace period (40 s by
+    /// default).
     NotReady,
-    /// No source says.
+    /// Not known.
     #[default]
     Unknown,
 }
 
 impl NodeReadiness {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     const fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown)
     }
 }
 
-/// What a host vantage or the API says of a node's network. Absent is unknown.
+/// Network facts of a node from a host vantage or the API. Absent means unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NodeFacts {
-    /// The bridge ports of its pods reflect.
+    /// Whether the bridge ports of the node's Pods are in hairpin mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hairpin: Option<bool>,
     /// `net.bridge.bridge-nf-call-iptables`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge_nf_call_iptables: Option<bool>,
-    /// `status.nodeInfo.kubeProxyVersion`, or that of the kubelet.
+    /// `status.nodeInfo.kubeProxyVersion`, or the kubelet's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kube_proxy_version: Option<ObjectName>,
-    /// What kube-proxy of this node says its mode is.
+    /// The mode that the node's kube-proxy reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_mode: Option<ProxyMode>,
-    /// Balancer addresses of Services that are on its `kube-ipvs0`.
+    /// Balancer addresses of Services on the node's `kube-ipvs0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipvs_addresses: Option<BTreeSet<IpAddr>>,
-    /// Some interface filters strictly by reverse path.
+    /// Whether an interface has strict reverse path filtering.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strict_rp_filter: Option<bool>,
-    /// How full the conntrack table is, in percent. In steps where it is measured: each step is a new topology.
+    /// Fill level of the conntrack table in percent, quantized if measured: every change creates a new topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conntrack_percent: Option<u8>,
-    /// It drops packets whose source is an address of its own (`in_martian_src` rises).
+    /// Whether the node drops packets whose source is one of its own addresses (`in_martian_src` rises).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops_own_sources: Option<bool>,
-    /// Its kube-proxy says that it is healthy.
+    /// Whether kube-proxy reports itself healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_healthy: Option<bool>,
-    /// Endpoints on this node that its kube-proxy knows, by Service, where one has a health check port.
+    /// Number of endpoints on this node known to its kube-proxy, by Service with a health check port.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub local_endpoints: BTreeMap<ServiceKey, u32>,
 }
 
 impl NodeFacts {
-    /// Nothing is known.
+    /// Reports whether no fact is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These, and what another source says where these say nothing: whoever wrote a fact down meant it.
+    /// Fills the unknown facts from another source. Facts present here take precedence.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let mut local_endpoints = other.local_endpoints.clone();
@@ -240,14 +242,14 @@ impl NodeFacts {
 pub struct ProberSpec {
     /// The Pod.
     pub pod: PodName,
-    /// Where its echo listens.
+    /// Address of its echo.
     pub address: SocketAddr,
 }
 
 /// `spec.type` of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum ServiceType {
-    /// Reachable inside only.
+    /// Reachable only inside the cluster.
     #[default]
     ClusterIP,
     /// On a port of every node.
@@ -259,21 +261,21 @@ pub enum ServiceType {
 /// `externalTrafficPolicy` and `internalTrafficPolicy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum TrafficPolicy {
-    /// Every endpoint.
+    /// All endpoints.
     #[default]
     Cluster,
-    /// Endpoints of the receiving node only.
+    /// Only endpoints on the receiving node.
     Local,
 }
 
 /// `status.loadBalancer.ingress[].ipMode` (KEP-1860).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum IpMode {
-    /// The node answers for the address itself.
+    /// The node itself handles traffic to the address.
     #[default]
     #[serde(rename = "VIP")]
     Vip,
-    /// Traffic really goes to the balancer.
+    /// Traffic goes through the load balancer.
     Proxy,
 }
 
@@ -305,50 +307,51 @@ pub struct ServiceSpec {
     /// Endpoints of its EndpointSlices.
     #[serde(default)]
     pub endpoints: Vec<EndpointSpec>,
-    /// `spec.healthCheckNodePort`: where kube-proxy of each node says how many endpoints it knows there.
+    /// `spec.healthCheckNodePort`: kube-proxy reports there the number of endpoints on its node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check_node_port: Option<u16>,
-    /// `metadata.annotations`, as far as they speak of the balancer.
+    /// `metadata.annotations` that configure the load balancer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// The class whose controller stands behind this Service, where it is an ingress controller's.
+    /// The ingress class served by the controller behind this Service, if it is an ingress controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_class: Option<ObjectName>,
-    /// `NetworkPolicies` that let only some in to its pods, as far as its selector tells; absent where nobody knows.
+    /// `NetworkPolicies` that restrict ingress to the Pods, as far as the selector shows; absent if policies cannot
+    /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarded_by: Option<BTreeSet<ObjectName>>,
-    /// Its endpoints are the mesh's own probers: what fails while they restart is our own doing.
+    /// Whether the endpoints are the mesh's own probers: failures during their restarts are not reported.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
-    /// Whether and how its cluster addresses are asked.
+    /// Whether and how the cluster addresses are probed.
     #[serde(default, skip_serializing_if = "ServiceProbe::is_default")]
     pub probe: ServiceProbe,
 }
 
-/// Whether and how the cluster addresses of a Service are asked.
+/// Whether and how the cluster addresses of a Service are probed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ServiceProbe {
-    /// `true`: every port, by a bare connect where it does not say HTTP; `false`: none. Where absent the ports are asked
-    /// whose name or `appProtocol` says `http`.
+    /// `true`: probes every port, with a TCP connect unless it speaks HTTP; `false`: no port. If absent, only
+    /// ports with `http` in `appProtocol` or the port name are probed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<bool>,
-    /// What is asked for by HTTP; `/` where absent.
+    /// Path of HTTP probes; `/` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Statuses that count as success.
+    /// Status codes that count as success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_status: Option<ExpectedStatus>,
-    /// Milliseconds between two probes of one vantage.
+    /// Milliseconds between two probes from one vantage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<u64>,
-    /// The Service is not in service yet: that its targets have never worked is expected.
+    /// Whether the Service is not in operation yet, so that targets without any success are expected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
 }
 
 impl ServiceProbe {
-    /// Nothing was said.
+    /// Reports whether nothing is configured.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -366,13 +369,13 @@ impl ServiceSpec {
     }
 }
 
-/// One address of a balancer.
+/// One address of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LoadBalancerSpec {
     /// The address.
     pub ip: IpAddr,
-    /// Who answers for it.
+    /// The mode in which nodes treat the address.
     #[serde(default)]
     pub ip_mode: IpMode,
 }
@@ -381,17 +384,17 @@ pub struct LoadBalancerSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PortSpec {
-    /// Its name; `http`, `https` and names that start with `http-` say what it speaks.
+    /// Name of the port; `http`, `https` and names that start with `http-` or `https-` set the protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<ObjectName>,
-    /// What it speaks, where declared.
+    /// `appProtocol`, if declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<ObjectName>,
     /// The Service's port.
     pub port: u16,
     /// The endpoints' port.
     pub target_port: u16,
-    /// The nodes' port.
+    /// The node port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_port: Option<u16>,
 }
@@ -402,26 +405,26 @@ pub struct PortSpec {
 pub struct EndpointSpec {
     /// The Pod (`targetRef.name`).
     pub pod: PodName,
-    /// Its address.
+    /// Address of the endpoint.
     pub address: IpAddr,
-    /// Its node.
+    /// Node of the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
-    /// `conditions.ready`; absent means true.
+    /// `conditions.ready`; defaults to true.
     #[serde(default = "yes")]
     pub ready: bool,
-    /// `conditions.serving`; absent means as ready.
+    /// `conditions.serving`; defaults to `ready`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
     /// `conditions.terminating`.
     #[serde(default)]
     pub terminating: bool,
-    /// `hints`: whose clients it is meant for.
+    /// `hints`: the clients the endpoint is meant for.
     #[serde(default, skip_serializing_if = "TopologyHints::is_empty")]
     pub hints: TopologyHints,
 }
 
-/// Whose clients an endpoint is meant for. Empty: everybody's.
+/// Topology hints of an endpoint. Empty: no restriction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TopologyHints {
@@ -434,7 +437,7 @@ pub struct TopologyHints {
 }
 
 impl TopologyHints {
-    /// It is everybody's.
+    /// Reports whether there are no hints.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.for_zones.is_empty() && self.for_nodes.is_empty()
@@ -453,11 +456,11 @@ pub struct IngressSpec {
     pub namespace: Namespace,
     /// `metadata.name`.
     pub name: ObjectName,
-    /// The controller's Service: the entry.
+    /// The ingress controller's Service, which selects the entries.
     pub service: ServiceKey,
     /// `spec.rules[].host`.
     pub hosts: Vec<HostName>,
-    /// The hosts are also served over TLS.
+    /// Whether the hosts are also served over TLS.
     #[serde(default)]
     pub tls: bool,
     /// `spec.ingressClassName`.
@@ -465,20 +468,20 @@ pub struct IngressSpec {
     pub class: Option<ObjectName>,
 }
 
-/// A target and the Service port it enters through.
+/// A target and the Service port that selects its entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PublishedSpec {
-    /// What is asked.
+    /// The target.
     pub target: TargetSpec,
     /// The Service whose endpoints are the entries.
     pub service: ServiceKey,
-    /// Its port.
+    /// The Service's port.
     pub port: u16,
-    /// The ingress class or Gateway that the host belongs to.
+    /// The ingress class or Gateway of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ObjectName>,
-    /// The Service whose pods answer in the end, where the entry only passes on to them.
+    /// The Service of the origin Pods, if the entry forwards to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ServiceKey>,
 }

@@ -1,4 +1,4 @@
-//! Where TLS ends before it reaches a Service's endpoints.
+//! TLS termination in front of a Service's endpoints.
 
 use super::{PlacedTarget, Topology};
 
@@ -6,8 +6,8 @@ use super::{PlacedTarget, Topology};
 const HTTP: u16 = 80;
 
 impl Topology {
-    /// Whether the endpoints of a target with TLS do not speak it, because the balancer in front of them does: the Service
-    /// leads its port 80 to the very port of the endpoints that the target's leads to.
+    /// Reports whether TLS of a target ends at the balancer, so that the endpoints do not speak it: the Service
+    /// maps its port 80 to the same endpoint port as the target's port.
     #[must_use]
     pub fn ends_tls_before(&self, placed: &PlacedTarget) -> bool {
         let tls = placed.target.probe.is_tls();

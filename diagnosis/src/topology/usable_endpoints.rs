@@ -1,8 +1,8 @@
-//! Which endpoints kube-proxy on one node sends new connections to.
+//! The endpoints to which kube-proxy on one node sends new connections.
 //!
-//! The rules are those of `CategorizeEndpoints` in Kubernetes' `pkg/proxy/topology.go` (1.36): ready endpoints that the
-//! hints admit, else those that still serve while terminating (KEP-1669). The fallback is decided apart for the whole
-//! cluster and for the node itself, and hints never narrow what a `Local` policy allows.
+//! The rules are those of `CategorizeEndpoints` in Kubernetes' `pkg/proxy/topology.go` (1.36): ready endpoints
+//! that the hints admit, else those that still serve while terminating (KEP-1669). The fallback is decided
+//! separately for the cluster and for the node, and hints never restrict what a `Local` policy allows.
 
 use std::collections::BTreeSet;
 
@@ -10,45 +10,45 @@ use parallax_model::{NodeName, ZoneName};
 
 use super::{Endpoint, EndpointCondition, Service, TrafficPolicy};
 
-/// Which hints hold for the clients of one node.
+/// The hints that apply to the clients of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HintPreference {
-    /// Endpoints that are hinted for the node itself.
+    /// Endpoints with a hint for the node.
     SameNode,
-    /// Endpoints that are hinted for its zone.
+    /// Endpoints with a hint for the node's zone.
     SameZone,
-    /// Every endpoint.
+    /// All endpoints.
     None,
 }
 
 impl Service {
-    /// The endpoints that new connections are sent to where nothing depends on the client: no hints, no `Local` policy.
+    /// Returns the endpoints for new connections independent of the client: no hints, no `Local` policy.
     #[must_use]
     pub fn usable(&self) -> Vec<&Endpoint> {
         ready_else_draining(&self.endpoints, |_| true, |_| true)
     }
 
-    /// It has no address of its own: its name leads to its endpoints.
+    /// Reports whether the Service has no address: its name resolves to its endpoints.
     #[must_use]
     pub fn is_headless(&self) -> bool {
         self.headless
     }
 
-    /// Endpoints on one node that are ready.
+    /// Returns the number of ready endpoints on a node.
     #[must_use]
     pub fn ready_on(&self, node: &NodeName) -> usize {
         let ready = |e: &&Endpoint| e.node.as_ref() == Some(node) && e.condition == EndpointCondition::Ready;
         self.endpoints.iter().filter(ready).count()
     }
 
-    /// The endpoints that new connections from a node are sent to under a `Local` policy.
+    /// Returns the endpoints for new connections from a node with policy `Local`.
     #[must_use]
     pub fn usable_on(&self, node: &NodeName) -> Vec<&Endpoint> {
         let here = |endpoint: &Endpoint| endpoint.node.as_ref() == Some(node);
         ready_else_draining(&self.endpoints, here, here)
     }
 
-    /// The endpoints that new connections from a node are sent to under a `Cluster` policy.
+    /// Returns the endpoints for new connections from a node with policy `Cluster`.
     #[must_use]
     pub fn usable_from(&self, node: &NodeName, zone: Option<&ZoneName>) -> Vec<&Endpoint> {
         let admitted = |endpoint: &Endpoint| match self.preference(node, zone) {
@@ -59,8 +59,8 @@ impl Service {
         ready_else_draining(&self.endpoints, admitted, |_| true)
     }
 
-    /// Which hints hold for a node. One ready endpoint without hints switches them off for everybody, and so does a node
-    /// or zone that no hint names.
+    /// Returns the hints that apply to a node. A ready endpoint without hints disables them for all clients; hints
+    /// that do not name the node or zone do not apply to it.
     #[must_use]
     pub fn preference(&self, node: &NodeName, zone: Option<&ZoneName>) -> HintPreference {
         let ready = || {
@@ -79,8 +79,8 @@ impl Service {
         HintPreference::None
     }
 
-    /// The nodes that have an endpoint of their own: under `Local` a draining one counts as long as the node has no ready
-    /// one, under `Cluster` only as long as nobody has.
+    /// Returns the nodes with an endpoint of their own. With `Local`, a draining endpoint counts while the node
+    /// has no ready one; with `Cluster`, only while no endpoint is ready.
     #[must_use]
     pub fn holders(&self, policy: TrafficPolicy) -> BTreeSet<&NodeName> {
         match policy {
@@ -118,7 +118,7 @@ fn ready_else_draining(
     }
 }
 
-/// Nodes that hold a usable endpoint.
+/// Returns the nodes with a usable endpoint.
 pub(crate) fn entry_nodes(service: &Service) -> BTreeSet<NodeName> {
     service
         .usable()

@@ -1,4 +1,4 @@
-//! Services whose endpoints Kubernetes itself withdrew.
+//! Services whose endpoints Kubernetes withdrew because their nodes are not ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,40 +6,41 @@ use parallax_model::{NodeName, PodName, Round, ServiceKey};
 
 use super::{Endpoint, EndpointCondition, NodeReadiness, Service, Topology};
 
-/// Rounds after the endpoints' return in which failures may still come of the withdrawal, as the Service rules of a node may
-/// be without them: measured 20 s and 26 s after an absence of the API server; kube-proxy waits up to a minute between two
-/// attempts to watch.
+/// Rounds after the return of the endpoints in which failures may still result from the withdrawal, because a
+/// node's Service rules may lag behind: measured 20 s and 26 s after an absence of the API server; kube-proxy
+/// waits up to a minute between two attempts to watch.
 const AFTERMATH: i64 = 12;
 
-/// Rounds that are remembered: as many as a window of evidence has at most.
+/// Rounds for which a withdrawal is kept: the maximum length of an evidence window.
 const REMEMBERED: i64 = 120;
 
-/// Rounds after the nodes are ready again in which the same Pods may still not be: a kubelet corrects their conditions when
-/// its watch has found the API server again, for which it waits up to a minute.
+/// Rounds after the nodes are ready again in which their Pods may still be unready: a kubelet corrects the
+/// conditions once its watch has reconnected to the API server, which may take up to a minute.
 const RETURN: i64 = 24;
 
-/// When Services were last without their endpoints because of their nodes. A window of evidence is longer than the withdrawal.
+/// Last withdrawal of each Service's endpoints. Kept for longer than the withdrawal, because evidence windows are
+/// longer.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointWithdrawals {
     services: BTreeMap<ServiceKey, WithdrawnService>,
-    /// The last round in which a node was not ready, of those that were of late. After an absence of the API server the
-    /// `EndpointSlice` controller may follow only when the nodes are ready again.
+    /// Last round in which each recently unready node was not ready. After an absence of the API server the
+    /// EndpointSlice controller may withdraw endpoints only after the nodes are ready again.
     nodes: BTreeMap<NodeName, Round>,
 }
 
 /// A Service that lost its endpoints.
 #[derive(Debug)]
 struct WithdrawnService {
-    /// The last round in which it was without them.
+    /// Last round without endpoints.
     last: Round,
-    /// The last round in which one of their nodes was not ready.
+    /// Last round in which one of the nodes was not ready.
     not_ready: Round,
     nodes: BTreeSet<NodeName>,
     pods: BTreeSet<PodName>,
 }
 
 impl WithdrawnService {
-    /// Whether none of the endpoints has returned yet.
+    /// Reports whether none of the endpoints has returned yet.
     fn lasts(&self, round: Round, service: &Service) -> bool {
         let mut endpoints = service.endpoints.iter();
         round.0 - self.not_ready.0 <= RETURN
@@ -49,13 +50,13 @@ impl WithdrawnService {
 }
 
 impl EndpointWithdrawals {
-    /// Takes in what holds in a round.
+    /// Adds the topology of one round.
     pub(crate) fn take(&mut self, round: Round, topology: &Topology) {
         self.services
             .retain(|_, withdrawn| round.0 - withdrawn.last.0 <= REMEMBERED);
         for (key, withdrawn) in &mut self.services {
             let service = topology.service(key);
-            // A withdrawal that is over does not go on when a Pod fails for its own reason.
+            // A withdrawal that has ended does not resume when a Pod fails for its own reason.
             if round.0 - withdrawn.last.0 <= 1
                 && service.is_some_and(|service| withdrawn.lasts(round, service))
             {
@@ -79,8 +80,8 @@ impl EndpointWithdrawals {
         }
     }
 
-    /// A Service whose endpoints are withdrawn because of their nodes: all of them are not ready, and each of their nodes is
-    /// not, or was of late. In the latter case only once: endpoints that came back since and are gone again have another
+    /// Returns the withdrawal of a Service: all endpoints are unready, and each of their nodes is not ready or
+    /// recently was not. In the latter case only once: endpoints that returned and disappeared again have another
     /// reason.
     fn withdrawn(&self, round: Round, key: &ServiceKey, service: &Service) -> Option<WithdrawnService> {
         if !service.has_only_unready_endpoints() {
@@ -108,23 +109,23 @@ impl EndpointWithdrawals {
         })
     }
 
-    /// The nodes that were not ready when a Service last lost its endpoints to that, where this explains failures
-    /// as late as those of a round.
+    /// Returns the nodes whose unreadiness withdrew the endpoints of a Service, if this explains failures as late
+    /// as round `failed`.
     pub(crate) fn nodes_of(&self, key: &ServiceKey, failed: Round) -> Option<&BTreeSet<NodeName>> {
         let withdrawn = self.services.get(key)?;
         (failed.0 - withdrawn.last.0 <= AFTERMATH).then_some(&withdrawn.nodes)
     }
 
-    /// All Services that lost theirs of late, in order.
+    /// Returns all Services with a recent withdrawal, in order.
     pub(crate) fn services(&self) -> impl Iterator<Item = &ServiceKey> {
         self.services.keys()
     }
 }
 
 impl Topology {
-    /// Whether a Service is without its endpoints because of their nodes, now: every one is not ready and on a node that is
-    /// marked `NotReady`. The node lifecycle controller sets the pods of such a node to not ready, and the `EndpointSlice`
-    /// controller follows.
+    /// Reports whether a Service's endpoints are currently withdrawn because of their nodes: every endpoint is
+    /// unready and its node `NotReady`. The node lifecycle controller marks the Pods of such a node unready, and
+    /// the EndpointSlice controller follows.
     pub(crate) fn has_withdrawn(&self, service: &Service) -> bool {
         let not_ready = |endpoint: &Endpoint| {
             let node = endpoint.node.as_ref().and_then(|name| self.nodes.get(name));
@@ -135,14 +136,14 @@ impl Topology {
 }
 
 impl Service {
-    /// Whether it has endpoints, and none of them is ready or terminating.
+    /// Reports whether the Service has endpoints and none of them is ready or draining.
     pub(crate) fn has_only_unready_endpoints(&self) -> bool {
         let unready = |endpoint: &Endpoint| endpoint.condition == EndpointCondition::Unready;
         !self.endpoints.is_empty() && self.endpoints.iter().all(unready)
     }
 
-    /// It is `default/kubernetes`, whose endpoints the API servers themselves are: each adds its own as it starts and
-    /// takes it away as it stops.
+    /// Reports whether this is `default/kubernetes`, whose endpoints are the API servers: each adds its own when
+    /// it starts and removes it when it stops.
     #[must_use]
     pub fn is_api_server(&self) -> bool {
         self.key.namespace.as_str() == "default" && self.key.name.as_str() == "kubernetes"
@@ -168,7 +169,7 @@ mod tests {
         Topology::try_from(spec).unwrap()
     }
 
-    /// Whether each of two endpoints is ready, and each of their nodes.
+    /// Returns the nodes of a withdrawal, given the readiness of two endpoints and of their nodes.
     fn withdrawn(endpoints: [bool; 2], nodes: [&str; 2]) -> Option<Vec<String>> {
         let topology = topology([("web-1", endpoints[0]), ("web-2", endpoints[1])], nodes);
         let service = topology.services().values().next().unwrap();
@@ -179,8 +180,8 @@ mod tests {
         Some(nodes?.iter().map(ToString::to_string).collect())
     }
 
-    /// Whether failures of each round are explained, after all nodes were not ready in the rounds 0 to 4, while the
-    /// endpoints are `after`.
+    /// Reports for each round whether failures are explained, after all nodes were not ready in rounds 0 to 4 and
+    /// the endpoints are `after`.
     fn explained(after: impl Fn(i64) -> [(&'static str, bool); 2]) -> Vec<bool> {
         let gone = topology([("web-1", false), ("web-2", false)], ["NotReady"; 2]);
         let key = gone.services().keys().next().unwrap();
@@ -198,7 +199,7 @@ mod tests {
             .collect()
     }
 
-    /// The first round that is not explained.
+    /// Returns the first unexplained round.
     fn ends(after: impl Fn(i64) -> [(&'static str, bool); 2]) -> Option<usize> {
         explained(after).iter().position(|explained| !explained)
     }
@@ -214,13 +215,13 @@ mod tests {
     fn endpoints_that_do_not_return_or_are_others_have_their_own_reason() {
         assert_eq!(ends(|_| [("web-1", false), ("web-2", false)]), Some(41));
         assert_eq!(ends(|_| [("web-3", false), ("web-4", false)]), Some(17));
-        // Back once, and not ready again.
+        // Ready once, then unready again.
         let again = |round| [("web-1", round == 6), ("web-2", false)];
         assert_eq!(ends(again), Some(18));
     }
 
-    /// Seen on a real cluster after an absence of the API server: the `EndpointSlice` controller's watch of Pods was not back
-    /// for a minute, and it followed when the nodes were ready again.
+    /// Observed on a real cluster after an absence of the API server: the EndpointSlice controller's watch of Pods
+    /// took a minute to reconnect, and it withdrew the endpoints after the nodes were ready again.
     #[test]
     fn endpoints_may_be_withdrawn_only_when_the_nodes_are_ready_again_and_then_once() {
         let explained = |after: &dyn Fn(i64) -> bool| {
@@ -246,7 +247,7 @@ mod tests {
     fn endpoints_are_withdrawn_where_all_are_unready_on_nodes_that_are_not_ready() {
         let both = Some(vec!["n1".to_owned(), "n2".to_owned()]);
         assert_eq!(withdrawn([false, false], ["NotReady", "NotReady"]), both);
-        // A pod that is not ready on a node that is has its own reason.
+        // An unready Pod on a ready node has its own reason.
         assert_eq!(withdrawn([false, false], ["NotReady", "Ready"]), None);
         assert_eq!(withdrawn([false, false], ["NotReady", "Unknown"]), None);
         assert_eq!(withdrawn([false, true], ["NotReady", "NotReady"]), None);

@@ -1,7 +1,7 @@
-//! What a target answers while it works, and what becomes of other answers.
+//! Baselines: the normal response of a target, and how deviating responses are handled.
 #![expect(
     clippy::unwrap_used,
-    reason = "a fixture that does not parse fails the test that uses it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use parallax_diagnosis::view::{CellState, MatrixRow, View};
@@ -28,12 +28,12 @@ pub(crate) fn shop(application: &[(&str, usize)]) -> Value {
     spec
 }
 
-/// Every node asks for the host through the controller, and each of the controller's pods directly.
+/// Every node requests the host through the controller, and from each of the controller's Pods directly.
 pub(crate) fn ask_shop(day: &mut Day, round: i64, status: u16, server: Option<&str>) {
     ask_controllers(day, round, server, |_, _| status);
 }
 
-/// The same, where the answer depends on the node and on which of two controllers is asked.
+/// Like [`ask_shop`], with a status that depends on the node and on the controller Pod.
 fn ask_controllers(day: &mut Day, round: i64, server: Option<&str>, status: impl Fn(usize, usize) -> u16) {
     for node in ALL {
         let line = |status: u16| {
@@ -43,7 +43,7 @@ fn ask_controllers(day: &mut Day, round: i64, server: Option<&str>, status: impl
             }
             line
         };
-        // kube-proxy chooses: from one round to the next it is the other controller's turn.
+        // kube-proxy alternates between the controller Pods from round to round.
         let chosen = 1 + (node + usize::try_from(round).unwrap()) % 2;
         let mut through = line(status(node, chosen));
         through["channel"] = json!("vip");
@@ -87,7 +87,7 @@ fn a_controllers_own_404_is_an_outage_once_the_application_has_answered() {
     assert_eq!(open(&view).len(), 1, "{:?}", open(&view));
     assert_eq!(view.incidents[0].verdict.region.region, "target");
     assert_eq!(ok_cells(&view), 0);
-    // It stays one for as long as it lasts, and ends with the first 200.
+    // The incident lasts as long as the 404s, and ends with the first 200.
     for round in 18..60 {
         ask_shop(&mut day, round, 404, None);
         assert_eq!(open(&day.close(round, &ALL)).len(), 1, "round {round}");
@@ -113,7 +113,7 @@ fn a_target_that_has_answered_404_from_the_start_is_fine_and_says_so() {
     let view = view.unwrap();
     assert_eq!((open(&view).len(), ok_cells(&view)), (0, NODES));
     assert_eq!(shop_row(&view).baseline[0].status, 404);
-    // Until another server answers for it.
+    // Until another server responds with it.
     let mut last = None;
     for round in 40..46 {
         ask_shop(&mut day, round, 404, None);
@@ -145,7 +145,7 @@ fn an_application_that_was_rolled_and_answers_otherwise_is_a_finding_with_the_ch
         "{}",
         view.findings[0].sentence
     );
-    // Its owner says that this is right.
+    // The owner accepts the new response.
     assert!(
         day.engine
             .reset_baseline(&"http://shop.example.test/".parse().unwrap())
@@ -160,8 +160,8 @@ fn an_application_that_was_rolled_and_answers_otherwise_is_a_finding_with_the_ch
     assert_eq!(shop_row(&last).baseline[0].status, 401);
 }
 
-/// An application that has worked and was then rescheduled, with the shop asked in rounds 13 to 52: the labels of findings and the
-/// incidents of each round.
+/// Returns the finding labels and incidents of rounds 12 to 51 of an application that worked and was then
+/// rescheduled.
 fn rescheduled(status: impl Fn(i64, usize, usize) -> u16) -> Vec<(i64, Vec<&'static str>, Vec<String>)> {
     let mut day = Day::new(shop(&[("shop-0", 0), ("shop-1", 3)]));
     for round in 0..12 {
@@ -181,8 +181,8 @@ fn rescheduled(status: impl Fn(i64, usize, usize) -> u16) -> Vec<(i64, Vec<&'sta
     said.collect()
 }
 
-/// An ingress controller whose pod has just started answers 404 until it has read its routes. A drain moves it together with
-/// the application.
+/// An ingress controller that has just started responds 404 until it has read its routes. A drain moves it
+/// together with the application.
 #[test]
 fn a_404_of_a_controller_that_starts_while_the_application_is_rescheduled_is_not_the_applications() {
     let said = rescheduled(|round, node, controller| {
@@ -217,7 +217,7 @@ fn a_controller_without_its_routes_is_an_outage_although_the_application_was_res
 
 #[test]
 fn an_application_that_answers_otherwise_pod_by_pod_is_a_finding_when_all_of_it_does() {
-    // The roll-out replaces one pod at once and the other after half a minute.
+    // The rollout replaces one Pod at once and the other after half a minute.
     let said = rescheduled(|round, node, _| {
         let new = round >= 18 || (node + usize::try_from(round).unwrap()) % 2 == 0;
         if new { 401 } else { 200 }
@@ -227,7 +227,7 @@ fn an_application_that_answers_otherwise_pod_by_pod_is_a_finding_when_all_of_it_
         match round {
             ..18 => assert_eq!(findings, [""; 0], "round {round}"),
             24.. => assert_eq!(findings, ["changed-answer"], "round {round}"),
-            // Six rounds confirm it.
+            // Six rounds confirm the change.
             _ => {}
         }
     }

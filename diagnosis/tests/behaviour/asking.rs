@@ -1,4 +1,4 @@
-//! What the engine asks for when it does not know enough, and what it says when an answer decided.
+//! Follow-up probes: what the engine requests while a cause is undecided, and how it reports the deciding result.
 
 use crate::answers::{ask_shop, shop};
 use crate::day::{ALL, Day, open, with};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const FRONT: &str = "203.0.113.10:80";
 
-/// A mesh whose base plan makes only the probes that pass the filter, and which answers what is asked for.
+/// A mesh whose base plan contains only the probes that pass the filter, and which executes requested probes.
 struct Loop<'a> {
     mesh: Mesh,
     planned: &'a dyn Fn(&Probe) -> bool,
@@ -30,7 +30,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// One round: the base plan, and the answers to what was asked for after the last.
+    /// Runs one round: the base plan, and the probes requested after the previous round.
     fn round(&mut self, round: i64, fault: &Fault<'_>) -> View {
         let probes: Vec<Probe> = self
             .mesh
@@ -90,13 +90,13 @@ fn a_tie_between_the_address_and_the_endpoints_is_broken_by_direct_probes_and_th
     let mut run = Loop::new(cluster(4, &[1, 2], 1, "Cluster"), &vip_only);
     for round in 0..2 {
         let view = run.round(round, &|_| None);
-        assert!(view.asks.is_empty(), "nothing is open: {:?}", view.asks);
+        assert!(view.asks.is_empty(), "nothing is undecided: {:?}", view.asks);
     }
     let mut views = Vec::new();
     for round in 2..8 {
         views.push(run.round(round, &balancer_times_out));
     }
-    // Whoever looks meanwhile sees what is asked, and what for.
+    // The view shows the requested probes and their purpose.
     let seen: Vec<String> = views
         .iter()
         .flat_map(|view| &view.asks)
@@ -119,7 +119,7 @@ fn a_tie_between_the_address_and_the_endpoints_is_broken_by_direct_probes_and_th
     assert_eq!(incident.verdict.region.region, "vip");
     let decided = incident.verdict.decided_by.clone().unwrap_or_default();
     assert!(
-        decided.starts_with("asked direct from n") && decided.ends_with("target ruled out"),
+        decided.starts_with("follow-up probe direct from n") && decided.ends_with("target ruled out"),
         "{decided:?}"
     );
 }
@@ -142,7 +142,8 @@ fn nothing_is_said_to_have_decided_where_the_base_probes_would_have_done() {
     );
 }
 
-/// Seen in the lab: outside the cluster a ClusterIP is a private address of somebody else, who may answer anything.
+/// Seen in the lab: outside the cluster a ClusterIP may be the private address of another host, which may respond
+/// anything.
 #[test]
 fn a_vantage_outside_is_asked_for_no_address_that_its_own_plan_does_not_lead_to() {
     let mut spec = cluster(4, &[1, 2], 1, "Local");
@@ -187,7 +188,11 @@ fn asked_probes_stay_within_a_tenth_of_the_base_and_end_with_the_question() {
     for round in 2..10 {
         run.round(round, &dead);
         let asked = run.asked.last().map_or(0, Vec::len);
-        assert!(asked * 10 <= run.base, "{asked} asked beside {}", run.base);
+        assert!(
+            asked * 10 <= run.base,
+            "{asked} requested probes next to {} planned ones",
+            run.base
+        );
     }
     assert!(run.asked.iter().any(|asks| !asks.is_empty()));
     for round in 10..60 {
@@ -200,7 +205,7 @@ fn asked_probes_stay_within_a_tenth_of_the_base_and_end_with_the_question() {
 #[test]
 fn where_no_probe_can_settle_a_tie_the_verdict_says_why() {
     let mut spec = cluster(4, &[4], 1, "Local");
-    // No prober on the only node with an endpoint, and endpoints cannot be dialled.
+    // No prober on the only node with an endpoint, and direct probes are blocked.
     if let Some(node) = spec["nodes"][3].as_object_mut() {
         node.remove("prober");
     }
@@ -222,7 +227,7 @@ fn where_no_probe_can_settle_a_tie_the_verdict_says_why() {
             .collect();
     }
     let said = separating.join("\n");
-    assert!(said.contains("cannot be asked for"), "{said}");
+    assert!(said.contains("cannot be requested"), "{said}");
     assert!(said.contains("no prober on n4"), "{said}");
 }
 

@@ -1,5 +1,4 @@
-//! What no honest mesh sends, and what every real one sends sometimes: counted, visible, never a panic, never a wrong
-//! blame.
+//! Invalid, late and duplicate input: counted and visible; never a panic, never a wrong verdict.
 
 use parallax_diagnosis::{ObservationResult, verdict::IncidentState, view::VantageState};
 use parallax_model::{EventTime, Micros, Recorded};
@@ -20,7 +19,7 @@ fn three_nodes() -> Mesh {
     Mesh::new(cluster(3, &[1, 2, 3], 2, "Local"))
 }
 
-/// All probes of a round as they would be reported.
+/// Returns all probes of a round as they would be reported.
 fn reports(mesh: &mut Mesh, round: i64, fault: &crate::mesh::Fault<'_>) -> Vec<Recorded> {
     let probes = mesh.probes(round);
     probes.iter().map(|probe| mesh.record(probe, fault)).collect()
@@ -69,7 +68,7 @@ fn a_duplicate_is_told_from_a_new_life_of_the_prober_with_the_same_numbers() {
     }
 }
 
-/// A spool that was delivered late: failures of a fault that is long over.
+/// A spool that is delivered late, with failures of a fault that is long over.
 #[test]
 fn what_comes_after_its_round_was_judged_is_counted_as_late_and_blames_nobody() {
     let mut mesh = three_nodes();
@@ -87,7 +86,7 @@ fn what_comes_after_its_round_was_judged_is_counted_as_late_and_blames_nobody() 
     assert!(view.incidents.is_empty() && view.investigating.is_empty());
 }
 
-/// One prober's clock runs ahead or behind within a round's length; event time puts its probes into other rounds.
+/// One prober's clock is off by up to two rounds; event time assigns its probes to other rounds.
 #[test]
 fn a_skewed_clock_never_names_anything_in_a_healthy_mesh_and_the_fault_is_still_named() {
     for skew in [-9_000_000_i64, -2_000_000, 700_000, 2_500_000, 9_000_000] {
@@ -165,7 +164,7 @@ fn times_at_both_ends_of_the_range_are_taken_or_refused_and_never_panic() {
         mesh.engine.progress(&sample[0].vantage, EventTime(at));
         assert!(mesh.engine.view(EventTime(at)).incidents.is_empty());
     }
-    // Sound ones before and after still make rounds.
+    // Valid observations before and after still form rounds.
     mesh.engine.advance(EventTime(0));
     let view = mesh.round(1, &healthy);
     assert!(view.incidents.is_empty());
@@ -192,7 +191,7 @@ fn negative_broken_and_endless_times_are_refused_where_the_line_is_read() {
             .to_string()
             .replace(r#""channel""#, &format!(r#""times":{times},"channel""#));
         let read = serde_json::from_str::<Recorded>(&text);
-        // An absent time is unknown; anything else that is no number of microseconds is no observation.
+        // An absent time is unknown; any value that is not a number of microseconds makes the observation invalid.
         assert_eq!(read.is_ok(), bad == "null", "{bad}");
     }
 }
@@ -219,7 +218,7 @@ fn strangers_are_counted_and_change_neither_view_nor_verdict() {
     assert!(view.incidents.is_empty() && view.investigating.is_empty());
 }
 
-/// A mesh probe of a peer that the topology does not have, an endpoint nobody knows, a front of nowhere.
+/// Mesh probes of an unknown peer, an unknown endpoint, and an unknown front.
 #[test]
 fn unknown_peers_endpoints_and_fronts_of_known_vantages_blame_nobody_else() {
     let mut mesh = three_nodes();
@@ -289,7 +288,7 @@ fn the_topology_may_change_in_the_middle_of_any_round_without_a_false_word() {
         let at = probes.get(cut).map_or((round + 1) * INTERVAL, |p| p.at_us);
         mesh.change(cluster(nodes, &on, hosts, "Cluster"), at);
         for probe in &probes[cut..] {
-            // The prober works from its old plan: endpoints that are gone do not answer any more.
+            // The prober still follows its old plan: removed endpoints do not respond.
             let gone = probe.channel == "direct"
                 && !probe
                     .entry

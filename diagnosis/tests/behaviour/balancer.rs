@@ -1,4 +1,4 @@
-//! What a balancer does between client and node: which node it hands a connection to is not seen.
+//! Load balancers whose choice of node is not observed.
 
 use std::cell::Cell;
 
@@ -24,7 +24,8 @@ fn regions(view: &View) -> Vec<Vec<String>> {
     view.incidents.iter().map(class).collect()
 }
 
-/// I7: all health checks of the balancer fail, so it sends to every node; those without an endpoint drop it.
+/// I7: all health checks of the balancer fail, so it uses every node; nodes without an endpoint drop the
+/// connections.
 #[test]
 fn outside_clients_that_fail_at_the_share_of_nodes_without_an_endpoint_are_an_honest_tie() {
     let mut spec = cluster(3, &[1], 1, "Local");
@@ -73,8 +74,8 @@ fn what_fails_inside_says_nothing_of_the_outside_and_the_other_way_round() {
     assert_eq!(regions(&view), [["nolocal"]]);
 }
 
-/// Policy Cluster does not cure loopback where traffic really leaves the node: the balancer picks any node, and its own
-/// node once in so many.
+/// Policy Cluster does not fix loopback if traffic really leaves the node: the balancer picks any node, at times
+/// the client's own.
 #[test]
 fn a_balancer_that_hands_one_connection_in_four_back_to_its_own_node_is_named_and_a_flaky_one_kept_in_view() {
     let mut spec = cluster(4, &[1, 2], 1, "Cluster");
@@ -100,8 +101,8 @@ fn a_balancer_that_hands_one_connection_in_four_back_to_its_own_node_is_named_an
     );
 }
 
-/// Found in the lab: a fault that begins in the middle of a round fails one client of four, then all. So far that is what
-/// a balancer does that picks the client's own node now and then.
+/// Found in the lab: a fault that begins in the middle of a round fails one client of four, then all. At first
+/// this looks like a balancer that sometimes picks the client's own node.
 #[test]
 fn a_fault_that_begins_within_a_round_is_not_first_taken_for_the_balancers_choice() {
     let mut spec = cluster(4, &[1, 2], 1, "Cluster");
@@ -125,7 +126,8 @@ fn a_fault_that_begins_within_a_round_is_not_first_taken_for_the_balancers_choic
     }
 }
 
-/// Found in the lab: the first probes from outside all fail by chance, and what was named of them stayed in front.
+/// Found in the lab: the first probes from outside all failed by chance, and the region named from them stayed in
+/// front.
 #[test]
 fn what_chance_put_first_among_two_gives_way_once_the_other_is_clearly_likelier() {
     let mut spec = cluster(4, &[1, 2], 1, "Local");
@@ -135,7 +137,7 @@ fn what_chance_put_first_among_two_gives_way_once_the_other_is_clearly_likelier(
     }
     let mut mesh = Mesh::new(spec);
     let mut seen = Vec::new();
-    // Two nodes of four drop what they get; five of the first five connections go to these.
+    // Two of four nodes drop connections; by chance the first five connections all go to these nodes.
     let drops = [
         1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 1,
     ];
@@ -147,5 +149,9 @@ fn what_chance_put_first_among_two_gives_way_once_the_other_is_clearly_likelier(
         seen.extend(view.incidents.iter().map(|i| i.verdict.region.to_string()));
     }
     seen.dedup();
-    assert_eq!(seen, ["outside-all", "outside-front-node"], "and it changes once");
+    assert_eq!(
+        seen,
+        ["outside-all", "outside-front-node"],
+        "the region changes once"
+    );
 }

@@ -1,10 +1,10 @@
-//! Generated trials with one injected cause each: is the right one named, and nothing where nothing is wrong?
+//! Generated trials with one injected cause each: the right cause is named, and none in healthy trials.
 //!
-//! Twelve nodes, three backends on random nodes; each round every node asks once through the address, one backend
-//! directly and two peers. A probe in the broken region fails with .98, any probe with .002.
+//! Twelve nodes, three backends on random nodes; each round every node probes the address once, one backend
+//! directly, and two peers. A probe in the broken region fails with probability 0.98, any other with 0.002.
 #![expect(
     clippy::unwrap_used,
-    reason = "what does not parse fails the test that made it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ fn all(random: &mut SplitMix, at: &[usize]) -> Vec<Fault> {
     ]
 }
 
-/// The output of one trial.
+/// Returns the output of one trial.
 fn trial(fault: Fault, at: &[usize], setup: &Setup, random: &mut SplitMix) -> Vec<Value> {
     let mut replay = Replay::new();
     let name = |n: usize| format!("n{n:02}");
@@ -198,7 +198,7 @@ fn placed(random: &mut SplitMix) -> Vec<usize> {
     (0..BACKENDS).map(|_| random.below(NODES)).collect()
 }
 
-/// The truth is in the class that was named last.
+/// Reports whether the last named class contains the true cause.
 fn right(out: &[Value], fault: Fault) -> Option<bool> {
     let verdicts: Vec<&Value> = out.iter().filter(|v| v["type"] == "verdict").collect();
     let (region, members) = fault.named();
@@ -252,7 +252,7 @@ fn hard_faults_are_named_rightly() {
         .fold((0, 0), |(n, r), s| (n + s.named, r + s.right));
     assert!(right * 100 >= named * 98, "{right} right of {named}");
     for (cause, s) in &scores {
-        // A pair is probed in only a few of its rounds.
+        // A pair is probed in only a few rounds.
         if !matches!(*cause, "pair" | "same-vip" | "same") {
             assert!(
                 s.named * 100 >= s.all * 95,

@@ -1,7 +1,7 @@
-//! A mesh whose probes a test writes down one by one.
+//! A mesh whose probes are given one by one by a test.
 #![expect(
     clippy::unwrap_used,
-    reason = "a fixture that does not parse fails the test that uses it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use parallax_diagnosis::{
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) const NODES: usize = 6;
 pub(crate) const INTERVAL: i64 = 5_000_000;
 
-/// A mesh whose probes a test writes down one by one.
+/// A mesh whose probes are given one by one by a test.
 pub(crate) struct Day {
     pub(crate) engine: Engine,
     pub(crate) seq: u64,
@@ -38,7 +38,7 @@ pub(crate) fn nodes(count: usize) -> Vec<Value> {
         .collect()
 }
 
-/// A headless Service with endpoints `db-K` at 10.244.NODE.20+K, and a ClusterIP with pods on n0 and n3.
+/// A headless Service with endpoints `db-K` at 10.244.NODE.20+K, and a ClusterIP with Pods on n0 and n3.
 pub(crate) fn cluster(nodes: &[Value], database: &[(usize, usize)]) -> Value {
     json!({
         "proxyMode": "iptables",
@@ -74,7 +74,7 @@ impl Day {
         self.engine.replace_topology(topology(spec), EventTime(at_us));
     }
 
-    /// One probe from a node, so many microseconds into a round.
+    /// Observes one probe from a node, `offset_us` after the start of the round.
     pub(crate) fn probe(&mut self, round: i64, node: usize, offset_us: i64, mut line: Value) {
         self.seq += 1;
         line["seq"] = json!(self.seq);
@@ -86,7 +86,7 @@ impl Day {
         self.sent.push(line);
     }
 
-    /// Echoes between the nodes given; `fails` says what becomes of one, from and to.
+    /// Observes echoes between the given nodes; `fails` returns the failure of an echo by source and destination.
     pub(crate) fn mesh(
         &mut self,
         round: i64,
@@ -100,7 +100,7 @@ impl Day {
         }
     }
 
-    /// One echo between two nodes.
+    /// Observes one echo between two nodes.
     pub(crate) fn echo(
         &mut self,
         round: i64,
@@ -112,7 +112,7 @@ impl Day {
         self.probe(round, from, 1_500_000, with(line, failure));
     }
 
-    /// Connections to the ClusterIP and to its pods.
+    /// Observes connections to the ClusterIP and directly to its Pods.
     pub(crate) fn web(
         &mut self,
         round: i64,
@@ -130,7 +130,8 @@ impl Day {
         }
     }
 
-    /// The headless name, answered with `addresses`, of which the one is dialled that the round and the node pick.
+    /// Observes a probe of the headless name that resolves to `addresses`; the dialled one rotates by round and
+    /// node.
     pub(crate) fn name(&mut self, round: i64, node: usize, addresses: &[&str], ttl: u32, gone: &[&str]) {
         let turn = usize::try_from(round).unwrap() + node;
         let dialled = addresses[turn % addresses.len()];
@@ -146,7 +147,7 @@ impl Day {
         self.probe(round, node, 900_000, with(line, Some(("resolve", "nxdomain"))));
     }
 
-    /// Everybody in `nodes` has reported the round; it is judged when its time is over.
+    /// All of `nodes` report the round as complete; it is judged after its deadline.
     pub(crate) fn close(&mut self, round: i64, nodes: &[usize]) -> View {
         let end = EventTime((round + 1) * INTERVAL);
         for node in nodes {

@@ -8,7 +8,7 @@ fn healthy(_: &Probe) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// Three nodes with an ingress pod each; at `fault_us` only the one on n1 is left.
+/// Three nodes with an ingress Pod each; at `fault_us` only the one on n1 is left.
 fn after_the_move(fault_us: i64) -> (Mesh, Option<(i64, parallax_diagnosis::view::View)>) {
     let mut mesh = Mesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
     for node in ["n1", "n2", "n3"] {

@@ -1,4 +1,4 @@
-//! From verdicts to incidents: what is grouped, what stays silent, what ends and what comes back.
+//! From verdicts to incidents: grouping, suppression, recovery and recurrence.
 
 use crate::{
     day::{Day, open, with},
@@ -30,11 +30,11 @@ fn fifty_hosts_on_one_front_are_one_incident_with_fifty_members() {
     assert_eq!(verdict.region.region, "nolocal");
     assert_eq!(verdict.targets.len(), 50);
     let row = verdict.evidence.iter().find(|row| row.predicted).unwrap();
-    // Two clients in three rounds: a front counts once per client and round however many hosts share it.
+    // Two clients in three rounds: a front counts once per client and round, however many hosts share it.
     assert_eq!((row.probes, row.failures), (6, 6));
 }
 
-/// Found in the lab: a prober dials the pod that moved away until its plan catches up.
+/// Found in the lab: a prober dials the former address of a moved Pod until its plan is updated.
 #[test]
 fn direct_probes_of_an_endpoint_that_is_gone_are_no_evidence_about_the_others() {
     let mut mesh = Mesh::new(cluster(3, &[1, 2], 1, "Local"));
@@ -62,12 +62,12 @@ fn direct_probes_of_an_endpoint_that_is_gone_are_no_evidence_about_the_others() 
     let direct = verdict
         .evidence
         .iter()
-        .find(|row| row.who.starts_with("directly"))
+        .find(|row| row.who.starts_with("direct connections"))
         .unwrap();
     assert!(direct.probes > 0 && direct.kinds.is_empty(), "{direct:?}");
 }
 
-/// The client's node says only some of its refusals aloud: the kernel limits ICMP errors to one address.
+/// The client's node sends only some of its refusals: the kernel rate-limits ICMP errors per destination.
 #[test]
 fn one_refusal_says_what_the_silence_of_the_other_hosts_on_the_front_is() {
     let mut mesh = Mesh::new(cluster(3, &[1], 50, "Local"));
@@ -142,7 +142,7 @@ fn what_never_worked_is_investigated_and_opens_no_incident() {
     );
 }
 
-/// One vantage asks for two addresses; the first never worked, the second ends.
+/// One vantage probes two addresses; the first never worked, the second stops.
 #[test]
 fn what_never_worked_supports_no_cause_of_another_target() {
     let targets = ["http://127.0.0.1:8001/", "http://127.0.0.1:8002/"];
@@ -185,7 +185,7 @@ fn endpoints_that_forbid_direct_probes_are_left_out_not_blamed() {
     }
 }
 
-/// Found in the lab: an ingress that insists on the balancer's PROXY header closes what comes without.
+/// Found in the lab: an ingress that requires the balancer's PROXY header closes connections without one.
 #[test]
 fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_works() {
     let mut mesh = Mesh::new(cluster(3, &[1, 2], 2, "Cluster"));
@@ -214,7 +214,8 @@ fn endpoints_that_close_every_direct_connection_are_not_blamed_while_the_front_w
     assert_eq!(named, [("proto-vip", "F9")]);
 }
 
-/// The usual remedy changes the placement of those who failed: on the region's paths nobody is left to prove anything.
+/// The usual remedy changes the placement of the failed clients, so no path of the region is left to prove
+/// recovery.
 #[test]
 fn an_incident_ends_when_an_endpoint_on_every_node_is_the_remedy_and_not_while_its_clients_still_fail() {
     let mut mesh = Mesh::new(cluster(3, &[1], 1, "Local"));
@@ -250,7 +251,7 @@ fn an_incident_ends_when_an_endpoint_on_every_node_is_the_remedy_and_not_while_i
     assert_eq!(open(&view), 0, "{:?}", view.incidents);
 }
 
-/// Found in the lab: a prober answers no echo before its first plan.
+/// Found in the lab: a prober does not respond to echo requests before its first plan.
 #[test]
 fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered_before_is() {
     let mut mesh = Mesh::new(cluster(3, &[1, 2], 1, "Cluster"));
@@ -281,8 +282,8 @@ fn a_node_that_joins_and_does_not_answer_yet_is_not_broken_and_one_that_answered
     );
 }
 
-/// Found in the lab: a node joins while the API server is away, its prober is refused a plan, and its first answers come
-/// after the node is known.
+/// Found in the lab: a node joins while the API server is away; its prober is denied a plan, and its first
+/// responses arrive after the node is known.
 #[test]
 fn a_node_whose_prober_refuses_the_echo_is_reached() {
     let mut mesh = Mesh::new(cluster(4, &[1, 2], 1, "Cluster"));
@@ -297,7 +298,7 @@ fn a_node_whose_prober_refuses_the_echo_is_reached() {
     }
 }
 
-/// Found in the lab: a prober that stands still answers no echo either.
+/// Found in the lab: a suspended prober does not respond to echo requests either.
 #[test]
 fn a_prober_that_answers_nobody_is_no_broken_node_while_another_pod_there_answers() {
     let mut mesh = Mesh::new(cluster(4, &[1, 2], 1, "Cluster"));
@@ -316,11 +317,11 @@ fn a_prober_that_answers_nobody_is_no_broken_node_while_another_pod_there_answer
     assert_eq!(
         said,
         [
-            "the prober on node n2 answers nobody, and the other pods there do: look at the prober, not at the node"
+            "the prober on node n2 does not respond, but the other Pods on the node do: check the prober, not the node"
         ]
     );
 
-    // From now on the endpoint there cannot be reached either.
+    // From here on the endpoint on that node is unreachable too.
     let mut view = None;
     for round in 10..16 {
         view = Some(mesh.round(round, &|p| {
@@ -411,7 +412,7 @@ fn an_error_of_one_host_never_blames_the_front() {
         found,
         [(
             "http://h3.example.test/".to_owned(),
-            // Its own probes could not tell it from the address; the other hosts of the address can.
+            // Its own probes cannot separate it from the address; other hosts on the address can.
             vec!["target".to_owned()]
         )]
     );
@@ -537,7 +538,7 @@ fn a_target_with_a_longer_timeout_that_is_added_later_keeps_rounds_open_for_its_
     assert!(mesh.engine.advance(EventTime(INTERVAL + 11_000_000)));
 }
 
-/// `parallax up` on a laptop: nothing is known of endpoints, and there is nobody to hold the one client against.
+/// `parallax up` on a laptop: endpoints are unknown, and there is no second client for comparison.
 #[test]
 fn what_one_vantage_alone_sees_fail_is_said_of_the_address_and_the_vantage_is_listed_beside() {
     let spec = serde_json::json!({"targets": [{"url": "tcp://192.0.2.7:5432"}]});

@@ -1,4 +1,4 @@
-//! The crate from outside: observations in, verdicts, incidents and lines of a replay out.
+//! Black-box tests of the crate: observations in; verdicts, incidents and replay lines out.
 
 mod answers;
 mod asking;

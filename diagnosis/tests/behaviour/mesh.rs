@@ -1,7 +1,7 @@
-//! A small mesh on paper: every node asks for every host, dials every endpoint and every peer, once a round.
+//! A small simulated mesh: every node probes every host, endpoint and peer once per round.
 #![expect(
     clippy::unwrap_used,
-    reason = "a fixture that does not parse fails the test that uses it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -14,21 +14,21 @@ use parallax_diagnosis::{
 use parallax_model::{EventTime, Micros, Recorded, Vantage};
 use serde_json::{Value, json};
 
-/// One probe about to be made.
+/// One probe to be made.
 #[derive(Debug, Clone)]
 pub(crate) struct Probe {
     pub(crate) client: String,
     pub(crate) channel: &'static str,
     pub(crate) target: String,
     pub(crate) front: Option<String>,
-    /// The endpoint dialled, or the one the address leads to.
+    /// The dialled endpoint, or the one that the address selects.
     pub(crate) entry: Option<String>,
-    /// The node it arrives at.
+    /// The destination node.
     pub(crate) node: Option<String>,
     pub(crate) at_us: i64,
 }
 
-/// What becomes of a probe: nothing, or phase and kind.
+/// Returns the failure of a probe as phase and kind, or `None`.
 pub(crate) type Fault<'a> = dyn Fn(&Probe) -> Option<(&'static str, &'static str)> + 'a;
 
 pub(crate) struct Mesh {
@@ -37,11 +37,11 @@ pub(crate) struct Mesh {
     pub(crate) spec: Value,
     seq: BTreeMap<String, u64>,
     pub(crate) sent: Vec<Recorded>,
-    /// Replies to pings of the balancer address, by client.
+    /// TTL of replies to pings of the balancer address, by client.
     pub(crate) ttl: BTreeMap<String, u8>,
-    /// How long a handshake takes.
+    /// Duration of the TCP handshake.
     pub(crate) connect_us: fn(&Probe) -> u64,
-    /// How late a probe starts.
+    /// Delay of the probe's start.
     pub(crate) late_us: fn(&Probe) -> u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn topology(spec: &Value) -> Arc<Topology> {
     Arc::new(Topology::try_from(spec).unwrap())
 }
 
-/// `nodes` nodes, one ingress Service whose pods run on the nodes given, and hosts behind it.
+/// A cluster of `nodes` nodes with one ingress Service, its Pods on the given nodes, and hosts behind it.
 pub(crate) fn cluster(nodes: usize, ingress_on: &[usize], hosts: usize, policy: &str) -> Value {
     json!({
         "platform": "kubernetes",
@@ -114,7 +114,7 @@ impl Mesh {
             .unwrap_or_default()
     }
 
-    /// All probes of a round, in the order of their start.
+    /// Returns all probes of a round in the order of their start.
     pub(crate) fn probes(&self, round: i64) -> Vec<Probe> {
         let text = |v: &Value, key: &str| v[key].as_str().unwrap().to_owned();
         let nodes: Vec<String> = self
@@ -236,7 +236,7 @@ impl Mesh {
         serde_json::from_value(line).unwrap()
     }
 
-    /// Makes all probes of a round and closes it.
+    /// Observes all probes of a round and closes it.
     pub(crate) fn round(&mut self, round: i64, fault: &Fault<'_>) -> View {
         for probe in self.probes(round) {
             let recorded = self.record(&probe, fault);
@@ -246,7 +246,7 @@ impl Mesh {
         self.finish(round)
     }
 
-    /// Every vantage says that the round is complete; half a second later it is judged.
+    /// All vantages report the round as complete; half a second later it is judged.
     pub(crate) fn finish(&mut self, round: i64) -> View {
         let end = EventTime((round + 1) * INTERVAL);
         let nodes = self.list("/nodes");
@@ -262,7 +262,7 @@ impl Mesh {
     }
 }
 
-/// Incident I1: nodes without an ingress pod are refused at the balancer address by themselves.
+/// Incident I1: nodes without an ingress Pod refuse their own connections to the balancer address.
 pub(crate) fn refused_without_local<'a>(
     local: &'a [&'a str],
 ) -> impl Fn(&Probe) -> Option<(&'static str, &'static str)> + 'a {

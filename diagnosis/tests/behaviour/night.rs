@@ -1,7 +1,7 @@
-//! Ten simulated hours in which one ordinary event follows another, and nothing is wrong.
+//! Ten simulated hours of ordinary events without any fault.
 #![expect(
     clippy::unwrap_used,
-    reason = "a fixture that does not parse fails the test that uses it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use std::{
@@ -20,17 +20,17 @@ use crate::{
 
 const HOURS: i64 = 10;
 const ROUNDS: i64 = HOURS * 3_600_000_000 / INTERVAL;
-/// Rounds that the probers report again to a restarted aggregator.
+/// Rounds that the probers resend to a restarted aggregator.
 const MEMORY: i64 = 24;
-/// How long a resolver hands out what it read, in seconds.
+/// Time for which a resolver caches an answer, in seconds.
 const TTL: u32 = 30;
-/// Share of connections that are lost for no reason.
+/// Share of connections that are lost at random.
 const LOST: f64 = 0.001;
 
 type Failure = Option<(&'static str, &'static str)>;
 const TIMEOUT: Failure = Some(("connect", "connect_timeout"));
 
-/// Nodes whose Pods may leave: the others hold the Pods of the `ClusterIP`.
+/// Nodes that may be drained; the others have the Pods of the ClusterIP.
 const MOVABLE: [usize; 4] = [1, 2, 4, 5];
 
 struct Night {
@@ -38,13 +38,13 @@ struct Night {
     random: SplitMix,
     /// Nodes of the cluster.
     present: BTreeSet<usize>,
-    /// Endpoints of the headless Service, by Pod.
+    /// Node of each endpoint of the headless Service, by Pod.
     database: BTreeMap<usize, usize>,
     next_pod: usize,
-    /// Probers that are not there, or whose reports are late, for so many rounds.
+    /// Rounds during which a prober is absent, and rounds whose reports are late.
     away: BTreeMap<usize, Range<i64>>,
     late: BTreeMap<usize, Range<i64>>,
-    /// What one replica of the resolver still answers with, and until when.
+    /// Addresses that one replica of the resolver still returns, and until which round.
     cached: Option<(Vec<String>, i64)>,
     events: BTreeMap<&'static str, usize>,
 }
@@ -78,7 +78,7 @@ impl Night {
         cluster(&nodes, &database)
     }
 
-    /// The topology changes some time into a round.
+    /// Replaces the topology at a random time within a round.
     fn change(&mut self, round: i64) {
         let into = i64::try_from(self.random.below(4_000_000)).unwrap();
         self.day.change(self.spec(), round * INTERVAL + into);
@@ -89,7 +89,7 @@ impl Night {
         self.database.iter().map(address).collect()
     }
 
-    /// Endpoints change, and half of the nodes' resolvers go on with what they read for as long as they may.
+    /// Changes endpoints; the resolvers of half of the nodes return the old addresses until their TTL expires.
     fn replace(&mut self, round: i64, change: impl FnOnce(&mut Self)) {
         let old = self.addresses();
         change(self);
@@ -182,7 +182,7 @@ impl Night {
         "a node is drained and leaves"
     }
 
-    /// A process takes over with the last checkpoint and what the probers remember.
+    /// Starts a new process with the last checkpoint and the observations that the probers remember.
     fn restart(&mut self, round: i64) {
         let start = EventTime(round * INTERVAL);
         let text = serde_json::to_string(&self.day.engine.checkpoint(EventTime(start.0 - INTERVAL))).unwrap();
@@ -199,7 +199,7 @@ impl Night {
         self.day = next;
     }
 
-    /// Everything that one node asks in a round; `cut` says what is really broken.
+    /// Observes all probes of one node in a round; `cut` selects the paths that are really broken.
     fn ask(&mut self, round: i64, from: usize, cut: &dyn Fn(usize, usize) -> bool) {
         for to in self.present.clone() {
             if to == from {
@@ -249,7 +249,7 @@ impl Night {
             if is(&self.away).is_some() || is(&self.late).is_some() {
                 continue;
             }
-            // What was late comes now.
+            // Late reports arrive now.
             if let Some(rounds) = self.late.remove(&node).filter(|rounds| rounds.end == round) {
                 for missed in rounds {
                     self.ask(missed, node, cut);
@@ -267,7 +267,7 @@ impl Night {
     }
 }
 
-/// What becomes of a connection for no reason.
+/// Returns a random failure.
 fn lost(random: &mut SplitMix) -> Failure {
     TIMEOUT.filter(|_| random.happens(LOST))
 }

@@ -1,11 +1,11 @@
-//! What an ordinary day brings, and what must be said of it: nothing, or a notice.
+//! Ordinary events: they cause at most a notice, never an incident.
 
 use parallax_diagnosis::view::{CellState, View};
 use serde_json::json;
 
 use crate::day::{ALL, Day, INTERVAL, NODES, cluster, nodes, open, well, with};
 
-/// The failures of cells that are shown as failing.
+/// Returns the failures of the cells shown as failing.
 fn red(view: &View) -> Vec<&str> {
     let cells = view.matrix.iter().flat_map(|row| &row.cells);
     let failing = cells.filter(|cell| matches!(cell.state, CellState::Failing | CellState::Flaky));
@@ -32,7 +32,7 @@ fn a_rolled_headless_service_whose_names_are_cached_is_a_notice_with_the_length_
     let mut windows = 0;
     for round in 12..60 {
         day.mesh(round, &ALL, well);
-        // Two replicas of the resolver: half of the nodes hear the new answer at once, the others 25 s later.
+        // Two replicas of the resolver: half of the nodes get the new answer at once, the others 25 s later.
         for node in ALL {
             let cached = node % 2 == 0 && round < 17;
             day.name(
@@ -90,7 +90,7 @@ fn the_same_address_long_after_its_ttl_is_a_stale_answer_and_still_no_front() {
     assert_eq!(
         red(&view).len(),
         ALL.len(),
-        "clients fail, and no cache may be the reason"
+        "clients fail, and no cache can be the reason"
     );
 }
 
@@ -124,11 +124,11 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
             assert_eq!(denied.state, CellState::Unknown, "unknown is not ok");
             assert_eq!(
                 denied.failure.as_deref(),
-                Some("nxdomain in resolve: as before the latest change of names and endpoints")
+                Some("nxdomain in resolve: outdated, from before the latest change of names or endpoints")
             );
         }
     }
-    // Denied for longer than any cache may, it does not resolve.
+    // If it is denied for longer than any cache may keep the answer, the name does not resolve.
     let mut view = None;
     for round in 30..40 {
         day.mesh(round, &ALL, well);
@@ -138,12 +138,12 @@ fn a_name_that_one_replica_of_the_resolver_still_denies_resolves() {
         view = Some(day.close(round, &ALL));
     }
     let view = view.unwrap();
-    // It is the only name that is asked for.
+    // It is the only name that is queried.
     assert_eq!(view.incidents[0].verdict.region.region, "dns-all");
 }
 
-/// A `StatefulSet` moves its only Pod. Two replicas of the resolver learn of it at different times, and each client asks now the
-/// one and now the other.
+/// A `StatefulSet` moves its only Pod. Two replicas of the resolver learn of it at different times, and clients
+/// alternate between them.
 #[test]
 fn a_name_whose_only_endpoint_moves_does_not_flap() {
     let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
@@ -225,7 +225,7 @@ fn a_soft_fault_is_one_incident_that_is_never_first_named_after_its_cure() {
         let mut day = Day::new(cluster(&nodes(NODES), &[(0, 0)]));
         let mut named = Vec::new();
         for round in 0..240 {
-            // One echo into n4 of so many is lost for five minutes.
+            // One in `one_in` echoes into n4 is lost for five minutes.
             day.mesh(round, &ALL, |from, to| {
                 let turn = round * 5 + i64::try_from(from).unwrap();
                 let lost = (10..70).contains(&round) && to == 4 && turn % one_in == 0;
@@ -282,7 +282,7 @@ fn a_dead_node_is_named_by_its_other_pods_and_without_any_by_long_silence() {
             });
             day.web(round, &there, |from, to| match to {
                 Some(to) => (off && to == node).then_some(("connect", "connect_timeout")),
-                // Every other connection through the address ends there.
+                // Every other connection through the address ends on the dead node.
                 None => (off && node == 3 && (from + usize::try_from(round).unwrap()) % 2 == 0)
                     .then_some(("connect", "connect_timeout")),
             });
@@ -310,7 +310,7 @@ fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
     for round in 0..60 {
         let off = round >= 12;
         let there: Vec<usize> = ALL.into_iter().filter(|other| !off || *other != 3).collect();
-        // The first half of its last round went well.
+        // The first half of the node's last round succeeds.
         if round == 12 {
             day.web(round, &[3], well);
         }
@@ -340,7 +340,7 @@ fn a_node_that_dies_within_a_round_is_not_said_to_reach_itself() {
 
 #[test]
 fn an_endpoint_that_outlives_its_node_is_awaited_and_named_where_it_stays() {
-    // Its own Pod on n5; the others on n0 and n3.
+    // A Pod of its own on n5; the others on n0 and n3.
     let spec = |node: bool, endpoint: bool| {
         let mut spec = cluster(&nodes(if node { NODES } else { 5 }), &[(0, 0)]);
         let endpoints = spec["services"][1]["endpoints"].as_array_mut().unwrap();
@@ -354,7 +354,7 @@ fn an_endpoint_that_outlives_its_node_is_awaited_and_named_where_it_stays() {
         }
         spec
     };
-    // The cluster forgets it after 30 s, or never.
+    // The cluster removes the endpoint after 30 s, or never.
     for forgotten in [18, 99] {
         let mut day = Day::new(spec(true, true));
         let left: Vec<usize> = (0..5).collect();
@@ -367,7 +367,7 @@ fn an_endpoint_that_outlives_its_node_is_awaited_and_named_where_it_stays() {
                 day.change(spec(false, false), round * INTERVAL);
             }
             let there = if round < 12 { ALL.to_vec() } else { left.clone() };
-            // One of three connections through the address goes to the endpoint that is gone.
+            // One of three connections through the address goes to the dead endpoint.
             day.web(round, &there, |from, to| {
                 let turn = usize::try_from(round).unwrap() + from;
                 let lost = to.is_none() && (12..forgotten).contains(&round) && turn % 3 == 0;

@@ -1,7 +1,7 @@
 //! A recording gives the same verdicts, byte for byte, whatever the order within a round.
 #![expect(
     clippy::unwrap_used,
-    reason = "what does not parse fails the test that made it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use crate::mesh::{INTERVAL, Mesh, cluster, refused_without_local};
@@ -55,7 +55,7 @@ fn running_twice_gives_the_same_bytes() {
     assert_eq!(run(TRIALS.lines()), run(TRIALS.lines()));
 }
 
-/// Shuffles the observations of each round among themselves.
+/// Shuffles the observations within each round.
 fn shuffled<'a>(lines: &[&'a str], seed: u64, round_of: impl Fn(&str) -> Option<i64>) -> Vec<&'a str> {
     let mut random = SplitMix::new(seed);
     let mut out: Vec<&str> = Vec::new();
@@ -96,7 +96,7 @@ fn arrival_order_within_a_round_does_not_show_in_a_trial() {
     }
 }
 
-/// Incident I1 in the product's own record: healthy, then one ingress pod is left.
+/// Incident I1 in the native recording format: healthy, then only one ingress Pod is left.
 fn record() -> Vec<String> {
     let mut mesh = Mesh::new(cluster(3, &[1, 2, 3], 2, "Local"));
     let mut lines = vec![
@@ -171,7 +171,7 @@ fn a_stream_that_stops_without_an_end_is_judged_as_far_as_it_goes() {
     assert_eq!(of(&out, 0, "trial").len(), 1);
 }
 
-/// One round is too little for a verdict, however clear it is: what it leans to is said at the end all the same.
+/// One round is never enough for a verdict; the end of the recording still reports the likeliest region.
 #[test]
 fn a_recording_that_ends_before_a_verdict_says_what_is_likeliest() {
     let node = |i| json!({"name": format!("n{i}"), "zone": "a", "prober": true});
@@ -198,7 +198,7 @@ fn a_recording_that_ends_before_a_verdict_says_what_is_likeliest() {
     let likeliest = &of(&out, 0, "trial")[0]["likeliest"][0];
     assert_eq!(likeliest["region"], "target", "{out:?}");
     assert!(likeliest["probability"].as_f64().unwrap() > 0.5);
-    // Where there is a verdict, or nothing is wrong, there is nothing to lean to.
+    // If there is a verdict, or no fault, nothing is reported as likeliest.
     let out = run(TRIALS.lines());
     assert!(of(&out, 0, "trial")[0]["likeliest"].is_null() && of(&out, 1, "trial")[0]["likeliest"].is_null());
 }

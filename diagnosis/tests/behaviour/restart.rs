@@ -1,8 +1,8 @@
-//! An aggregator that starts in the midst of things: with or without what the one before it left, with or without what the
-//! probers remember.
+//! Restarts of the aggregator: with and without a checkpoint, with and without the observations that probers
+//! remember.
 #![expect(
     clippy::unwrap_used,
-    reason = "a fixture that does not parse fails the test that uses it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use parallax_diagnosis::{
@@ -24,7 +24,7 @@ fn spec() -> Value {
     cluster(&nodes(NODES), &[(0, 0)])
 }
 
-/// Rounds of a cluster in which the ClusterIP's pods refuse connections while `down` says so.
+/// Observes rounds in which the Pods of the ClusterIP refuse connections while `down` returns true.
 fn live(day: &mut Day, rounds: std::ops::Range<i64>, down: impl Fn(i64) -> bool) -> Vec<View> {
     rounds
         .map(|round| {
@@ -40,8 +40,8 @@ fn start(of: i64) -> EventTime {
     EventTime(of * INTERVAL)
 }
 
-/// A process that starts with a round, in the place of `before`, which ended `away` rounds earlier. The probers tell what
-/// they saw since then, and `remembered` rounds before.
+/// Creates the process that takes over from `before`, which ended `away` rounds earlier. The probers resend their
+/// observations since then, and of `remembered` rounds before.
 fn restarted(before: &Day, round: i64, (away, remembered): (i64, i64)) -> Day {
     let mut next = Day::unread();
     let ended = start(round - away);
@@ -83,7 +83,7 @@ fn an_outage_goes_on_under_its_id_whatever_the_probers_remember() {
             assert!(view.investigating.is_empty(), "{:?}", view.investigating);
         }
         let views = live(&mut after, 60..75, |_| false);
-        assert_eq!(open(&views[14]), [""; 0], "cured");
+        assert_eq!(open(&views[14]), [""; 0], "fixed");
     }
 }
 
@@ -104,7 +104,7 @@ fn what_was_cured_meanwhile_closes_and_what_came_and_went_is_not_told() {
     let mut before = Day::new(spec());
     let views = live(&mut before, 0..30, |round| round >= 20);
     let id = only(&views[29]).id.clone();
-    // Nobody judges while the mesh goes on.
+    // The mesh continues without an aggregator.
     let text = serde_json::to_string(&before.engine.checkpoint(start(30))).unwrap();
     live(&mut before, 30..60, |round| (44..50).contains(&round));
     let mut after = Day::unread();
@@ -117,7 +117,7 @@ fn what_was_cured_meanwhile_closes_and_what_came_and_went_is_not_told() {
         assert_eq!(open(&view), [""; 0]);
         assert!(
             view.incidents.iter().any(|incident| incident.id == id),
-            "closed, and shown as that"
+            "the closed incident is still listed"
         );
     }
 }
@@ -125,13 +125,13 @@ fn what_was_cured_meanwhile_closes_and_what_came_and_went_is_not_told() {
 #[test]
 fn rounds_that_were_judged_are_not_judged_again() {
     let mut before = Day::new(spec());
-    // Cured and closed long before the restart.
+    // Fixed and closed long before the restart.
     let views = live(&mut before, 0..60, |round| (20..30).contains(&round));
     assert_eq!(open(&views[59]), [""; 0]);
     let mut after = restarted(&before, 60, (0, 60));
     let views = live(&mut after, 60..80, |_| false);
     for view in views {
-        assert_eq!(view.incidents.len(), 1, "the one that was closed");
+        assert_eq!(view.incidents.len(), 1, "only the closed incident");
         assert_eq!(open(&view), [""; 0]);
     }
 }
@@ -170,7 +170,7 @@ fn what_worked_before_does_not_wait_to_have_worked() {
     let mut nothing = Day::unread();
     nothing.change(spec(), start(40).0);
     let views = live(&mut nothing, 40..46, |_| true);
-    assert!(views[5].incidents.is_empty(), "never worked so far");
+    assert!(views[5].incidents.is_empty(), "never worked");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_baseline_outlives_the_process() {
     );
 }
 
-/// A shop that answers 503 since round 12, at the end of round 29.
+/// A shop that responds 503 since round 12, at the end of round 29.
 fn shop_down() -> (Value, Day) {
     let spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
     let mut day = Day::new(spec.clone());
@@ -213,7 +213,8 @@ fn shop_down() -> (Value, Day) {
     (spec, day)
 }
 
-/// The process that takes over from `before` at round 30. It knows the checkpoint, and receives no earlier observation.
+/// Creates the process that takes over from `before` at round 30. It restores the checkpoint and gets no earlier
+/// observation.
 fn successor(before: &Day, spec: &Value) -> Day {
     let mut day = Day::unread();
     let checkpoint = before.engine.checkpoint(start(30));
@@ -243,8 +244,8 @@ fn while_one_vantage_alone_reports_an_outage_of_all_stays_what_it_was() {
     }
 }
 
-/// After an upgrade two vantages report to a new aggregator, and what they reached first are a broken answer of one controller
-/// and an old good one of the other.
+/// After an upgrade two vantages report to a new aggregator; their first results are failures of one controller
+/// and old successes of the other.
 #[test]
 fn in_its_first_minute_a_process_gives_what_is_named_no_other_cause() {
     let (spec, before) = shop_down();
@@ -279,11 +280,12 @@ fn in_its_first_minute_a_process_gives_what_is_named_no_other_cause() {
     }
     assert!(
         named.contains(&"backend".to_owned()),
-        "what lasts is named for what it is: {named:?}"
+        "a lasting fault gets its own cause: {named:?}"
     );
 }
 
-/// Three hosts of one application: that they fail together is no sign of the one vantage that has reported so far.
+/// Three hosts of one application: their common failure is no evidence against the only vantage that has reported
+/// so far.
 #[test]
 fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
     let mut spec = shop(&[("shop-1", 0), ("shop-2", 3)]);
@@ -322,7 +324,7 @@ fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
     for alone in ALL {
         let mut after = successor(&before, &spec);
         for round in 30..40 {
-            // The other channels of the vantage are not back yet.
+            // The vantage's other channels are not back yet.
             ask(&mut after, round, &[alone], true);
             let view = after.close(round, &[alone]);
             assert_eq!(
@@ -334,7 +336,8 @@ fn hosts_of_one_application_do_not_accuse_the_vantage_that_reports_first() {
     }
 }
 
-/// The host of the shop and its controllers, which answer 503 while the application is down.
+/// Observes the shop's host, through the address and through each controller; both respond 503 while the
+/// application is down.
 fn shop_from(day: &mut Day, round: i64, nodes: &[usize], down: bool) {
     let failure = down.then_some(("check", "status"));
     for node in nodes {
@@ -373,19 +376,19 @@ fn a_checkpoint_taken_up_and_taken_out_again_says_the_same() {
     let left = day.engine.checkpoint(start(30));
     let after = restarted(&day, 30, (0, 0));
     assert!(after.engine.checkpoint(start(30)).agrees_with(&left));
-    // Even where the topology was never read.
+    // Even if no topology was ever read.
     let mut unread = Day::unread();
     unread.engine.restore(&left, start(30));
     assert!(unread.engine.checkpoint(start(31)).agrees_with(&left));
 }
 
 impl Day {
-    /// An aggregator that has read nothing yet.
+    /// An aggregator that has not read a topology yet.
     fn unread() -> Self {
         Self::new(serde_json::json!({"proxyMode": "iptables"}))
     }
 
-    /// The probers of another day send again what they saw since a time.
+    /// Resends the observations of another day since a time.
     fn hear_again(&mut self, before: &Self, since: EventTime) {
         for line in &before.sent {
             let recorded: Recorded = serde_json::from_value(line.clone()).unwrap();

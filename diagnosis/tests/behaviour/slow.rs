@@ -1,4 +1,4 @@
-//! Slowness goes through the same regions as failure, as a subject of its own.
+//! Latency is judged with the same regions as failure, as a separate unit.
 
 use crate::mesh::{INTERVAL, Mesh, Probe, cluster};
 use parallax_diagnosis::{verdict::IncidentState, view::View};
@@ -13,7 +13,7 @@ fn run(mesh: &mut Mesh, rounds: std::ops::Range<i64>) -> View {
     view.expect("at least one round")
 }
 
-/// F6: the balancer hands the connection back, gives up after four seconds and takes the next endpoint.
+/// F6: the balancer returns the connection to the node, times out after four seconds and uses the next endpoint.
 #[test]
 fn four_seconds_more_next_to_the_endpoint_are_named_as_loopback() {
     let mut mesh = Mesh::new(cluster(6, &[1, 2, 3], 3, "Local"));
@@ -46,7 +46,7 @@ fn four_seconds_more_next_to_the_endpoint_are_named_as_loopback() {
     );
 }
 
-/// A lost SYN is sent again after a second: no experience is needed to call that slow.
+/// A lost SYN is retransmitted after a second: that is slow even without a baseline.
 #[test]
 fn retransmitted_handshakes_between_nodes_are_named_from_the_first_round_on() {
     let mut mesh = Mesh::new(cluster(6, &[1, 4], 1, "Cluster"));
@@ -71,7 +71,7 @@ fn jitter_that_nobody_waits_for_is_no_finding() {
     assert!(view.investigating.is_empty());
 }
 
-/// A node whose processor is taken away for seconds measures its own waiting, on whatever path.
+/// A node that gets no CPU time for seconds measures its own delay, on any path.
 #[test]
 fn a_client_that_is_late_with_its_own_probes_says_nothing_of_slowness() {
     let mut mesh = Mesh::new(cluster(6, &[1, 4], 2, "Cluster"));
@@ -84,7 +84,7 @@ fn a_client_that_is_late_with_its_own_probes_says_nothing_of_slowness() {
     let view = run(&mut mesh, 18..24);
     assert!(
         !view.incidents.is_empty(),
-        "once it has time to measure, slow is slow"
+        "probes that start on time show the latency"
     );
 }
 

@@ -1,4 +1,4 @@
-//! A generator of numbers that is the same everywhere (splitmix64).
+//! A platform-independent random number generator (splitmix64).
 #![expect(clippy::unwrap_used, reason = "the numbers of a test fit any integer")]
 
 pub(crate) struct SplitMix(u64);
@@ -16,12 +16,12 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// Below `n`.
+    /// Returns a number below `n`.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(n).unwrap()).unwrap()
     }
 
-    /// Whether something of this probability happens.
+    /// Returns true with probability `p`.
     pub(crate) fn happens(&mut self, p: f64) -> bool {
         #[expect(
             clippy::cast_precision_loss,

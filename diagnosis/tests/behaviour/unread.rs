@@ -1,7 +1,7 @@
-//! While the cluster cannot be read, what only the plan of before still asks for may be gone.
+//! While the topology cannot be read, anything that only the old plan still probes may be gone.
 #![expect(
     clippy::unwrap_used,
-    reason = "what does not parse fails the test that made it"
+    reason = "an invalid fixture fails the test that uses it"
 )]
 
 use crate::mesh::{INTERVAL, Mesh, Probe, cluster};
@@ -15,23 +15,23 @@ fn healthy(_: &Probe) -> Outcome {
     None
 }
 
-/// The pod is gone, and kube-proxy knows it: whoever dials its address is refused, nobody else meets it.
+/// The Pod is gone and kube-proxy knows it: only direct connections to its address are refused.
 fn gone(probe: &Probe) -> Outcome {
     (probe.channel == "direct" && probe.entry.as_deref() == Some("ingress-2"))
         .then_some(("connect", "refused"))
 }
 
-/// The pod is broken and everybody goes on sending there.
+/// The Pod is broken and still receives connections.
 fn broken(probe: &Probe) -> Outcome {
     (probe.entry.as_deref() == Some("ingress-2")).then_some(("connect", "refused"))
 }
 
-/// The node left, with all that ran there.
+/// The node left the cluster with everything on it.
 fn left(probe: &Probe) -> Outcome {
     (probe.channel == "mesh" && probe.node.as_deref() == Some("n4")).then_some(("connect", "connect_timeout"))
 }
 
-/// Three good rounds, then the API server is away.
+/// Three healthy rounds, then the API server becomes unreachable.
 fn unread(nodes: usize) -> Mesh {
     let mut mesh = Mesh::new(cluster(nodes, &[1, 2, 3], 1, "Cluster"));
     for round in 0..3 {
@@ -62,7 +62,7 @@ fn an_endpoint_that_only_direct_probes_miss_is_named_once_the_cluster_can_be_rea
     let view = rounds(&mut mesh, 3..9, &gone);
     assert_eq!(regions(&view), [""; 0]);
     let said = &view.investigating[0].sentence;
-    // From the tenth second, when it was last known, to the end of the ninth round.
+    // From the tenth second, the last read of the topology, to the end of the ninth round.
     assert!(
         said.ends_with("; but the topology is 35 s old: the endpoint ingress-2 may be gone"),
         "{said}"
@@ -70,7 +70,7 @@ fn an_endpoint_that_only_direct_probes_miss_is_named_once_the_cluster_can_be_rea
     mesh.engine.topology_unread(None);
     let view = rounds(&mut mesh, 9..11, &gone);
     assert_eq!(regions(&view), ["backend ingress-2"]);
-    // What was named while it could be read is not taken back when it cannot.
+    // A verdict that was named while the topology could be read stays when it cannot.
     mesh.engine.topology_unread(Some(EventTime(10 * INTERVAL)));
     let view = rounds(&mut mesh, 11..13, &gone);
     assert_eq!(regions(&view), ["backend ingress-2"]);

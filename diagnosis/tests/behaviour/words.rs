@@ -1,8 +1,9 @@
-//! What is said of faults that are told apart by more than who fails: certificates, missing endpoints, filters, names.
+//! Sentences of verdicts whose causes differ by more than the failing clients: certificates, endpoints, filters,
+//! names.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers beside the tests: what cannot be made is a mistake of the test"
+    reason = "test helpers: an invalid fixture fails the test"
 )]
 
 mod names;
@@ -23,7 +24,7 @@ const INTERVAL: i64 = 5_000_000;
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const DNS: &str = "10.96.0.10:53";
 
-/// Three nodes with a prober each. Probes are written down by the tests.
+/// Three nodes with a prober each. The tests provide the probes.
 struct Cluster {
     engine: Engine,
     seq: BTreeMap<String, u64>,
@@ -43,7 +44,7 @@ fn nodes(readiness: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Endpoints `NAME-I` at 10.244.I.HOST, ready or not.
+/// Endpoints `NAME-I` at 10.244.I.HOST, each ready or not.
 fn endpoints(name: &str, host: u8, ready: &[bool]) -> Vec<Value> {
     let endpoint = |(i, ready): (usize, &bool)| {
         json!({"pod": format!("{name}-{}", i + 1), "address": format!("10.244.{}.{host}", i + 1),
@@ -88,7 +89,7 @@ fn sound() -> Value {
     spec(&[true, true, true], HEALTHY, "Ready")
 }
 
-/// What becomes of a probe: all well, or phase and kind (with its status behind a colon).
+/// The failure of a probe as phase and kind (with a status after a colon), or `None`.
 type Outcome = Option<(&'static str, &'static str)>;
 
 fn ended(mut line: Value, outcome: Outcome) -> Value {
@@ -148,7 +149,7 @@ impl Cluster {
         self.engine.view(now)
     }
 
-    /// What every prober asks of the others: the network is well.
+    /// Observes a successful echo between all nodes.
     fn mesh(&mut self, round: i64) {
         for from in NODES {
             for to in NODES.into_iter().filter(|to| *to != from) {
@@ -158,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// A host through the balancer.
+    /// Observes a host through the balancer, from each node.
     fn host(&mut self, round: i64, scheme: &str, fails: impl Fn(&str) -> Outcome) {
         let port = if scheme == "https" { 443 } else { 80 };
         for node in NODES {
@@ -168,7 +169,7 @@ impl Cluster {
         }
     }
 
-    /// The application by its cluster address, and its pods directly.
+    /// Observes the application at its cluster address and at each Pod.
     fn web(&mut self, round: i64, pods: usize, vip: Outcome, direct: impl Fn(usize) -> Outcome) {
         self.address(round, |_| vip);
         for node in NODES {
@@ -181,7 +182,7 @@ impl Cluster {
         }
     }
 
-    /// The application by its cluster address, from each node.
+    /// Observes the application at its cluster address, from each node.
     fn address(&mut self, round: i64, fails: impl Fn(&str) -> Outcome) {
         for node in NODES {
             let line = json!({"channel": "vip", "target": "http://10.96.0.60:80/", "front": "10.96.0.60:80"});
@@ -189,7 +190,7 @@ impl Cluster {
         }
     }
 
-    /// Two names from each node.
+    /// Observes DNS queries for two names from each node.
     fn names(&mut self, round: i64, fails: impl Fn(&str) -> bool) {
         for node in NODES {
             for name in ["shop.example.test", "other.example.test"] {
@@ -199,7 +200,7 @@ impl Cluster {
         }
     }
 
-    /// A question from a node, with what was learnt where it got no answer.
+    /// Observes a DNS query from a node, with the findings about a query without a response.
     fn name(&mut self, round: i64, node: &str, name: &str, outcome: Outcome, unanswered: &Value) {
         let mut dns = json!({"resolver": DNS, "name": name, "addresses": ["203.0.113.10"], "ttl_s": 30});
         if outcome.is_some() {
@@ -213,7 +214,7 @@ impl Cluster {
     }
 }
 
-/// The only open incident.
+/// Returns the verdict of the only incident.
 fn only(view: &View) -> &Verdict {
     let open: Vec<&Incident> = view.incidents.iter().collect();
     let said: Vec<&str> = open.iter().map(|i| i.verdict.sentence.as_str()).collect();
@@ -221,7 +222,7 @@ fn only(view: &View) -> &Verdict {
     &open[0].verdict
 }
 
-/// Three rounds in which all is well, and three in which it is not.
+/// Runs three healthy rounds and four broken ones.
 fn rounds(cluster: &mut Cluster, mut act: impl FnMut(&mut Cluster, i64, bool)) -> View {
     let mut last = None;
     for round in 0..7 {
@@ -333,7 +334,7 @@ fn nothing_is_said_of_a_controller_where_a_service_is_asked_at_its_own_address()
 fn where_some_pods_serve_the_sentence_says_so() {
     let mut cluster = Cluster::new(&sound());
     let view = rounds(&mut cluster, |cluster, round, broken| {
-        // Every second answer comes from the pod that fails.
+        // Every second response comes from the failing Pod.
         cluster.host(round, "http", |node| {
             let hit = (round + i64::from(node == "n2")) % 2 == 0;
             (broken && hit).then_some(("check", "status:503"))

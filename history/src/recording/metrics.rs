@@ -1,9 +1,9 @@
-//! What is recorded, counted.
+//! Metrics of the recording.
 
 use parallax_runtime::metrics::ResultLabel;
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 
-/// What became of a line of the recording.
+/// What happened to a line of the recording, as a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordResult {
     Written,
@@ -21,7 +21,7 @@ impl RecordResult {
     }
 }
 
-/// What was recorded so far. Clones share the counts.
+/// Metrics of the recording. Clones share them.
 #[derive(Debug, Clone)]
 pub struct RecordMetrics {
     /// Lines by result.
@@ -50,19 +50,19 @@ impl RecordMetrics {
         metrics
     }
 
-    /// Counts lines of the recording.
+    /// Adds to the number of lines.
     pub(crate) fn recorded(&self, result: RecordResult, lines: u64) {
         let result = result.label();
         self.recorded.get_or_create(&ResultLabel { result }).inc_by(lines);
     }
 
-    /// What the gauge says.
+    /// The value of the gauge.
     #[cfg(test)]
     pub(crate) fn is_failing(&self) -> i64 {
         self.failing.get()
     }
 
-    /// Whether the recording can be written at present.
+    /// Sets whether writing the recording currently fails.
     pub(crate) fn fails(&self, fails: bool) {
         self.failing.set(i64::from(fails));
     }

@@ -1,11 +1,11 @@
-//! `--record`: everything the engine is told, on disk, so that `parallax replay` reaches the same verdicts.
+//! `--record`: every input of the engine, on disk, so that `parallax replay` reaches the same verdicts.
 //!
 //! ```text
-//! hub ─▶ Recorder (never waits) ─▶ queue ─▶ Writer (own thread) ─▶ [Veil: pseudonyms] ─▶ Segments (gzip, rotated)
+//! engine task ─▶ Recorder (never blocks) ─▶ queue ─▶ RecordWriter (own thread) ─▶ [pseudonyms] ─▶ segments (gzip)
 //! ```
 //!
-//! Each line is one call of the engine, in the order of the calls. What cannot be written in time is left out, counted
-//! and marked by a `gap` line: probing and judging never wait for a disk.
+//! Each line is one call of the engine, in the order of the calls. Lines that cannot be written in time are dropped,
+//! counted and marked by a `gap` line: probing and judging never wait for a disk.
 
 mod metrics;
 mod pseudonyms;
@@ -34,47 +34,47 @@ use parallax_model::{EventTime, Recorded, TargetId};
 pub use metrics::RecordMetrics;
 pub use writer::RecordWriter;
 
-/// Entries that may wait for the disk; each is one report of a prober, or less.
+/// Capacity of the queue, in entries; each is at most one report of a prober.
 const QUEUE: usize = 512;
 
 /// Where and how to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
-    /// The folder; made if its parent exists.
+    /// The folder; created if its parent exists.
     pub dir: PathBuf,
-    /// Most bytes that recordings in the folder take together; the oldest segments go first.
+    /// Maximum total size of the recordings in the folder, in bytes; the oldest segments are deleted first.
     pub max_bytes: u64,
-    /// Replace names and addresses by pseudonyms, and leave free text out.
+    /// Replace names and addresses by pseudonyms, and leave out free text.
     pub pseudonyms: bool,
 }
 
 impl RecordOptions {
-    /// Bytes that are enough for hours of a small mesh.
+    /// Default of `max_bytes`: hours of a small mesh.
     pub const DEFAULT_BYTES: u64 = 256 << 20;
-    /// Fewer bytes than these hold nothing worth reading.
+    /// Minimum of `max_bytes`; less holds nothing worth reading.
     pub const LEAST_BYTES: u64 = 1 << 20;
 }
 
-/// The recording cannot begin.
+/// Why a recording cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The folder cannot be used.
-    #[error("cannot record in {}: {source}; name a folder that can be written to", dir.display())]
+    #[error("cannot record in {}: {source}; name a writable folder", dir.display())]
     Folder {
         /// The folder.
         dir: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Pseudonyms need a random key.
-    #[error("cannot record with pseudonyms: the system gives no random numbers")]
+    #[error("cannot record with pseudonyms: the system supplies no random numbers")]
     NoRandom,
 }
 
-/// What the engine was told.
+/// An input of the engine.
 #[derive(Debug)]
 enum Event {
-    /// Nothing more than the closing of rounds.
+    /// Only the closing of rounds.
     Advance,
     /// `replace_settings`.
     Settings,
@@ -93,19 +93,19 @@ enum Event {
     },
 }
 
-/// One thing for the writer, with all it needs to make sense of it.
+/// A queue entry, with the context that the writer needs.
 #[derive(Debug)]
 struct RecordEntry {
     at: EventTime,
-    /// How rounds are made.
+    /// Interval and timeout of rounds.
     settings: Settings,
-    /// The topology that holds.
+    /// The current topology.
     topology: Arc<Topology>,
-    /// Since when its source could not be read, while that is so.
+    /// Since when the source of the topology cannot be read, if so.
     unread: Option<EventTime>,
-    /// Lines left out before this entry.
+    /// Number of lines dropped before this entry.
     lost: u64,
-    /// Rounds were closed at this time before the event.
+    /// The time of the last `advance` before the event, if there was one.
     advanced: Option<EventTime>,
     event: Event,
 }
@@ -128,20 +128,20 @@ impl RecordEntry {
     }
 }
 
-/// The hub's end of a recording.
+/// The engine task's end of a recording.
 #[derive(Debug)]
 pub struct Recorder {
     queue: SyncSender<RecordEntry>,
     metrics: RecordMetrics,
     settings: Settings,
     unread: Option<EventTime>,
-    /// The engine's time since the last entry, where it moved without closing a round.
+    /// The engine's time since the last entry, if it advanced without closing a round.
     advanced: Option<EventTime>,
     lost: u64,
 }
 
 impl Recorder {
-    /// Takes the folder and writes the first lines, so that a folder that cannot be used is known at once.
+    /// Opens the folder and writes the first lines, so that an unusable folder is an error at once.
     pub fn open(
         options: &RecordOptions,
         settings: Settings,
@@ -178,7 +178,7 @@ impl Recorder {
         Ok((recorder, writer))
     }
 
-    /// After `engine.advance(now)`. A time at which nothing was judged is kept for the next entry: it decides how far
+    /// After `engine.advance(now)`. A time at which no round was judged is kept for the next entry: it limits how far
     /// ahead an observation may be.
     pub fn advanced(&mut self, now: EventTime, judged: bool, topology: &Arc<Topology>) {
         self.advanced = Some(now);
@@ -214,7 +214,7 @@ impl Recorder {
         self.send(at, topology, Event::BaselineReset(target));
     }
 
-    /// After a report was booked.
+    /// After the observations of a report were recorded by the engine.
     pub fn report(
         &mut self,
         at: EventTime,
@@ -248,7 +248,9 @@ impl Recorder {
             Ok(()) => self.lost = 0,
             Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) => {
                 if self.lost == 0 {
-                    tracing::warn!("the recording falls behind; what does not fit is left out and marked");
+                    tracing::warn!(
+                        "the recording falls behind; lines that do not fit in the queue are dropped and marked"
+                    );
                 }
                 self.lost += entry.lines();
                 self.metrics.recorded(RecordResult::Lost, entry.lines());

@@ -1,4 +1,5 @@
-//! A recording's files: gzipped NDJSON, numbered, the oldest removed where all together grow too large.
+//! The files of a recording: numbered, gzip-compressed NDJSON; the oldest are deleted when the total size exceeds the
+//! limit.
 
 use std::{
     collections::VecDeque,
@@ -10,21 +11,21 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use parallax_model::EventTime;
 
-/// What segments are called, before and after the numbers.
+/// Prefix and suffix of a segment's file name.
 const PREFIX: &str = "record-";
 const SUFFIX: &str = ".ndjson.gz";
 
-/// A recording is cut into at least so many segments, so that removing the oldest loses little.
+/// A recording has at least this many segments at its size limit, so that deleting the oldest loses little.
 const SHARES: u64 = 8;
-/// Largest segment: what a mail or an issue still takes.
+/// Maximum size of a segment: small enough to attach to a mail or an issue.
 const LARGEST: u64 = 16 << 20;
 
-/// What all segments of a recording have in common. Names sort by time.
+/// The common part of a recording's file names. Names sort by time.
 pub(super) fn name(start: EventTime) -> String {
     format!("{PREFIX}{:016}", start.0)
 }
 
-/// Counts what reaches the file.
+/// Counts the bytes written to the file.
 #[derive(Debug)]
 struct CountingWriter {
     file: File,
@@ -43,7 +44,7 @@ impl Write for CountingWriter {
     }
 }
 
-/// The folder, and the segment that is being written.
+/// The folder and the open segment.
 #[derive(Debug)]
 pub(super) struct SegmentFolder {
     dir: PathBuf,
@@ -87,7 +88,7 @@ impl SegmentFolder {
         if share < LARGEST { share } else { LARGEST }
     }
 
-    /// Begins the next segment and returns its number.
+    /// Starts the next segment and returns its number.
     pub(super) fn begin(&mut self) -> io::Result<u64> {
         self.finish()?;
         let mut total: u64 = self.kept.iter().map(|(_, bytes)| bytes).sum();
@@ -120,19 +121,19 @@ impl SegmentFolder {
         }
     }
 
-    /// Whether the segment has its size.
+    /// Whether the segment has reached its size.
     pub(super) fn is_full(&self) -> bool {
         self.open
             .as_ref()
             .is_some_and(|(_, out)| out.get_ref().written >= self.share())
     }
 
-    /// Makes readable what was written so far.
+    /// Makes the lines written so far readable.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.open.as_mut().map_or(Ok(()), |(_, out)| out.flush())
     }
 
-    /// Ends the segment.
+    /// Closes the segment.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let Some((path, out)) = self.open.take() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is recorded replays to the same view; what is veiled names nobody.
+//! Recordings replay to the same view; recordings with pseudonyms contain no names.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ const SETTINGS: Settings = Settings {
     interval: Micros(5_000_000),
     timeout: Micros(3_000_000),
 };
-/// A running mesh counts from the Unix epoch.
+/// A running mesh uses Unix time.
 const START: i64 = 1_795_179_600_000_000;
 
 fn spec(ingress_on: &[usize]) -> Value {
@@ -55,7 +55,7 @@ fn topology(spec: &Value) -> Arc<Topology> {
     Arc::new(Topology::try_from(spec).unwrap().with_vantage(outside))
 }
 
-/// An engine and its recorder, told the same.
+/// An engine and its recorder, which get the same inputs.
 struct Live {
     folder: tempfile::TempDir,
     engine: Engine,
@@ -131,7 +131,7 @@ impl Live {
             .report(self.now, &self.topology, observations, Some(progress));
     }
 
-    /// One round of a mesh in which clients without an ingress pod are refused, as incident I1 has it.
+    /// One round of a mesh in which clients without an ingress Pod are refused, as in incident I1.
     fn round(&mut self, round: i64, local: &[usize]) {
         let start = round * 5_000_000;
         self.advance(start + 400_000);
@@ -166,7 +166,8 @@ impl Live {
                         "instance": "nonce-of-today", "peer": format!("10.244.{client}.5:40000")}}),
                 );
             }
-            // Things that a real mesh also sends: an own fault, a stranger, something far ahead, a kind of tomorrow.
+            // A real mesh also sends these: a prober fault, an unknown target, a time far ahead, a kind of a newer
+            // version.
             lines.push(
                 json!({"t_us": at, "target": "tcp://pantry.internal:5432", "channel": "vip",
                 "result": "not_asked", "own": "late"}),
@@ -187,12 +188,12 @@ impl Live {
         self.advance(start + 5_300_000);
     }
 
-    /// Healthy, then one ingress pod is left.
+    /// Three healthy rounds, then only one ingress Pod is left.
     fn incident(&mut self) {
         for round in 0..3 {
             self.round(round, &[1, 2, 3]);
         }
-        // The source was unreadable for a moment: the same topology again.
+        // The source was briefly unreadable: the same topology again.
         self.replace(Arc::clone(&self.topology));
         self.replace(topology(&spec(&[1])));
         for round in 3..9 {
@@ -281,7 +282,7 @@ fn a_baseline_that_was_reset_replays_as_reset_and_is_learned_anew() {
             .baseline_reset(live.now, target.clone(), &live.topology);
         live.round(12, &[1, 2, 3]);
         let view = live.engine.view(live.now);
-        assert_eq!(learned(&view), 1, "one is learned anew");
+        assert_eq!(learned(&view), 1, "one baseline is learned again");
         let (folder, view) = live.finish();
         let (again, said) = replayed(&segments(folder.path()), view.at);
         assert_eq!(learned(&again), 1);
@@ -298,13 +299,13 @@ fn each_segment_says_whether_the_cluster_could_be_read_when_it_began() {
     let since = EventTime(START - 7);
     live.recorder.unread(live.now, Some(since), &live.topology);
     let mut round = 0;
-    // Random-looking numbers do not pack; the segments fill.
+    // Random-looking numbers do not compress, so the segments fill.
     while segments(live.folder.path()).len() < 3 {
         live.round(round, &[1, 2, 3]);
         round += 1;
     }
     live.recorder.unread(live.now, None, &live.topology);
-    // What finds no room in the queue is left out; whatever comes next says it.
+    // An entry that does not fit in the queue is dropped; the next one reports the state.
     while live.recorder.lost > 0 {
         std::thread::yield_now();
         live.recorder.unread(live.now, None, &live.topology);
@@ -360,7 +361,7 @@ fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
         open(&before),
         "the same cause is the same incident"
     );
-    // Segments after the change begin with the rounds that hold then.
+    // Segments after the change start with the new settings.
     let mut round = 14;
     while segments(live.folder.path()).len() < 3 {
         for _ in 0..20 {
@@ -376,7 +377,7 @@ fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
     assert_eq!(
         open(&view),
         Vec::<String>::new(),
-        "it ends on evidence of the new rounds"
+        "it closes on evidence of the new rounds"
     );
     let files = segments(folder.path());
     let (again, said) = replayed(&files, view.at);
@@ -391,7 +392,7 @@ fn rounds_that_change_under_an_open_incident_leave_it_open_and_replay_alike() {
 fn a_recording_in_many_segments_replays_as_one_and_from_any_segment_on() {
     let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
     live.incident();
-    // Random-looking numbers do not pack; the segments fill.
+    // Random-looking numbers do not compress, so the segments fill.
     let mut round = 9;
     while segments(live.folder.path()).len() < 4 {
         for _ in 0..20 {
@@ -408,7 +409,7 @@ fn a_recording_in_many_segments_replays_as_one_and_from_any_segment_on() {
 
     let (from_the_middle, said) = replayed(&files[1..], view.at);
     assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
-    // When a vantage with a wrong clock was last heard may be in the part that is missing.
+    // The last report of a vantage with a wrong clock may be in the missing part.
     let heard = |view: &View| -> Vec<_> {
         let vantages = view.vantages.iter();
         vantages.map(|v| (v.vantage.clone(), v.state)).collect()
@@ -430,7 +431,7 @@ fn the_oldest_segments_go_when_all_together_grow_too_large() {
     let (folder, view) = live.finish();
     let files = segments(folder.path());
     let total: u64 = files.iter().map(|file| file.metadata().unwrap().len()).sum();
-    // Compressed lines arrive in blocks: a segment may be a few of them over its share.
+    // Compressed lines are written in blocks: a segment may exceed its share by a few of them.
     assert!(total <= RecordOptions::LEAST_BYTES + (64 << 10), "{total}");
     let (_, said) = replayed(&files, view.at);
     assert!(said.iter().all(|line| line["type"] != "malformed"));
@@ -448,7 +449,7 @@ fn what_the_queue_does_not_take_is_counted_and_marked_in_the_recording() {
     let metrics = RecordMetrics::new();
     let start = EventTime(START);
     let (mut recorder, writer) = Recorder::open(&options, SETTINGS, &topology, start, &metrics).unwrap();
-    // Nobody writes yet.
+    // No writer runs yet.
     for i in 0..QUEUE + 7 {
         let now = start.plus(Micros(i as u64));
         recorder.advanced(now, true, &topology);
@@ -491,14 +492,14 @@ fn a_folder_that_cannot_be_used_is_known_at_the_start() {
     assert!(message.starts_with("cannot record in "), "{message}");
 }
 
-/// The folder disappears under the recorder: what follows is lost and said to be, and the engine's thread never notices.
+/// The folder disappears under the recorder: later lines are counted as lost, and the engine's thread is not affected.
 #[test]
 fn a_disk_that_takes_no_more_shows_in_the_metrics_and_stops_nobody() {
     let mut live = Live::start(false, RecordOptions::LEAST_BYTES);
     std::fs::remove_dir_all(live.folder.path().join("records")).unwrap();
     let metrics = live.metrics.clone();
     let mut round = 0;
-    // The open file takes lines until its share is full; the next one cannot be made.
+    // The open file accepts lines until its share is full; the next file cannot be created.
     while metrics.is_failing() == 0 {
         for _ in 0..20 {
             live.round(round, &[1, 2, 3]);
@@ -509,7 +510,7 @@ fn a_disk_that_takes_no_more_shows_in_the_metrics_and_stops_nobody() {
     live.finish();
 }
 
-/// Every name and address of [`spec`] and of the observations.
+/// Every name and address in [`spec`] and in the observations.
 const SECRETS: [&str; 31] = [
     "alpha",
     "westwing",
@@ -556,7 +557,7 @@ fn with_pseudonyms_no_name_survives_and_the_verdict_is_the_same_but_for_names() 
     }
     assert!(
         text.contains(".svc.cluster.local"),
-        "whether a name is in the cluster's domain stays"
+        "the cluster's domain is kept"
     );
     let (again, said) = replayed(&files, view.at);
     assert!(said.iter().all(|line| line["type"] != "malformed"), "{said:?}");
@@ -627,7 +628,7 @@ fn two_recordings_of_the_same_mesh_share_no_pseudonym() {
     assert!(one.is_disjoint(&other));
 }
 
-/// A word that is in nothing the program itself writes.
+/// A word that occurs in no text of the program itself.
 fn odd_word() -> impl Strategy<Value = String> {
     "q[a-z]{0,3}[0-9]zq[a-z0-9]{4,10}"
 }
@@ -640,7 +641,7 @@ proptest! {
         octets in prop::collection::vec(1_u8..250, 4),
         upper in any::<bool>(),
     ) {
-        // Loopback stays what it is.
+        // Loopback addresses are not pseudonymized.
         prop_assume!(octets[0] != 127);
         let w = |i: usize| if upper && i == 3 { words[i].to_uppercase() } else { words[i].clone() };
         let host = format!("{}.{}.{}", w(3), words[4], words[5]);
@@ -677,8 +678,7 @@ proptest! {
             prop_assert!(!text.contains(&format!("\"{}", ip(last))), "{} in {text}", ip(last));
         }
         let veiled = Topology::try_from(veiled_spec).unwrap();
-        // An observation of any target of the one is an observation of a target of the other, with a front that is
-        // known where it was known.
+        // An observation of a target still belongs to a target after pseudonymization, and its front is still known.
         prop_assert_eq!(plain.targets().len(), veiled.targets().len());
         for (id, placed) in plain.targets() {
             let recorded: Recorded = serde_json::from_value(json!({"vantage": format!("{}.{}/pod", words[0], words[1]),

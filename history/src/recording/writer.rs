@@ -1,4 +1,4 @@
-//! From entries to lines: the thread that may wait for the disk.
+//! Writes queue entries as lines, on a thread that may block on the disk.
 
 use std::{
     io,
@@ -26,10 +26,10 @@ use super::{
     segments::SegmentFolder,
 };
 
-/// How old may be what a reader of the file does not see yet.
+/// Maximum age of a line that is not visible to readers of the file yet.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// How long to leave a disk alone that did not take a line.
+/// Time until the next attempt after a failed write.
 const REST: Duration = Duration::from_secs(10);
 
 /// The writing end of a recording.
@@ -40,11 +40,11 @@ pub struct RecordWriter {
     settings: RecordSettings,
     veil: Option<Pseudonymizer>,
     metrics: RecordMetrics,
-    /// The topology that a reader knows of.
+    /// The topology last written.
     told: Arc<Topology>,
-    /// What it knows of the topology's source.
+    /// The state of the topology's source last written.
     unread: Option<EventTime>,
-    /// Lines that were not written since the last one that was.
+    /// Number of lines dropped since the last written line.
     missing: u64,
     resting_until: Option<Instant>,
     line: Vec<u8>,
@@ -85,7 +85,7 @@ impl RecordWriter {
         Ok(writer)
     }
 
-    /// Writes until the hub is gone. Blocks; runs on a thread of its own.
+    /// Writes until the engine task ends. Blocks; runs on its own thread.
     pub fn run(mut self) {
         let mut flushed = Instant::now();
         loop {
@@ -113,7 +113,7 @@ impl RecordWriter {
         match written {
             Some(Ok(())) => {
                 if self.resting_until.take().is_some() {
-                    tracing::info!("the recording goes on");
+                    tracing::info!("the recording continues");
                     self.metrics.fails(false);
                 }
                 self.metrics.recorded(RecordResult::Written, entry.lines());
@@ -126,14 +126,14 @@ impl RecordWriter {
         self.metrics.recorded(RecordResult::Lost, entry.lines());
     }
 
-    /// The segment is given up: what its last lines are is not known. The next one is tried after a rest.
+    /// Abandons the segment, because its last lines may be incomplete. The next one is tried after `REST`.
     fn fail(&mut self, error: &io::Error) {
         if self.resting_until.is_none() {
-            tracing::error!(%error, "the recording cannot be written; probing and judging go on without it");
+            tracing::error!(%error, "cannot write the recording; probing and judging continue without it");
         }
         self.metrics.fails(true);
         self.resting_until = Some(Instant::now() + REST);
-        // Its end may not fit either.
+        // Closing it may fail for the same reason.
         drop(self.segments.finish());
     }
 
@@ -177,7 +177,7 @@ impl RecordWriter {
             self.source(entry.at)?;
         }
         if let Event::Restored(checkpoint) = &entry.event {
-            // It is full of names. Without them incidents of before are not known, but no round is judged twice.
+            // A checkpoint is full of names. Without them earlier incidents are unknown, but no round is judged twice.
             let veiled = Checkpoint {
                 judged: checkpoint.judged,
                 ..Checkpoint::default()
@@ -230,7 +230,7 @@ impl RecordWriter {
         Ok(())
     }
 
-    /// A new segment, which can be read without the ones before.
+    /// Starts a new segment, which can be read without the previous ones.
     fn begin(&mut self, at: EventTime) -> io::Result<()> {
         self.settings.segment = self.segments.begin()?;
         let settings = self.settings.clone();

@@ -1,20 +1,20 @@
-//! What people did and asked for: small documents, each replaced as a whole.
+//! Small documents that are replaced as a whole: actions of users, runs, and state without a `ConfigMap`.
 
 use parallax_model::EventTime;
 use serde_json::Value;
 
-/// What a document is.
+/// The kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentKind {
-    /// How somebody handles an incident, by the incident's id.
+    /// Actions on an incident, by the incident's id.
     Handling,
     /// A maintenance window.
     Window,
-    /// A run that is over.
+    /// A completed run.
     Run,
-    /// What is still to be told to whom.
+    /// The outbox of notifications.
     Outbox,
-    /// What the engine must not forget.
+    /// The checkpoint of the engine.
     Checkpoint,
 }
 
@@ -30,7 +30,7 @@ impl DocumentKind {
     }
 }
 
-/// A document. It is kept for as long after its last change as an incident after its end.
+/// A document. It is kept as long after its last change as an incident after its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredDocument {
     /// The kind of document.
@@ -39,6 +39,6 @@ pub struct StoredDocument {
     pub id: String,
     /// When it was last changed.
     pub at: EventTime,
-    /// As the API says it.
+    /// The content, as in the API.
     pub value: Value,
 }

@@ -1,30 +1,30 @@
-//! Why a store cannot be used, in words for the page and a class that decides what to do.
+//! Errors of the store: a message for people, and a kind that decides what to do.
 
-/// What sort of trouble.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// No such folder, no right to open it, a disk that does not answer.
+    /// The folder is missing or the disk does not respond.
     Missing,
-    /// It can be read only.
+    /// The file is read-only.
     ReadOnly,
-    /// No space on the disk, or the configured size is reached.
+    /// The disk is full, or the configured size is reached.
     Full,
-    /// Another process holds it.
+    /// Another process has the file open.
     Held,
-    /// Its content cannot be trusted.
+    /// The content is damaged.
     Corrupt,
-    /// It is sound and not ours to write: another program's file, or a newer version's.
+    /// The file is intact but must not be written: it belongs to another program or to a newer version.
     Foreign,
     /// Anything else.
     Other,
 }
 
-/// The store cannot do what it was asked.
+/// An error of the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StoreError {
     pub sort: StoreErrorKind,
-    /// Names operation and object and says what to do.
+    /// Names operation and object, and says what to do.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! The asking end: questions of the API and the page, answered by the one thread that holds the store.
+//! Read access for API and page: queries that the store's thread answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,24 +11,24 @@ use super::{
     write_queue::WriteQueue,
 };
 
-/// A store that takes longer than this to answer is not waited for.
+/// Timeout of a query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A question was not answered.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// There is no store.
-    #[error("no store is configured, so only what is in memory is known; set `store` to keep more")]
+    /// No store is configured.
+    #[error("no store is configured, so only the history in memory is available; set `store` to keep more")]
     Off,
-    /// There is one and it does not work.
-    #[error("the store does not answer at present: {0}")]
+    /// The store does not work.
+    #[error("the store is unavailable: {0}")]
     Down(String),
-    /// It is busy, or its disk is slow.
-    #[error("the store is slow at present; ask again later")]
+    /// The store is busy, or its disk is slow.
+    #[error("the store is busy; retry later")]
     Slow,
 }
 
-/// Access for those who ask.
+/// Handle to query the store.
 #[derive(Debug, Clone)]
 pub struct StoreHandle {
     pub(super) waiting: Option<Arc<WriteQueue>>,
@@ -37,21 +37,21 @@ pub struct StoreHandle {
 }
 
 impl StoreHandle {
-    /// Without a store.
+    /// A handle without a store.
     #[must_use]
     pub fn off() -> Self {
-        // The last value stays readable after the sender is gone.
+        // The value stays readable after the sender is dropped.
         let (_, state) = watch::channel(Arc::new(StoreState::off()));
         Self { waiting: None, state }
     }
 
-    /// How it is.
+    /// The current state.
     #[must_use]
     pub fn now(&self) -> Arc<StoreState> {
         self.state.borrow().clone()
     }
 
-    /// Asks; waits its turn behind what is being written.
+    /// Runs a query on the store's thread, after the writes before it.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut dyn HistoryStore) -> Result<T, StoreError> + Send + 'static,
@@ -61,7 +61,7 @@ impl StoreHandle {
         let asked = waiting.ask(Box::new(move |store| {
             let answer = question(store);
             let trouble = answer.as_ref().err().cloned();
-            // Whoever asked may have gone.
+            // The caller may have timed out.
             let _ = tell.send(answer);
             trouble
         }));

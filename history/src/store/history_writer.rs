@@ -1,4 +1,4 @@
-//! The hub's end of the store: picks what is worth keeping, and never waits.
+//! The engine task's end of the store: selects what to keep, and never blocks.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -17,16 +17,16 @@ use super::{
     write_queue::WriteQueue,
 };
 
-/// How much of what was counted a killed process may lose.
+/// Time between two flushes of roll-ups: the most that a killed process loses.
 const FLUSH: Micros = Micros::from_secs(60);
 
-/// How often an open incident is kept anew though nothing but its counts changed.
+/// Time after which an open incident is written again if only its counts changed.
 const REFRESH: Micros = Micros::from_secs(60);
 
-/// Raw failures kept of one target and hour; roll-ups count all of them.
+/// Raw failures kept per target and hour; roll-ups count all of them.
 const FAILURES: u32 = 100;
 
-/// What was last kept of an incident. Its counts are left out: they change with every round and are no news.
+/// The state of an incident when it was last written, without counts: they change with every round.
 #[derive(Debug, PartialEq)]
 struct KeptIncidentKey {
     state: IncidentState,
@@ -34,7 +34,7 @@ struct KeptIncidentKey {
     verdict: VerdictKey,
 }
 
-/// What makes a verdict another one.
+/// The parts of a verdict whose change is recorded.
 #[derive(Debug, PartialEq)]
 struct VerdictKey {
     subject: Subject,
@@ -61,21 +61,21 @@ impl KeptIncidentKey {
     }
 }
 
-/// Counts of one target until they are handed on.
+/// Counts of one target since the last flush.
 type TargetTally = BTreeMap<(EventTime, Channel, Placement), ProbeRollup>;
 
-/// The hub's end.
+/// The engine task's end of the store.
 #[derive(Debug)]
 pub struct HistoryWriter {
     waiting: Arc<WriteQueue>,
     hold: Arc<StoreHold>,
     metrics: StoreMetrics,
     told: BTreeMap<String, (KeptIncidentKey, EventTime)>,
-    /// The round that was judged when incidents were last looked at.
+    /// The last judged round for which incidents were written.
     judged: Option<Round>,
     tallies: BTreeMap<TargetId, TargetTally>,
     flushed: Option<EventTime>,
-    /// The hour, and raw failures kept in it.
+    /// The current hour, and the raw failures kept in it.
     hour: EventTime,
     failures: BTreeMap<TargetId, u32>,
 }
@@ -95,13 +95,13 @@ impl HistoryWriter {
         }
     }
 
-    /// Keeps the store open beyond the hub, for whoever has a last word.
+    /// Keeps the store open for last writes after the engine task has ended.
     #[must_use]
     pub fn hold(&self) -> Arc<StoreHold> {
         Arc::clone(&self.hold)
     }
 
-    /// After `engine.observe(recorded)`. Late ones belong to history all the same.
+    /// After `engine.observe(recorded)`. History includes late observations.
     pub fn observed(&mut self, recorded: &Recorded, booked: ObservationResult, topology: &Topology) {
         let seen = &recorded.observation;
         let placement = match booked {
@@ -146,7 +146,7 @@ impl HistoryWriter {
         }
     }
 
-    /// With each view.
+    /// Writes what is new in a view.
     pub fn published(&mut self, view: &View) {
         if self.judged != view.judged {
             self.judged = view.judged;
@@ -188,7 +188,7 @@ impl HistoryWriter {
             .retain(|id, _| view.incidents.iter().any(|incident| incident.id == *id));
     }
 
-    /// Hands on what was counted, for both lengths.
+    /// Queues the counts as roll-ups of both lengths.
     fn flush(&mut self) {
         let tallies = std::mem::take(&mut self.tallies);
         self.waiting
@@ -210,13 +210,13 @@ impl HistoryWriter {
 }
 
 impl Drop for HistoryWriter {
-    /// The hub is gone: the last counts are handed on.
+    /// Queues the last counts when the engine task ends.
     fn drop(&mut self) {
         self.flush();
     }
 }
 
-/// While anybody holds it, the store takes what it is given. After the last one the worker ends, once all of it is written.
+/// Keeps the store open. After the last hold is dropped, the worker writes the rest of the queue and ends.
 #[derive(Debug)]
 pub struct StoreHold(Arc<WriteQueue>);
 

@@ -1,5 +1,5 @@
-//! A log-linear sketch of latencies whose bucket index equals that of Prometheus' native histograms of schema 3:
-//! ⌈log2(seconds) · 8⌉, so each bucket is at most 9 % wide. Merging adds counts: exact, in any order.
+//! A log-linear latency sketch with the bucket indexes of Prometheus' native histograms of schema 3: ⌈log2(seconds) ·
+//! 8⌉, so each bucket is at most 9 % wide. Merging adds counts; it is exact and independent of order.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl LatencyHistogram {
         }
     }
 
-    /// The geometric middle of the bucket that holds the share `q` of all; none where nothing was counted.
+    /// The geometric middle of the bucket that contains the quantile `q`; `None` if the sketch is empty.
     pub fn quantile(&self, q: f64) -> Option<Micros> {
         let total: u64 = self.0.values().sum();
         #[expect(
@@ -65,10 +65,10 @@ impl LatencyHistogram {
     }
 }
 
-/// The bucket of a time; what took no measurable time counts as a microsecond.
+/// The bucket of a time; zero is treated as a microsecond.
 fn index(time: Micros) -> i16 {
     let seconds = Micros(time.0.max(1)).as_secs_f64();
-    // A positive normal number: the exponent's bits as they are, and the mantissa scaled into [0.5, 1).
+    // A positive normal number: take the exponent's bits, and scale the mantissa into [0.5, 1).
     let bits = seconds.to_bits();
     let exponent = i16::try_from(bits >> 52 & 0x7ff).unwrap_or(i16::MAX) - 1_022;
     let mantissa = f64::from_bits(bits & !(0x7ff << 52) | 1_022 << 52);
@@ -115,7 +115,7 @@ mod tests {
             let exact = times[(times.len() as f64 * q).ceil() as usize - 1];
             let told = sketch.quantile(q).unwrap().as_secs_f64();
             let exact = Micros(exact).as_secs_f64();
-            // Whole microseconds round by half a one, which is 5 % of the smallest.
+            // Rounding to whole microseconds is off by half a microsecond, which is 5 % of the smallest time.
             prop_assert!((told / exact - 1.0).abs() < 0.05 || (told - exact).abs() <= 1e-6, "{told} for {exact}");
         }
 

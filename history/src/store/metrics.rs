@@ -1,4 +1,4 @@
-//! What reaches the store, counted.
+//! Metrics of the store.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -12,14 +12,14 @@ pub struct PendingKindLabel {
     what: &'static str,
 }
 
-/// What was given to the store so far. Clones share the counts.
+/// Counters of the store. Clones share them.
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
     /// Rows written, by kind.
     pub written: Family<PendingKindLabel, Counter>,
     /// Rows dropped because the queue was full, by kind.
     pub dropped: Family<PendingKindLabel, Counter>,
-    /// Rows deleted to stay within the size limit.
+    /// Raw failures beyond the limit per target and hour.
     pub surplus: Counter,
 }
 
@@ -45,24 +45,24 @@ impl StoreMetrics {
         metrics
     }
 
-    /// Counts things that the store took.
+    /// Adds to the number of rows written.
     pub(crate) fn written(&self, what: PendingKind, n: u64) {
         let what = what.label();
         self.written.get_or_create(&PendingKindLabel { what }).inc_by(n);
     }
 
-    /// Counts things that never reached the store.
+    /// Adds to the number of rows dropped.
     pub(crate) fn dropped(&self, what: PendingKind, n: u64) {
         let what = what.label();
         self.dropped.get_or_create(&PendingKindLabel { what }).inc_by(n);
     }
 
-    /// Counts a raw failure that is one too many.
+    /// Counts a raw failure beyond the limit.
     pub(crate) fn surplus_failure(&self) {
         self.surplus.inc();
     }
 
-    /// What the counter says.
+    /// The value of the counter.
     #[cfg(test)]
     pub(crate) fn dropped_by_store(&self, what: PendingKind) -> u64 {
         let what = what.label();

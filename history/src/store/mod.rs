@@ -1,13 +1,13 @@
-//! What outlives a restart: incidents, how their verdicts changed, roll-ups and raw failures.
+//! History across restarts: incidents, changes of their verdicts, roll-ups and raw failures.
 //!
 //! ```text
-//! hub ─▶ Keeper (never waits) ─▶ Waiting (bounded; the least valuable goes first) ─▶ Worker (own thread) ─▶ Store (SQLite)
-//!                                    ▲ questions of API and page                       └▶ StoreState (page, metrics)
+//! engine task ─▶ HistoryWriter (never blocks) ─▶ WriteQueue (bounded) ─▶ StoreWorker (own thread) ─▶ SQLite
+//!                           queries of API and page ─▶┘                       └▶ StoreState (page, API, metrics)
 //! ```
 //!
-//! Probing and judging never depend on it: a store that is missing, full, read-only, locked or corrupt is said aloud
-//! and tried again, and what waits for it is bounded. Everything a back end has to do is [`HistoryStore`]; whatever decides
-//! what is kept, when to try again and what becomes of incidents across a restart stands on this side of it.
+//! Probing and judging never depend on the store: if it is missing, full, read-only, locked or corrupt, the error is
+//! reported, the store is retried, and the queue is bounded. A back end implements [`HistoryStore`]; retention of
+//! incidents across restarts and retries are the same for all back ends.
 
 mod document;
 mod error;
@@ -44,34 +44,35 @@ use error::StoreError;
 use rollup::ProbeRollup;
 use stored::VerdictChange;
 
-/// A place that keeps things. One conformance suite (`tests/conformance.rs`) holds for every implementation.
+/// A back end of the store. One conformance suite (`tests/conformance.rs`) tests every implementation.
 ///
-/// Calls come from one thread, one at a time, and may block; each is short (a batch, a page of rows, a step of
-/// tidying), because questions of the page wait in the same line.
+/// Calls come from one thread, one at a time, and may block. Each is short (a batch, a page of rows, a step of
+/// cleanup), because queries wait in the same queue.
 pub trait HistoryStore: Send {
-    /// Keeps all of it or nothing. Incidents replace what was kept under their id; roll-ups are added to what is there.
+    /// Writes all of the batch or nothing. Incidents replace earlier ones of the same id; roll-ups are added to
+    /// existing ones.
     fn write(&mut self, batch: &WriteBatch) -> Result<(), StoreError>;
 
-    /// Incidents that are over, latest first, from before the cursor.
+    /// Incidents that have ended, latest first, from the cursor on.
     fn ended(
         &mut self,
         before: Option<&HistoryCursor>,
         limit: usize,
     ) -> Result<Vec<StoredIncident>, StoreError>;
 
-    /// The same without the verdicts: what a list shows.
+    /// The same without the verdicts, for lists.
     fn summaries(&mut self, limit: usize) -> Result<Vec<IncidentSummary>, StoreError>;
 
-    /// Incidents of which no end is known.
+    /// Incidents without a known end.
     fn unended(&mut self) -> Result<Vec<IncidentSummary>, StoreError>;
 
     /// One incident.
     fn incident(&mut self, id: &str) -> Result<Option<StoredIncident>, StoreError>;
 
-    /// How the verdict of one incident changed, oldest first.
+    /// The changes of one incident's verdict, oldest first.
     fn changes(&mut self, id: &str) -> Result<Vec<VerdictChange>, StoreError>;
 
-    /// Roll-ups of one target that begin in `from..to`, in order, at most `limit`.
+    /// At most `limit` roll-ups of one target that start within `span`, in order.
     fn rollups(
         &mut self,
         step: RollupStep,
@@ -80,7 +81,7 @@ pub trait HistoryStore: Send {
         limit: usize,
     ) -> Result<Vec<(RollupKey, ProbeRollup)>, StoreError>;
 
-    /// Raw failures of one target from before a time, newest first.
+    /// Raw failures of one target from before `before`, newest first.
     fn failures(
         &mut self,
         target: &str,
@@ -88,27 +89,27 @@ pub trait HistoryStore: Send {
         limit: usize,
     ) -> Result<Vec<serde_json::Value>, StoreError>;
 
-    /// Keeps a document; a later state replaces an earlier one.
+    /// Writes a document and replaces its earlier state.
     fn put(&mut self, document: &StoredDocument) -> Result<(), StoreError>;
 
-    /// Documents of a sort, the latest first.
+    /// Documents of a kind, latest first.
     fn documents(&mut self, sort: DocumentKind, limit: usize) -> Result<Vec<StoredDocument>, StoreError>;
 
     /// One document.
     fn document(&mut self, sort: DocumentKind, id: &str) -> Result<Option<StoredDocument>, StoreError>;
 
-    /// One step of removing what is too old or too much, and of giving space back. True while there is more to do.
+    /// Runs one step of retention and of returning free space. Returns whether there is more to do.
     fn tidy(&mut self, now: EventTime) -> Result<bool, StoreError>;
 
-    /// Bytes taken on the disk.
+    /// Size on disk in bytes.
     fn bytes(&mut self) -> Result<u64, StoreError>;
 }
 
-/// How a worker gets at its store, again after trouble.
+/// Opens the store, again after errors.
 pub trait StoreOpener: Send {
-    /// Opens it; what it did beyond that (a corrupt file moved aside) is to be said aloud.
+    /// Opens the store. The texts report what else was done, such as moving a corrupt file aside.
     fn open(&mut self, now: EventTime) -> Result<(Box<dyn HistoryStore>, Vec<String>), StoreError>;
 
-    /// Where it is, for people.
+    /// The location, for people.
     fn place(&self) -> String;
 }

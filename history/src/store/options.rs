@@ -1,31 +1,31 @@
-//! Where the store is and how much of what it keeps.
+//! Location, size limit and retention of the store.
 
 use std::path::PathBuf;
 
 use parallax_model::Micros;
 
-/// A store on the disk.
+/// A store on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOptions {
     /// The file. Its folder must exist.
     pub path: PathBuf,
-    /// Most bytes of the file; the least valuable goes first.
+    /// Maximum size of the file in bytes; the least valuable data is deleted first.
     pub max_bytes: u64,
-    /// How long incidents are kept after their end, with the history of their verdicts.
+    /// How long incidents and the changes of their verdicts are kept after their end.
     pub keep_incidents: Micros,
     /// How long raw failures are kept.
     pub keep_failures: Micros,
-    /// How long roll-ups by the hour are kept; those by five minutes a week at most.
+    /// How long roll-ups per hour are kept; those per five minutes are kept a week at most.
     pub keep_rollups: Micros,
 }
 
 impl StoreOptions {
-    /// Fewer bytes than these do not hold a day.
+    /// Minimum of `max_bytes`; less does not hold a day.
     pub const LEAST_BYTES: u64 = 1 << 20;
 
     const DAY: Micros = Micros::from_secs(24 * 3_600);
 
-    /// A file with the default limits: 256 MiB, incidents a year, failures a week, roll-ups ninety days.
+    /// The default limits: 256 MiB, incidents a year, failures a week, roll-ups ninety days.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let days = |n: u64| Micros(Self::DAY.0 * n);
@@ -38,7 +38,7 @@ impl StoreOptions {
         }
     }
 
-    /// How long roll-ups by five minutes are kept.
+    /// How long roll-ups per five minutes are kept.
     pub(crate) fn keep_fine(&self) -> Micros {
         self.keep_rollups.min(Micros(Self::DAY.0 * 7))
     }

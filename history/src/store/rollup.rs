@@ -18,7 +18,7 @@ pub enum RollupStep {
 impl RollupStep {
     pub(crate) const ALL: [Self; 2] = [Self::Fine, Self::Coarse];
 
-    /// As the API and the store name it.
+    /// The length in seconds, as in the API and the store.
     #[must_use]
     pub const fn seconds(self) -> i64 {
         match self {
@@ -27,32 +27,32 @@ impl RollupStep {
         }
     }
 
-    /// Where the roll-up that holds a time begins.
+    /// The start of the roll-up that contains a time.
     pub(crate) const fn start(self, at: EventTime) -> EventTime {
         let length = self.seconds() * 1_000_000;
         EventTime(at.0.div_euclid(length).saturating_mul(length))
     }
 }
 
-/// What a roll-up is about. In order of age first, so that the oldest is found at once.
+/// The key of a roll-up. `start` comes first in the order, so that the oldest is found at once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RollupKey {
     /// Start of the span.
     pub start: EventTime,
     pub(crate) step: RollupStep,
     pub(crate) target: TargetId,
-    /// Labels of the wire: a store may hold those of a newer version.
+    /// The channel's label; a store may contain those of a newer version.
     pub channel: Cow<'static, str>,
-    /// Placement of the client against the entry.
+    /// The placement's label.
     pub placement: Cow<'static, str>,
 }
 
-/// What was counted.
+/// Counts and latencies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProbeRollup {
-    /// By result: `ok`, a failure kind, `not_asked`.
+    /// Counts by result: `ok`, a failure kind, `not_asked`.
     pub results: BTreeMap<Cow<'static, str>, u64>,
-    /// Total time of the probes that succeeded.
+    /// Total times of the probes that succeeded.
     pub latency: LatencyHistogram,
 }
 
@@ -64,7 +64,7 @@ impl ProbeRollup {
         }
     }
 
-    /// Adds what was counted elsewhere; in whatever order, the sum is the same.
+    /// Adds other counts; the sum is independent of the order.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (result, n) in &other.results {
             let sum = self.results.entry(result.clone()).or_default();
@@ -73,7 +73,7 @@ impl ProbeRollup {
         self.latency.merge(&other.latency);
     }
 
-    /// Probes that asked, and failures among them.
+    /// The number of probes made, and of failures among them.
     pub fn totals(&self) -> (u64, u64) {
         let asked: u64 = self
             .results
@@ -86,6 +86,6 @@ impl ProbeRollup {
     }
 }
 
-/// The result of a probe that succeeded, and of one that the prober did not make.
+/// The result of a probe that succeeded, and of one that the prober could not make.
 pub(crate) const OK: &str = "ok";
 pub(crate) const NOT_ASKED: &str = "not_asked";

@@ -1,4 +1,4 @@
-//! How the store is, for the page, the API and the metrics.
+//! State of the store, for page, API and metrics.
 
 use std::sync::Arc;
 
@@ -7,46 +7,46 @@ use serde::Serialize;
 
 use super::stored::IncidentSummary;
 
-/// Notices kept for the page; all are logged.
+/// Maximum number of notices on the page; all are logged.
 const NOTICES: usize = 5;
 
-/// Whether things are kept.
+/// Whether the store works.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Status {
-    /// None is configured: history is in memory only.
+    /// No store is configured: history is in memory only.
     Off,
-    /// Not tried yet.
+    /// Not opened yet.
     Opening,
-    /// It takes what it is given.
+    /// The store accepts writes.
     Up,
-    /// It does not; tried again by itself.
+    /// The store does not work; it is retried automatically.
     Down {
-        /// Since when.
+        /// Time of the first failure.
         #[serde(rename = "since_us")]
         since: EventTime,
-        /// Why, and what to do.
+        /// The error, and what to do.
         reason: String,
     },
 }
 
-/// The store at one instant.
+/// Snapshot of the store's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreState {
     /// Whether the store works.
     pub status: Status,
-    /// Where it is; empty without one.
+    /// The location; empty without a store.
     pub place: String,
-    /// Bytes on the disk when last looked.
+    /// Size on disk in bytes, as last measured.
     pub bytes: u64,
-    /// What was done that somebody should know, oldest first.
+    /// Notices for the operator, oldest first.
     pub notices: Vec<(EventTime, String)>,
-    /// The latest incidents that are over, and those whose end a restart left open.
+    /// The latest incidents that have ended, and those that a restart interrupted.
     pub history: Arc<Vec<IncidentSummary>>,
 }
 
 impl StoreState {
-    /// No store.
+    /// The state without a store.
     #[must_use]
     pub fn off() -> Self {
         Self::at(Status::Off, String::new())

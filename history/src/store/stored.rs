@@ -1,4 +1,4 @@
-//! Incidents as they are kept: what a list shows in columns of its own, the whole as it was said.
+//! Stored incidents: a summary in columns, and the whole incident as JSON.
 
 use std::{fmt, str::FromStr};
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum IncidentEnding {
-    /// Its streams proved healthy, or its subject is gone.
+    /// The engine closed it on evidence, or its subject is gone.
     Judged,
-    /// The aggregator stopped while it was open, and afterwards nothing of the kind was seen: its end was missed.
+    /// The aggregator stopped while it was open, and it was not found again: the end was not observed.
     Restart,
-    /// The aggregator stopped while it was open and then found the same again, under another id.
+    /// The aggregator stopped while it was open and then found the same fault again, under another id.
     Continued {
-        /// That id.
+        /// The other id.
         by: String,
     },
 }
@@ -25,20 +25,20 @@ pub enum IncidentEnding {
 /// An incident's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentEnd {
-    /// When it was over, or last known to be open.
+    /// When it ended, or was last known to be open.
     pub at: EventTime,
     /// Why it ended.
     pub how: IncidentEnding,
 }
 
-/// What a list shows of an incident.
+/// The summary of an incident for lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncidentSummary {
     /// The id.
     pub id: String,
     /// The subject of the verdict.
     pub subject: String,
-    /// Region and members, as one word each.
+    /// The region and its members.
     pub region: String,
     /// The headline.
     pub sentence: String,
@@ -48,9 +48,9 @@ pub struct IncidentSummary {
     pub since: EventTime,
     /// When it was first named.
     pub opened: EventTime,
-    /// When it was last known to be as kept.
+    /// When it was last known to be in this state.
     pub seen: EventTime,
-    /// None while no end is known.
+    /// `None` while no end is known.
     pub end: Option<IncidentEnd>,
 }
 
@@ -78,13 +78,14 @@ impl IncidentSummary {
         }
     }
 
-    /// About the same: what a restart took the id from. The id itself is derived from the opening round too.
+    /// Whether both have the same subject and region. Ids also depend on the opening round, so a restart may change
+    /// them.
     #[must_use]
     pub fn resembles(&self, other: &Self) -> bool {
         self.subject == other.subject && self.region == other.region
     }
 
-    /// Its place in the history, if it is over.
+    /// Its position in the history, if it has ended.
     #[must_use]
     pub fn cursor(&self) -> Option<HistoryCursor> {
         let end = self.end.as_ref()?;
@@ -95,18 +96,18 @@ impl IncidentSummary {
     }
 }
 
-/// An incident read back. The whole is not parsed: a former version's verdict is still worth showing.
+/// A stored incident. The JSON is not parsed: the verdict of an earlier version is still worth showing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredIncident {
-    /// The row of the list.
+    /// The summary.
     pub summary: IncidentSummary,
     /// The incident as JSON.
     pub incident: Value,
 }
 
 impl StoredIncident {
-    /// As the API says it: the incident, with the end that it got here. One without an end is no open incident either:
-    /// an aggregator that is gone left it, and this one has not found it again.
+    /// The incident as in the API, with its stored end. Without one, it was interrupted: an earlier aggregator left it
+    /// open, and this one has not found it again.
     #[must_use]
     pub fn into_json(self) -> Value {
         let mut value = self.incident;
@@ -123,7 +124,7 @@ impl StoredIncident {
     }
 }
 
-/// A verdict as it was from some time on.
+/// A verdict and the time from which it was valid.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VerdictChange {
     /// When the verdict changed.
@@ -131,15 +132,15 @@ pub struct VerdictChange {
     pub verdict: Value,
 }
 
-/// An incident on its way to the store.
+/// An incident to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IncidentRow {
     pub incident: Incident,
-    /// When it was so.
+    /// When it was in this state.
     pub seen: EventTime,
 }
 
-/// A changed verdict on its way to the store.
+/// A changed verdict to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChangeRow {
     pub incident: String,
@@ -147,18 +148,18 @@ pub(crate) struct ChangeRow {
     pub verdict: Verdict,
 }
 
-/// A place in the list of incidents that are over: everything that comes after it in the order "latest first, then by
-/// id". Written `MICROSECONDS` or `MICROSECONDS-ID`.
+/// A position in the list of ended incidents, ordered latest first and then by id; a page contains what follows it.
+/// Written `MICROSECONDS` or `MICROSECONDS-ID`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryCursor {
-    /// The end of the last incident before this place.
+    /// The end of the last incident before this position.
     pub at: EventTime,
-    /// Its id; without one the place is before every incident that ended at that time.
+    /// Its id; without one the position is before every incident that ended at that time.
     pub id: Option<String>,
 }
 
 impl HistoryCursor {
-    /// Whether something that ended then comes after this place.
+    /// Whether an incident with this end and id follows the position.
     #[must_use]
     pub fn precedes(&self, at: EventTime, id: &str) -> bool {
         at < self.at || at == self.at && self.id.as_deref().is_some_and(|own| own < id)
@@ -175,10 +176,10 @@ impl fmt::Display for HistoryCursor {
     }
 }
 
-/// Not a place in the history.
+/// Not a position in the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected before=MICROSECONDS since 1970, or the \"next\" of an earlier answer; leave it out for the latest"
+    "expected before=MICROSECONDS since 1970, or the \"next\" of an earlier response; omit it for the latest"
 )]
 pub struct InvalidCursor;
 

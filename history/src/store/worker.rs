@@ -1,4 +1,4 @@
-//! The thread that holds the store: opens it, writes, answers, tidies, and tries again after trouble.
+//! The store's thread: opens it, writes, answers queries, deletes old data, and retries after errors.
 
 use std::{
     collections::BTreeMap,
@@ -20,25 +20,25 @@ use super::{
 };
 use crate::store::StoreMetrics;
 
-/// Longest time that what is no incident waits to be written.
+/// Longest time until data other than incidents is written.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Roll-ups and failures in one transaction.
+/// Maximum number of roll-ups and failures in one transaction.
 const PORTION: usize = 4_000;
 
-/// First and longest wait before trouble is tried again.
+/// Shortest and longest delay before a retry.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// How often what is too old is looked for.
+/// Time between two searches for old data.
 const TIDY: Duration = Duration::from_mins(1);
 
-/// Incidents on the page.
+/// Number of ended incidents on the page.
 const HISTORY: usize = 100;
 
-/// How long after the start an incident of a former life may still be found again, before its end counts as missed.
+/// How long after the start an interrupted incident may still be found again; after that it gets an end.
 const ADOPTION: Micros = Micros::from_secs(600);
 
-/// The owner of the store.
+/// Owns the store.
 pub struct StoreWorker {
     opener: Box<dyn StoreOpener>,
     waiting: Arc<WriteQueue>,
@@ -46,7 +46,7 @@ pub struct StoreWorker {
     metrics: StoreMetrics,
     state: watch::Sender<Arc<StoreState>>,
     store: Option<Box<dyn HistoryStore>>,
-    /// Incidents that a former life left without an end; none until the store was opened once.
+    /// Incidents that the previous process left without an end; `None` until the store is open.
     former: Option<BTreeMap<String, IncidentSummary>>,
     trouble: Option<OngoingError>,
     retry_at: Instant,
@@ -54,17 +54,17 @@ pub struct StoreWorker {
     tidy_at: Instant,
 }
 
-/// What is wrong, and since when.
+/// The current error and its first time.
 struct OngoingError {
     since: EventTime,
     reason: String,
-    /// It is over once something was written; otherwise once it could be opened.
+    /// A write failed: only a successful write ends the error. Otherwise opening the store does.
     writing: bool,
 }
 
 impl fmt::Debug for StoreWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker")
+        f.debug_struct("StoreWorker")
             .field("place", &self.opener.place())
             .field("open", &self.store.is_some())
             .finish_non_exhaustive()
@@ -72,8 +72,8 @@ impl fmt::Debug for StoreWorker {
 }
 
 impl StoreWorker {
-    /// The three ends of a store: for the hub, for the thread, and for those who ask. Nothing is opened yet: a disk that
-    /// does not answer must not hold up the start.
+    /// Creates the ends of a store for the engine task, the thread and queries. Opens nothing yet: a disk that does not
+    /// respond must not delay the start.
     #[must_use]
     pub fn new(
         opener: Box<dyn StoreOpener>,
@@ -112,7 +112,7 @@ impl StoreWorker {
         (HistoryWriter::new(waiting, metrics.clone()), worker, handle)
     }
 
-    /// Works until the hub is gone and everything is written. Blocks; runs on a thread of its own.
+    /// Runs until the queue is closed and everything is written. Blocks; runs on its own thread.
     pub fn run(mut self) {
         self.turn(Instant::now(), StoreWork::default());
         loop {
@@ -125,16 +125,16 @@ impl StoreWorker {
         }
     }
 
-    /// One turn at a time: opens if that is due, then answers, writes and tidies.
+    /// One turn: opens the store if that is due, then answers queries, writes and deletes old data.
     pub(super) fn turn(&mut self, now: Instant, work: StoreWork) {
         if self.store.is_none() && (now >= self.retry_at || work.last) {
             self.open(now);
         }
         for question in work.questions {
-            // Without a store it is dropped, which is an answer too.
+            // Without a store the query is dropped; the caller then gets the store's error.
             if let Some(store) = &mut self.store
                 && let Some(trouble) = question(store.as_mut())
-                // One row that cannot be read is no reason to stop writing.
+                // One unreadable row is no reason to stop writing.
                 && trouble.sort != StoreErrorKind::Other
             {
                 self.fail(now, trouble);
@@ -180,7 +180,7 @@ impl StoreWorker {
         Ok(())
     }
 
-    /// Publishes that it works, and what the page shows of it.
+    /// Publishes the state, and the incidents for the page.
     fn show(&mut self) -> Result<(), StoreError> {
         let Some(store) = &mut self.store else {
             return Ok(());
@@ -190,7 +190,7 @@ impl StoreWorker {
         history.extend(self.former.iter().flat_map(|former| former.values().cloned()));
         let trouble = self.trouble.is_some();
         self.change(|state| {
-            // What failed at writing is not well because it could be opened.
+            // After a failed write, opening the store does not prove that it works.
             if !trouble {
                 state.status = Status::Up;
             }
@@ -218,11 +218,11 @@ impl StoreWorker {
                     self.count(&portion, StoreMetrics::written);
                     self.pause = RETRY.0;
                     if self.trouble.take().is_some() {
-                        tracing::info!("the store takes what it is given again");
+                        tracing::info!("the store accepts writes again");
                         shown = false;
                     }
                 }
-                // Nobody knows what is wrong with it; offered again it would be again.
+                // The cause is unknown; the same batch would fail again.
                 Err(trouble) if trouble.sort == StoreErrorKind::Other => {
                     self.count(&portion, StoreMetrics::dropped);
                     self.waiting.give_back(batch);
@@ -242,7 +242,7 @@ impl StoreWorker {
         }
     }
 
-    /// What a former life left open and nothing like it was seen since: its end was missed.
+    /// Ends the incidents of the previous process that were not found again: their ends were not observed.
     fn end_former(&mut self, now: Instant) {
         if self.clock.now() - self.clock.start() < ADOPTION || self.store.is_none() {
             return;
@@ -269,7 +269,7 @@ impl StoreWorker {
     fn write_ends(&mut self, now: Instant, batch: &WriteBatch) {
         let Some(store) = &mut self.store else { return };
         if let Err(trouble) = store.write(batch) {
-            // They are found without an end again when it is opened again.
+            // They are read again, without an end, when the store is reopened.
             self.former = None;
             self.fail(now, trouble);
         } else if let Err(trouble) = self.show() {
@@ -283,7 +283,7 @@ impl StoreWorker {
         }
         let Some(store) = &mut self.store else { return };
         match store.tidy(self.clock.now()) {
-            // The next step comes after what has come in meanwhile.
+            // The next step runs after the work that has arrived in the meantime.
             Ok(true) => {}
             Ok(false) => {
                 self.tidy_at = now + TIDY;
@@ -296,7 +296,7 @@ impl StoreWorker {
     }
 
     fn fail(&mut self, now: Instant, trouble: StoreError) {
-        // Room may be made by removing what is old; nothing else helps a store while it is open.
+        // Deleting old data may make room; other errors require reopening the store.
         if trouble.sort == StoreErrorKind::Full
             && let Some(store) = &mut self.store
             && matches!(store.tidy(self.clock.now()), Ok(true))
@@ -310,7 +310,7 @@ impl StoreWorker {
         let reason = trouble.message;
         let before = self.trouble.take();
         if before.as_ref().is_none_or(|before| before.reason != reason) {
-            tracing::error!(%reason, "the store cannot be used; probing and judging go on without it, and it is tried again");
+            tracing::error!(%reason, "the store is unavailable; probing and judging continue without it, and it is retried");
         }
         let since = before
             .as_ref()
@@ -339,8 +339,8 @@ impl StoreWorker {
     }
 }
 
-/// What becomes of incidents of a former life now that these are written: the same id goes on, and the same subject
-/// and region under another id continues it.
+/// Matches the incidents of the previous process with those in the batch: the same id goes on, and the same subject and
+/// region under another id continues it.
 fn adopt(former: &mut BTreeMap<String, IncidentSummary>, portion: &WriteBatch) -> Vec<(String, IncidentEnd)> {
     let mut ends = Vec::new();
     for (id, row) in &portion.incidents {

@@ -1,7 +1,7 @@
-//! What waits for the store: bounded, so that a slow disk costs history and never memory.
+//! The queue of writes: bounded, so that a slow disk costs history but never memory.
 //!
-//! When it is full, the least valuable goes first and is counted: a raw failure before a roll-up, a roll-up before a
-//! change of a verdict, and an incident last. The lock is held for moving a few items, never while anything is written.
+//! When it is full, the least valuable data is dropped and counted: raw failures before roll-ups, roll-ups before
+//! changes of verdicts, incidents last. The lock is held only to move items, never during a write.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,13 +19,13 @@ use super::{
     stored::{ChangeRow, IncidentEnd, IncidentRow},
 };
 
-/// Room for what waits, in units of about a quarter of a kilobyte (16 MiB).
+/// Capacity, in units of about a quarter of a kilobyte (16 MiB).
 pub(super) const ROOM: usize = 1 << 16;
 
-/// Questions that may wait.
+/// Maximum number of queued queries.
 const QUESTIONS: usize = 32;
 
-/// Sorts of things that are kept, the least valuable first.
+/// Kinds of queued data, the least valuable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PendingKind {
     /// A raw failure.
@@ -60,16 +60,16 @@ impl PendingKind {
     }
 }
 
-/// What is written together.
+/// Data that is written in one transaction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WriteBatch {
     /// By id: a later state replaces an earlier one.
     pub(crate) incidents: BTreeMap<String, IncidentRow>,
     pub(crate) changes: VecDeque<ChangeRow>,
-    /// The oldest first.
+    /// Ordered by start, the oldest first.
     pub(crate) rollups: BTreeMap<RollupKey, ProbeRollup>,
     pub(crate) failures: VecDeque<Recorded>,
-    /// Ends of incidents of a former life, by their ids. Made by the worker, never waiting.
+    /// Ends of incidents of the previous process, by id. Added by the worker, never queued.
     pub(crate) ends: Vec<(String, IncidentEnd)>,
 }
 
@@ -109,7 +109,7 @@ impl WriteBatch {
         Some(what)
     }
 
-    /// Takes at most so many of what there is much of, so that no transaction is long.
+    /// Takes at most `most` roll-ups and failures, and everything else, so that transactions stay short.
     pub(super) fn portion(&mut self, most: usize) -> Self {
         let mut portion = Self {
             incidents: std::mem::take(&mut self.incidents),
@@ -129,7 +129,7 @@ impl WriteBatch {
         portion
     }
 
-    /// Puts what is older before this.
+    /// Merges an older batch before this one.
     fn precede(&mut self, older: Self) {
         for (id, row) in older.incidents {
             self.incidents.entry(id).or_insert(row);
@@ -144,15 +144,15 @@ impl WriteBatch {
     }
 }
 
-/// A question, which says what trouble it met.
+/// A query. Returns the error that it met, if any.
 pub(super) type StoreQuery = Box<dyn FnOnce(&mut dyn HistoryStore) -> Option<StoreError> + Send>;
 
-/// What the worker is to do next.
+/// Work for the worker.
 #[derive(Default)]
 pub(super) struct StoreWork {
     pub(super) batch: WriteBatch,
     pub(super) questions: Vec<StoreQuery>,
-    /// Nothing more will come.
+    /// The queue is closed; this is the last work.
     pub(super) last: bool,
 }
 
@@ -163,7 +163,7 @@ struct WriteQueueState {
     closed: bool,
 }
 
-/// The queue between the hub and the worker.
+/// The queue between the engine task and the worker.
 pub(crate) struct WriteQueue {
     inner: Mutex<WriteQueueState>,
     ready: Condvar,
@@ -173,7 +173,7 @@ pub(crate) struct WriteQueue {
 
 impl fmt::Debug for WriteQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
+        f.debug_struct("WriteQueue")
             .field("room", &self.room)
             .finish_non_exhaustive()
     }
@@ -193,7 +193,7 @@ impl WriteQueue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds to what waits, and leaves out the least valuable where that is too much.
+    /// Adds to the batch, and drops the least valuable data beyond the capacity.
     fn add(&self, add: impl FnOnce(&mut WriteBatch)) {
         let mut inner = self.lock();
         add(&mut inner.batch);
@@ -212,7 +212,7 @@ impl WriteQueue {
 
     pub(super) fn incident(&self, row: IncidentRow) {
         self.add(|batch| drop(batch.incidents.insert(row.incident.id.clone(), row)));
-        // An incident is worth a write of its own; the rest is written once a second.
+        // An incident is written at once; other data once a second.
         self.ready.notify_one();
     }
 
@@ -232,12 +232,12 @@ impl WriteQueue {
         self.add(|batch| batch.failures.push_back(recorded));
     }
 
-    /// Gives back what could not be written.
+    /// Returns a batch that could not be written to the queue.
     pub(super) fn give_back(&self, older: WriteBatch) {
         self.add(|batch| batch.precede(older));
     }
 
-    /// Puts a question; false where too many wait.
+    /// Queues a query. Returns false if too many are queued.
     pub(super) fn ask(&self, question: StoreQuery) -> bool {
         let mut inner = self.lock();
         let fits = !inner.closed && inner.questions.len() < QUESTIONS;
@@ -248,14 +248,14 @@ impl WriteQueue {
         fits
     }
 
-    /// No more will come.
+    /// Closes the queue.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.ready.notify_one();
     }
 
-    /// Waits for something that should not wait, at most so long; then takes everything. While nothing can be written
-    /// anyway, only questions are such.
+    /// Waits for urgent work for at most `patience`, then takes everything. Queries are urgent, and incidents are
+    /// while the store is writable.
     pub(super) fn take(&self, patience: Duration, writable: bool) -> StoreWork {
         let idle = |inner: &mut WriteQueueState| {
             let incident = writable && !inner.batch.incidents.is_empty();

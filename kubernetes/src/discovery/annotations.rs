@@ -1,41 +1,41 @@
-//! `parallax.dev/…` on Services, Ingresses, routes and namespaces: what people wish.
+//! The annotations `parallax.dev/…` of Services, Ingresses, routes and namespaces.
 //!
-//! A wish that cannot be understood is noted and treated as not made: nothing else is affected.
+//! An invalid annotation is noted and ignored; it does not affect others.
 
 use parallax_model::{ExpectedStatus, HostName, RootCertificates};
 
 use super::notes::{NoteCollector, quoted};
 use crate::objects::{ANNOTATION, KeptMetadata};
 
-/// Shortest and longest interval, in milliseconds, as for a target of the configuration.
+/// Minimum and maximum interval in milliseconds, as for configured targets.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
 
-/// Its value is never repeated.
+/// Annotation whose value never appears in a note.
 const EXTRA_ROOTS: &str = "extra-roots";
 
-/// Longest path.
+/// Maximum length of a path in bytes.
 const LONGEST_PATH: usize = 1024;
 
-/// What annotations say.
+/// Parsed annotations of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ProbeAnnotations {
     /// `parallax.dev/probe`: whether to probe at all.
     pub(super) probe: Option<bool>,
-    /// `parallax.dev/path`: what to ask for.
+    /// `parallax.dev/path`: the path to request.
     pub(super) path: Option<String>,
     /// `parallax.dev/expect`: statuses that count as success.
     pub(super) expect: Option<ExpectedStatus>,
     /// `parallax.dev/interval`, in milliseconds.
     pub(super) interval_ms: Option<u64>,
-    /// `parallax.dev/sample`: hosts to probe where the object names a wildcard.
+    /// `parallax.dev/sample`: hosts to probe if the object names a wildcard.
     pub(super) samples: Vec<HostName>,
     /// `parallax.dev/pending`: the object is not in service yet.
     pub(super) pending: bool,
-    /// `parallax.dev/extra-roots`: certificates of CAs that its TLS hosts are verified with too.
+    /// `parallax.dev/extra-roots`: additional CA certificates for verifying its TLS hosts.
     pub(super) extra_roots: Option<RootCertificates>,
 }
 
-/// Reads the annotations of an object, named as `Ingress shop/web`.
+/// Parses the annotations of an object; `object` is its display name, such as `Ingress shop/web`.
 pub(super) fn wish(object: &str, meta: &KeptMetadata, notes: &mut NoteCollector) -> ProbeAnnotations {
     let mut wish = ProbeAnnotations::default();
     for (name, value) in &meta.annotations {
@@ -48,7 +48,7 @@ pub(super) fn wish(object: &str, meta: &KeptMetadata, notes: &mut NoteCollector)
                 format_args!(
                     "{}: expected {expected}, got {}",
                     quoted(name).trim_matches('"'),
-                    // Somebody may have taken the key for the certificate.
+                    // The value may be a private key by mistake.
                     if word == EXTRA_ROOTS {
                         "something else".to_owned()
                     } else {
@@ -114,7 +114,7 @@ impl ProbeAnnotations {
             EXTRA_ROOTS => {
                 let roots = RootCertificates::try_from(value.to_owned());
                 self.extra_roots =
-                    Some(roots.map_err(|_| "CA certificates in PEM form, and nothing secret")?);
+                    Some(roots.map_err(|_| "CA certificates in PEM form without private keys")?);
             }
             _ => {
                 return Err(
@@ -127,7 +127,7 @@ impl ProbeAnnotations {
     }
 }
 
-/// `500ms`, `10s`, `5m`.
+/// Parses `500ms`, `10s`, `5m`.
 fn milliseconds(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
@@ -202,7 +202,7 @@ mod tests {
             (
                 "extra-roots",
                 "-----BEGIN PRIVATE KEY-----\nMAMCAQE=\n-----END PRIVATE KEY-----",
-                "expected CA certificates in PEM form, and nothing secret, got something else",
+                "expected CA certificates in PEM form without private keys, got something else",
             ),
             ("prob", "true", "expected one of the annotations"),
         ] {

@@ -1,4 +1,4 @@
-//! `EndpointSlice`s of a Service → its endpoints and the ports they listen on.
+//! Endpoints of a Service and their ports, from its `EndpointSlice`s.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use crate::{
 /// The slices of each Service.
 pub(super) type ServiceSlices<'a> = BTreeMap<Key, Vec<&'a EndpointSlice>>;
 
-/// Which slices belong to which Service.
+/// Groups `EndpointSlices` by Service.
 pub(super) fn by_service(cluster: &ClusterState) -> ServiceSlices<'_> {
     let mut all: ServiceSlices<'_> = BTreeMap::new();
     for slice in cluster.slices.values() {
@@ -31,7 +31,7 @@ pub(super) fn by_service(cluster: &ClusterState) -> ServiceSlices<'_> {
     all
 }
 
-/// The number of a Service port's endpoints, which slices know by the port's name.
+/// The endpoints' port number behind a named Service port.
 pub(super) fn target_port(slices: &[&EndpointSlice], name: &str) -> Option<u16> {
     slices
         .iter()
@@ -40,15 +40,15 @@ pub(super) fn target_port(slices: &[&EndpointSlice], name: &str) -> Option<u16> 
         .find_map(|port| u16::try_from(port.port?).ok())
 }
 
-/// An empty protocol is TCP.
+/// An empty protocol means TCP.
 pub(super) fn is_tcp(protocol: &str) -> bool {
     matches!(protocol, "" | "TCP")
 }
 
-/// The endpoints of one Service, each address and each pod once.
+/// The endpoints of one Service, with each address and each Pod once.
 ///
-/// An address may be in two slices for a moment; the one that is ready counts. A pod has an address of each family in a
-/// dual-stack Service; it is one endpoint, with the address of the family that the Service names first.
+/// An address can temporarily be in two slices; a ready entry takes precedence. In a dual-stack Service, a
+/// Pod has an address of each family; it becomes one endpoint with the address of the Service's first family.
 pub(super) fn endpoints(
     slices: &[&EndpointSlice],
     prefers_v6: Option<bool>,
@@ -60,7 +60,7 @@ pub(super) fn endpoints(
         .flat_map(|slice| &slice.endpoints)
         .flat_map(of)
         .collect();
-    // The family first, then what is ready: the first of each address and pod stays.
+    // Sort by family, then by readiness; the first entry of each address and Pod is kept.
     let prefers_v6 = prefers_v6.unwrap_or_else(|| found.iter().all(|e| e.address.is_ipv6()));
     found.sort_by_key(|e| {
         (
@@ -77,7 +77,8 @@ pub(super) fn endpoints(
     for endpoint in &mut found {
         if let Some(node) = endpoint.node.take_if(|node| !nodes.contains(node)) {
             strangers.insert(node);
-            // The Pod went with its Node. Its endpoint stays until the Pod garbage collector comes by, after 20 to 40 s.
+            // The Pod was removed with its Node. Its endpoint remains until the Pod garbage collector runs,
+            // 20 to 40 s later.
             (endpoint.ready, endpoint.serving, endpoint.terminating) = (false, Some(false), true);
         }
     }
@@ -88,20 +89,20 @@ pub(super) fn endpoints(
     }
 }
 
-/// What the slices of one Service say.
+/// The endpoints of one Service.
 #[derive(Debug)]
 pub(super) struct ServiceEndpoints {
     pub(super) all: Vec<EndpointSpec>,
-    /// Nodes that endpoints name and that the cluster does not (any more) have. These endpoints are on their way out.
+    /// Nodes named by endpoints that do not exist (any more). These endpoints are about to be removed.
     pub(super) strangers: BTreeSet<NodeName>,
 }
 
 fn of(endpoint: &Endpoint) -> impl Iterator<Item = EndpointSpec> + '_ {
     let conditions = &endpoint.conditions;
     let terminating = conditions.terminating.unwrap_or(false);
-    // A missing `ready` is true, and never while terminating.
+    // A missing `ready` means true, but never while terminating.
     let ready = conditions.ready.unwrap_or(true) && !terminating;
-    // By the API only the first address counts; consumers have been told so since the others were never used.
+    // The API defines that consumers use only the first address; other addresses were never in use.
     endpoint.addresses.iter().take(1).filter_map(move |text| {
         let address: IpAddr = text.parse().ok()?;
         let pod = Some(endpoint.target_ref.name.as_str())

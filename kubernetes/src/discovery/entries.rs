@@ -1,9 +1,9 @@
-//! Which Service an Ingress enters through.
+//! Finds the Service through which an Ingress is entered.
 //!
-//! Its status names the balancer's address, which leads to a Service, or addresses of nodes, where the pods of a Service
-//! listen in the network of their node. Where the status is empty or names an address that
-//! no Service has, the other Ingresses of its class tell, and else the labels that controllers and their charts put on
-//! the class and on the Service.
+//! The status of an Ingress names the address of a load balancer, which identifies a Service, or addresses of
+//! nodes, where Pods of a Service listen in the host network. If the status is empty or names an address that
+//! no Service has, the other Ingresses of the class decide, and otherwise the labels that controllers and
+//! their charts set on the class and the Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ use crate::{
     objects::{Ingress, IngressClass},
 };
 
-/// The ports an Ingress is served on.
+/// The ports on which an Ingress is served.
 const PORTS: [u16; 2] = [80, 443];
 
-/// Annotation of the time before classes had objects.
+/// Class annotation from before `IngressClass` existed.
 const OLD_CLASS: &str = "kubernetes.io/ingress.class";
 
-/// What is known of classes.
+/// Ingress classes and the Services that serve them.
 #[derive(Debug)]
 pub(super) struct IngressEntries<'a> {
     classes: BTreeMap<&'a str, &'a IngressClass>,
@@ -34,7 +34,7 @@ pub(super) struct IngressEntries<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EntryClass {
     pub(super) name: String,
-    /// It is named by the field, and no such class exists.
+    /// The class is named by the spec field, but does not exist.
     pub(super) missing: bool,
 }
 
@@ -51,7 +51,7 @@ impl<'a> IngressEntries<'a> {
                 .annotation("ingressclass.kubernetes.io/is-default-class")
                 == Some("true")
         };
-        // Of several the youngest, as the admission plugin of the API server takes it.
+        // Of several defaults, the youngest, as in the API server's admission plugin.
         let default = classes
             .values()
             .filter(is_default)
@@ -95,7 +95,7 @@ impl<'a> IngressEntries<'a> {
         entries
     }
 
-    /// The class of an Ingress: the field, else the old annotation, else the default.
+    /// The class of an Ingress: the spec field, otherwise the old annotation, otherwise the default class.
     pub(super) fn class(&self, ingress: &Ingress) -> Option<EntryClass> {
         let field = ingress.spec.ingress_class_name.as_str();
         if !field.is_empty() {
@@ -115,12 +115,12 @@ impl<'a> IngressEntries<'a> {
         })
     }
 
-    /// The Service an Ingress enters through; nothing where its front is outside of what the cluster knows.
+    /// The Service through which an Ingress is entered; `None` if its front is outside the cluster.
     pub(super) fn of(&self, ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
         by_status(ingress, services).or_else(|| self.by_class.get(&self.class(ingress)?.name).cloned())
     }
 
-    /// The classes that each entry stands for.
+    /// The classes that each entry serves.
     pub(super) fn classes_of(&self) -> BTreeMap<&ServiceKey, Vec<&str>> {
         let mut all: BTreeMap<&ServiceKey, Vec<&str>> = BTreeMap::new();
         for (class, key) in &self.by_class {
@@ -134,7 +134,7 @@ fn by_status(ingress: &Ingress, services: &ServiceIndex<'_>) -> Option<ServiceKe
     services.way_in(&addresses(ingress).collect::<Vec<_>>(), &PORTS)
 }
 
-/// Addresses and names that the status of an Ingress gives.
+/// Addresses and host names in the status of an Ingress.
 pub(super) fn addresses(ingress: &Ingress) -> impl Iterator<Item = &str> {
     let balancer = ingress.status.load_balancer.ingress.iter();
     balancer
@@ -142,8 +142,9 @@ pub(super) fn addresses(ingress: &Ingress) -> impl Iterator<Item = &str> {
         .filter(|address| !address.is_empty())
 }
 
-/// Charts label class and Service alike (`app.kubernetes.io/name`, `/instance`). Without that the controller's name is
-/// compared: `k8s.io/ingress-nginx` is `ingress-nginx`, `traefik.io/ingress-controller` is `traefik`.
+/// Charts set the same labels on class and Service (`app.kubernetes.io/name`, `/instance`). Without them, the
+/// controller's name is compared: `k8s.io/ingress-nginx` gives `ingress-nginx`,
+/// `traefik.io/ingress-controller` gives `traefik`.
 fn by_labels(name: &str, class: Option<&IngressClass>, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
     const NAME: &str = "app.kubernetes.io/name";
     const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -170,7 +171,7 @@ fn by_labels(name: &str, class: Option<&IngressClass>, services: &ServiceIndex<'
     services
         .all
         .values()
-        // An admission webhook beside the controller serves 443 alone.
+        // The controller's admission webhook serves only 443.
         .filter(|found| found.entry_port(80).is_some())
         .map(|found| (likeness(found), reachable(found), found))
         .filter(|(likeness, ..)| *likeness > 0)

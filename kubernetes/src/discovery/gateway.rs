@@ -1,4 +1,4 @@
-//! Gateways and their routes → the hosts they claim.
+//! Hosts claimed by `HTTPRoutes` at their Gateways.
 
 use parallax_model::{ObjectName, Scheme, ServiceKey};
 
@@ -14,7 +14,7 @@ use crate::{
     objects::{Gateway, HttpRoute, Key, Listener, ParentRef},
 };
 
-/// Label of what a controller makes for a Gateway (GEP-1762).
+/// Label of the objects that a controller creates for a Gateway (GEP-1762).
 const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
 
 pub(super) fn claims(
@@ -37,7 +37,7 @@ pub(super) fn claims(
             }
             let gateway_key = parent_key(route, parent);
             let Some(gateway) = cluster.gateways.get(&gateway_key) else {
-                notes.say(&owner, format_args!("its Gateway {gateway_key} is not there"));
+                notes.say(&owner, format_args!("its Gateway {gateway_key} does not exist"));
                 continue;
             };
             let entry = entry(gateway, services);
@@ -54,7 +54,7 @@ pub(super) fn claims(
                         scheme,
                         port,
                         entry: entry.clone(),
-                        // Two Gateways are two ways in, whatever class made them.
+                        // Two Gateways are two separate entries, whatever their class.
                         class: ObjectName::new(format!("gateway:{gateway_key}")).ok(),
                         origin: origin(route),
                         wish: wish.clone(),
@@ -78,7 +78,7 @@ fn parent_key(route: &HttpRoute, parent: &ParentRef) -> Key {
     }
 }
 
-/// A route that its Gateway does not take is served by nobody; it is probed all the same, and said.
+/// Notes routes that their Gateway does not accept. They are probed nevertheless.
 fn refusals(owner: &str, route: &HttpRoute, notes: &mut NoteCollector) {
     for parent in &route.status.parents {
         for condition in &parent.conditions {
@@ -86,7 +86,7 @@ fn refusals(owner: &str, route: &HttpRoute, notes: &mut NoteCollector) {
                 notes.say(
                     owner,
                     format_args!(
-                        "the Gateway {} says that it is not {} ({})",
+                        "the Gateway {} reports that the route is not {} ({})",
                         quoted(&parent.parent_ref.name),
                         condition.kind,
                         quoted(&condition.reason)
@@ -97,7 +97,7 @@ fn refusals(owner: &str, route: &HttpRoute, notes: &mut NoteCollector) {
     }
 }
 
-/// The hosts of a route at the listeners it hangs on, each the narrower of the two.
+/// The hosts of a route at its listeners; the narrower of route and listener host each.
 fn fronts(route: &HttpRoute, gateway: &Gateway, parent: &ParentRef) -> Vec<(String, Scheme, u16)> {
     let mut all = Vec::new();
     for listener in &gateway.spec.listeners {
@@ -141,7 +141,7 @@ fn narrower<'a>(route: &'a str, listener: &'a str) -> Option<&'a str> {
     }
 }
 
-/// The Service that was made for the Gateway, else the one whose address it has.
+/// The Service that was created for the Gateway, otherwise the one with its address.
 fn entry(gateway: &Gateway, services: &ServiceIndex<'_>) -> Option<ServiceKey> {
     let made = services.all.values().find(|found| {
         found.object.metadata.namespace == gateway.metadata.namespace

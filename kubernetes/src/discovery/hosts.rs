@@ -1,4 +1,4 @@
-//! Host names that Ingresses and routes claim → targets, each once.
+//! Targets of the host names that Ingresses and routes claim, each host once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,33 @@ use parallax_model::{HostName, ObjectName, Scheme, ServiceKey, Target, TargetSpe
 
 use super::{annotations::ProbeAnnotations, notes::NoteCollector, services::ServiceIndex};
 
-/// A host that an object wants to be served.
+/// A host that an object claims to serve.
 #[derive(Debug, Clone)]
 pub(super) struct HostClaim {
-    /// `Ingress shop/web`.
+    /// Display name of the object, such as `Ingress shop/web`.
     pub(super) owner: String,
-    /// The owner's age; the oldest claim counts, as most controllers have it.
+    /// Creation time of the object; the oldest claim wins, as with most controllers.
     pub(super) born: String,
     pub(super) host: HostName,
     pub(super) scheme: Scheme,
-    /// The port that clients use.
+    /// The port that clients connect to.
     pub(super) port: u16,
-    /// The Service it enters through, where known.
+    /// The Service through which the host is entered, if known.
     pub(super) entry: Option<ServiceKey>,
     pub(super) class: Option<ObjectName>,
-    /// The Service whose pods answer in the end.
+    /// The Service whose Pods finally respond.
     pub(super) origin: Option<ServiceKey>,
     pub(super) wish: ProbeAnnotations,
 }
 
-/// Targets of hosts: those with a known entry, and the others.
+/// Targets of hosts, by whether their entry is known.
 #[derive(Debug, Default)]
 pub(super) struct HostTargets {
     pub(super) published: Vec<PublishedSpec>,
     pub(super) external: Vec<TargetSpec>,
 }
 
-/// One target for each host, scheme and port.
+/// Creates one target for each host, scheme and port.
 pub(super) fn targets(
     mut claims: Vec<HostClaim>,
     services: &ServiceIndex<'_>,
@@ -76,7 +76,7 @@ pub(super) fn targets(
             notes.say(
                 &claim.owner,
                 format_args!(
-                    "no Service of this cluster is known to be the way in for {}: an external front, asked as users do and judged without placement",
+                    "no Service of this cluster is known as the entry for {}; it is probed as an external front and judged without placement",
                     claim.host
                 ),
             );
@@ -102,7 +102,7 @@ impl HostClaim {
     }
 }
 
-/// A host in two objects is one target; who of them decides is said.
+/// Notes hosts that several objects claim, and which of the claims applies.
 fn conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
     let mut owners: BTreeMap<&HostName, Vec<&HostClaim>> = BTreeMap::new();
     for claim in claims {
@@ -123,14 +123,14 @@ fn conflicts(claims: &[HostClaim], notes: &mut NoteCollector) {
             .iter()
             .any(|claim| (&claim.entry, &claim.class) != (&first.entry, &first.class));
         let how = if differ {
-            "with another class or way in: which of them serves it is up to the controllers"
+            "with another class or entry (the controllers decide which of them serves it)"
         } else {
             "too"
         };
         notes.say(
             format_args!("host {host}"),
             format_args!(
-                "claimed by {}, and by {} {how}; it is probed once, as the first says",
+                "claimed by {}, and by {} {how}; it is probed once, with the settings of the first",
                 first.owner,
                 names.join(", ")
             ),
@@ -144,22 +144,19 @@ fn origin(claim: &HostClaim, services: &ServiceIndex<'_>, notes: &mut NoteCollec
         None => notes.say(
             &claim.owner,
             format_args!(
-                "the Service {key} behind {} is not there or has no TCP port",
+                "the Service {key} behind {} does not exist or has no TCP port",
                 claim.host
             ),
         ),
         Some(found) if !found.has_endpoints() => notes.say(
             &claim.owner,
-            format_args!(
-                "the Service {key} behind {} has no endpoint that serves",
-                claim.host
-            ),
+            format_args!("the Service {key} behind {} has no serving endpoint", claim.host),
         ),
         Some(_) => {}
     }
 }
 
-/// The hosts to probe for one that may be a wildcard: samples that it covers.
+/// The hosts to probe for a host that may be a wildcard: samples that it covers.
 pub(super) fn samples(
     owner: &str,
     host: &str,
@@ -195,8 +192,8 @@ pub(super) fn samples(
     covered
 }
 
-/// Whether `*.example.test` covers a name, whatever number of labels the star stands for. An empty pattern covers
-/// everything.
+/// Whether a pattern such as `*.example.test` covers a name; the asterisk matches any number of labels. An
+/// empty pattern covers everything.
 pub(super) fn covers(pattern: &str, name: &str) -> bool {
     match pattern.strip_prefix('*') {
         Some(end) => name.len() > end.len() && name.ends_with(end),

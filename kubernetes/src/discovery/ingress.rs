@@ -1,4 +1,4 @@
-//! Ingresses → the hosts they claim.
+//! Hosts claimed by Ingresses.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ pub(super) fn claims(
         if let Some(class) = class.as_ref().filter(|class| class.missing) {
             notes.say(
                 &owner,
-                format_args!("there is no IngressClass {}", quoted(&class.name)),
+                format_args!("the IngressClass {} does not exist", quoted(&class.name)),
             );
         }
         let entry = entries.of(ingress, services);
@@ -71,7 +71,7 @@ pub(super) fn claims(
     claims
 }
 
-/// Says that a way in ends at a node where nobody is known to listen.
+/// Notes an Ingress whose status names a node on which no known Pod listens.
 fn at_a_node(owner: &str, ingress: &Ingress, services: &ServiceIndex<'_>, notes: &mut NoteCollector) {
     let own = addresses(ingress).find_map(|address| Some((address, services.node_at(address)?)));
     if let Some((address, node)) = own {
@@ -79,13 +79,13 @@ fn at_a_node(owner: &str, ingress: &Ingress, services: &ServiceIndex<'_>, notes:
             owner,
             format_args!(
                 "its status names {address}, an address of node {node}, where no endpoint of a Service listens on 80 or 443; \
-                 behind a hostPort, or hostNetwork without a Service, nothing is known"
+                 endpoints behind a hostPort, or hostNetwork without a Service, are unknown"
             ),
         );
     }
 }
 
-/// Each host with its rules; an Ingress with nothing but a default backend is for every host.
+/// Each host with its rules. An Ingress with only a default backend applies to every host.
 fn hosts(ingress: &Ingress) -> Vec<(&str, Vec<&IngressRule>)> {
     let names: BTreeSet<&str> = ingress.spec.rules.iter().map(|rule| rule.host.as_str()).collect();
     if names.is_empty() && ingress.spec.default_backend.is_some() {
@@ -100,7 +100,7 @@ fn hosts(ingress: &Ingress) -> Vec<(&str, Vec<&IngressRule>)> {
         .collect()
 }
 
-/// A section without hosts is for all that the controller serves.
+/// A `tls` section without hosts applies to every host that the controller serves.
 fn has_tls(ingress: &Ingress, host: &str) -> bool {
     ingress
         .spec
@@ -109,10 +109,11 @@ fn has_tls(ingress: &Ingress, host: &str) -> bool {
         .any(|tls| tls.hosts.is_empty() || tls.hosts.iter().any(|pattern| covers(pattern, host)))
 }
 
-/// Where challenges are answered; cert-manager adds a path there to an Ingress that it edits in place.
+/// Path prefix of challenges; cert-manager adds such a path to an Ingress that it edits in place.
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
-/// The Service behind the path that is likeliest asked for: `/`, else the first, else the default.
+/// The Service behind the path that clients most likely request: `/`, otherwise the first path, otherwise the
+/// default backend.
 fn origin(ingress: &Ingress, rules: &[&IngressRule]) -> Option<ServiceKey> {
     let paths = || {
         let all = rules.iter().flat_map(|rule| &rule.http.paths);

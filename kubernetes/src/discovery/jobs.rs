@@ -1,8 +1,9 @@
-//! Services whose Pods are those of Jobs: the Pods end, and the Service stays.
+//! Services whose Pods belong to Jobs: the Pods end, but the Service stays.
 //!
-//! The slices alone cannot tell that. A Pod that ends becomes unready and stays in them as it is, `ready: false` and not
-//! terminating, because the endpointslice controller looks again when a Pod's readiness changes and not when its phase does
-//! (measured with Kubernetes 1.36); a Pod whose readiness probe fails looks the same.
+//! `EndpointSlices` alone do not show this. A Pod that ends becomes unready and stays in them with
+//! `ready: false` and without `terminating`, because the EndpointSlice controller reacts to a change of a
+//! Pod's readiness but not of its phase (measured with Kubernetes 1.36). A Pod whose readiness probe fails
+//! looks the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,21 +13,23 @@ use parallax_model::ServiceKey;
 use super::services::{ConvertedService, ServiceIndex};
 use crate::{cluster::ClusterState, objects::Job};
 
-/// Longest part of a Pod's name before its five random characters (`maxGeneratedNameLength` of the API server's
-/// `pkg/storage/names`).
+/// Maximum length of a Pod's name without the five random characters (`maxGeneratedNameLength` in the API
+/// server's `pkg/storage/names`).
 const LONGEST_BASE: usize = 58;
-/// Random characters at the end of a Pod's name.
+/// Number of random characters at the end of a Pod's name.
 const RANDOM: usize = 5;
 
-/// Services all of whose Pods were those of Jobs when they last had any.
+/// Services whose Pods all belonged to Jobs when they last had any.
 #[derive(Debug, Default)]
 pub struct JobServices(BTreeSet<ServiceKey>);
 
 impl JobServices {
-    /// Updates itself from the present Pods of every Service, and marks the Services that are between two Jobs.
+    /// Updates the set from the current Pods of each Service, and marks the Services that are between two
+    /// Jobs.
     ///
-    /// A Service without any Pod stays what it was: a Deployment that is scaled to zero may share its labels with a Job that
-    /// ran once, and its outage is one. So is what a Job leaves that failed.
+    /// A Service without Pods keeps its state: a Deployment that is scaled to zero may share its labels with
+    /// a Job that ran once, and its outage must be reported. The Pods of a failed Job do not excuse a Service
+    /// either.
     pub(super) fn mark(&mut self, cluster: &ClusterState, services: &mut ServiceIndex<'_>) {
         let mut jobs: BTreeMap<&str, Vec<&Job>> = BTreeMap::new();
         for job in cluster.jobs.values() {
@@ -49,7 +52,7 @@ impl JobServices {
     }
 }
 
-/// The Job whose Pod an endpoint is.
+/// The Job that an endpoint's Pod belongs to.
 fn owner<'j>(endpoint: &EndpointSpec, found: &ConvertedService<'_>, jobs: &[&'j Job]) -> Option<&'j Job> {
     let selector = &found.object.spec.selector;
     jobs.iter().copied().find(|job| {
@@ -59,7 +62,7 @@ fn owner<'j>(endpoint: &EndpointSpec, found: &ConvertedService<'_>, jobs: &[&'j 
     })
 }
 
-/// Whether a Job makes Pods of that name: `JOB-RANDOM`, and `JOB-INDEX-RANDOM` where it is an indexed one.
+/// Whether a Job creates Pods with this name: `JOB-RANDOM`, or `JOB-INDEX-RANDOM` for an indexed Job.
 fn is_pod_of(pod: &str, job: &str) -> bool {
     let Some((base, random)) = pod
         .len()
@@ -80,7 +83,7 @@ fn is_pod_of(pod: &str, job: &str) -> bool {
     })
 }
 
-/// The first bytes of a name. Kubernetes' names are ASCII.
+/// Truncates a name to a number of bytes. Kubernetes names are ASCII.
 fn cut(name: &str, room: usize) -> &str {
     name.get(..room).unwrap_or(name)
 }
@@ -136,7 +139,7 @@ mod tests {
         )
     }
 
-    /// Whether the Service is a target at each of these times.
+    /// For each state of the cluster, whether the Service is a target.
     fn probed(times: &[String]) -> Vec<bool> {
         let mut job_services = JobServices::default();
         let mut at = |objects: &String| {
@@ -147,7 +150,7 @@ mod tests {
             let said = notes
                 .finish()
                 .iter()
-                .any(|note| note.text.contains("those of a Job"));
+                .any(|note| note.text.contains("belong to a Job"));
             assert_eq!(said, !probed);
             probed
         };
@@ -163,7 +166,7 @@ mod tests {
             job(first, "") + &slice(&[(pod, false)]),
             job(first, "Complete") + &slice(&[(pod, false)]),
             job(first, "Complete") + &slice(&[]),
-            // The history keeps no Job, or somebody deleted it.
+            // The history limit keeps no Job, or the Job was deleted.
             slice(&[]),
             job(second, "") + &slice(&[(next, false)]),
             job(second, "") + &slice(&[(next, true)]),

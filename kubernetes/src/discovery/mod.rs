@@ -1,4 +1,4 @@
-//! From what was read of a cluster to what should be reachable. Pure: values in, values out.
+//! Derives the topology and its targets from the objects of a cluster. Pure: values in, values out.
 //!
 //! ```text
 //! nodes + pods ─▶ nodes        services + slices ─▶ services ─▶ entries (class → Service)
@@ -34,7 +34,7 @@ use self::{annotations::ProbeAnnotations, entries::IngressEntries, services::Ser
 use super::cluster::ClusterState;
 use crate::watch::TargetDefaults;
 
-/// Reads a cluster. `job_services` is carried over from one reading to the next.
+/// Derives a topology from the cluster. `job_services` is carried over from one call to the next.
 pub fn discover(
     cluster: &ClusterState,
     defaults: TargetDefaults,
@@ -54,7 +54,7 @@ pub fn discover(
     let hosts = hosts::targets(claims, &services, notes);
     for (key, classes) in entries.classes_of() {
         used.insert(key.clone());
-        // A controller of several classes stands for none of them alone.
+        // A Service that serves several classes does not identify any of them.
         if let ([class], Some(found)) = (classes.as_slice(), services.all.get_mut(key)) {
             found.spec.ingress_class = ObjectName::new(*class).ok();
         }
@@ -74,12 +74,13 @@ pub fn discover(
     }
 }
 
-/// Who wants to be probed: an object says so, else its namespace, else the defaults.
+/// Which objects to probe: the object's annotation decides, then that of its namespace, then the defaults.
 #[derive(Debug)]
 pub(super) struct ProbeSelection<'a> {
     by_default: bool,
     namespaces: BTreeMap<&'a str, bool>,
-    /// Namespaces that are being deleted: their Pods go first, and what leads to them stays for a while.
+    /// Namespaces that are being deleted: their Pods are deleted first, while Services and Ingresses remain
+    /// for a while.
     leaving: BTreeSet<&'a str>,
 }
 
@@ -97,7 +98,10 @@ impl<'a> ProbeSelection<'a> {
                     ..ProbeAnnotations::default()
                 };
                 if wish != probe {
-                    notes.say(label, "of its annotations only parallax.dev/probe counts");
+                    notes.say(
+                        label,
+                        "only the annotation parallax.dev/probe is supported on a Namespace",
+                    );
                 }
                 Some((name, wish.probe?))
             })
@@ -111,7 +115,7 @@ impl<'a> ProbeSelection<'a> {
         for namespace in &leaving {
             notes.say(
                 format_args!("Namespace {namespace}"),
-                "it is being deleted; nothing of it is probed",
+                "it is being deleted; its objects are not probed",
             );
         }
         Self {
@@ -121,7 +125,7 @@ impl<'a> ProbeSelection<'a> {
         }
     }
 
-    /// What was said, if anything.
+    /// The explicit choice for an object, if there is one.
     fn probe(&self, wish: &ProbeAnnotations, namespace: &str) -> Option<bool> {
         if self.leaving.contains(namespace) {
             return Some(false);
@@ -129,7 +133,7 @@ impl<'a> ProbeSelection<'a> {
         wish.probe.or_else(|| self.namespaces.get(namespace).copied())
     }
 
-    /// Whether something is a target that is one by default.
+    /// Whether to probe an object that is a target by default.
     fn target(&self, wish: &ProbeAnnotations, namespace: &str) -> bool {
         self.probe(wish, namespace).unwrap_or(self.by_default)
     }

@@ -1,4 +1,4 @@
-//! Nodes and the probers on them.
+//! Nodes and their probers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,14 +14,14 @@ use crate::{
     objects::{Node, NodeCondition, Pod},
 };
 
-/// Where a prober's echo listens unless a port of its Pod is named `echo`.
+/// Default echo port of a prober; a container port named `echo` overrides it.
 const ECHO_PORT: u16 = 9095;
 
-/// Names in one note; a cluster of thousands has a prober on none of its nodes for a moment.
+/// Maximum number of nodes named in one note; a large cluster can temporarily lack all its probers.
 const NAMED: usize = 8;
 
-/// All nodes, each with the prober that runs on it. Those that have none are said, with the reason: what runs there is seen
-/// as a backend, and nobody looks from there.
+/// Returns all nodes, each with the prober that runs on it. Notes nodes without a prober and the reason:
+/// their endpoints are probed, but they are not vantages.
 pub(super) fn nodes(cluster: &ClusterState, notes: &mut NoteCollector) -> Vec<NodeSpec> {
     let probers = probers(cluster);
     let machines: Vec<NodeSpec> = cluster
@@ -47,7 +47,7 @@ pub(super) fn nodes(cluster: &ClusterState, notes: &mut NoteCollector) -> Vec<No
     machines
 }
 
-/// The probers in the nodes' own network, which look from there and are nobody's peer.
+/// The vantages of probers in the host network. They are not peers of the mesh.
 pub(super) fn host_vantages(cluster: &ClusterState, nodes: &[NodeSpec]) -> Vec<Vantage> {
     let known: BTreeSet<&NodeName> = nodes.iter().map(|node| &node.name).collect();
     let on: BTreeSet<NodeName> = cluster
@@ -65,9 +65,9 @@ pub(super) fn host_vantages(cluster: &ClusterState, nodes: &[NodeSpec]) -> Vec<V
         .collect()
 }
 
-/// Says which nodes have no prober, and why as far as the node tells.
+/// Notes which nodes have no prober, with the reason as far as the Node shows it.
 fn blind(cluster: &ClusterState, machines: &[NodeSpec], notes: &mut NoteCollector) {
-    // Before the first prober runs it is no news that there is none.
+    // Before the first prober runs, a missing prober is not worth a note.
     if machines.iter().all(|node| node.prober.is_none()) {
         return;
     }
@@ -95,7 +95,7 @@ fn blind(cluster: &ClusterState, machines: &[NodeSpec], notes: &mut NoteCollecto
         notes.say(
             "Nodes without a vantage",
             format!(
-                "{}{more}: {why}; what runs there is seen as a backend only",
+                "{}{more}: {why}; endpoints there are probed, but nothing is probed from there",
                 shown.join(", ")
             ),
         );
@@ -106,9 +106,9 @@ fn reason(node: &Node) -> &'static str {
     let label = |name| node.metadata.label(name);
     if label("type") == Some("virtual-kubelet") || label("eks.amazonaws.com/compute-type") == Some("fargate")
     {
-        "a virtual node takes no DaemonSet"
+        "a virtual node does not run DaemonSets"
     } else if label("kubernetes.io/os").is_some_and(|os| os != "linux") {
-        "the prober is for Linux"
+        "the prober requires Linux"
     } else if readiness(node) == NodeReadiness::NotReady {
         "the node is not ready, and no prober runs on it"
     } else {
@@ -116,8 +116,8 @@ fn reason(node: &Node) -> &'static str {
     }
 }
 
-/// The condition `Ready`: `Unknown` is what the node controller writes once it has heard nothing of the kubelet for its
-/// grace period.
+/// The condition `Ready`. The node controller sets it to `Unknown` when it has not heard from the kubelet for
+/// its grace period.
 fn readiness(node: &Node) -> NodeReadiness {
     let ready = |condition: &&NodeCondition| condition.kind == "Ready";
     match node.status.conditions.iter().find(ready) {
@@ -145,7 +145,7 @@ fn addresses(node: &Node) -> Vec<std::net::IpAddr> {
     addresses
 }
 
-/// kube-proxy's version where the node tells it (until Kubernetes 1.32), else that of the kubelet it came with.
+/// Version of kube-proxy if the Node reports it (until Kubernetes 1.32), otherwise of the kubelet.
 fn version(node: &Node) -> Option<ObjectName> {
     let info = &node.status.node_info;
     let said = [&info.kube_proxy_version, &info.kubelet_version];
@@ -153,8 +153,8 @@ fn version(node: &Node) -> Option<ObjectName> {
     ObjectName::new(version.as_str()).ok()
 }
 
-/// The prober of each node: a Pod that runs in the pod network and is not on its way out, the youngest where there are
-/// two for a moment. That it is not ready is no reason to leave it out: a dead node's prober is missed, not forgotten.
+/// The prober of each node: a running Pod in the Pod network that is not terminating; the youngest if there
+/// are temporarily two. Readiness does not matter: the prober of a dead node must be missed, not forgotten.
 fn probers(cluster: &ClusterState) -> BTreeMap<NodeName, (String, ProberSpec)> {
     let mut probers: BTreeMap<NodeName, (String, ProberSpec)> = BTreeMap::new();
     for pod in cluster.pods.values() {
@@ -173,7 +173,7 @@ fn probers(cluster: &ClusterState) -> BTreeMap<NodeName, (String, ProberSpec)> {
     probers
 }
 
-/// Whether it runs, and to probe: a responder only answers.
+/// Whether the Pod runs and is a prober, not a responder.
 fn runs(pod: &Pod) -> bool {
     pod.status.phase == "Running"
         && pod.metadata.deletion_timestamp.is_none()

@@ -1,4 +1,4 @@
-//! What was found odd in the cluster's objects, said once per object and reason.
+//! Problems of cluster objects, noted once per object and reason.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -6,22 +6,23 @@ use parallax_model::TargetId;
 
 use crate::topology_state::{PublisherKind, SourceNote, TargetPublisher, TargetPublishers};
 
-/// More notes than this help nobody; the rest is counted.
+/// Maximum number of notes; the rest is only counted.
 const MOST: usize = 200;
 
-/// Longest text quoted from an object, in characters.
+/// Maximum length in characters of text quoted from an object.
 const LONGEST: usize = 80;
 
-/// Collects notes in order, each once.
+/// Collects notes in order, without duplicates.
 #[derive(Debug, Default)]
 pub struct NoteCollector {
     said: BTreeSet<SourceNote>,
-    /// Which object publishes which target.
+    /// The object that publishes each target.
     publishers: TargetPublishers,
 }
 
 impl NoteCollector {
-    /// `object` as `Ingress shop/web`; the text as a sentence without its full stop.
+    /// Adds a note. `object` is the object's display name, such as `Ingress shop/web`; `text` is a sentence
+    /// without a full stop.
     pub(crate) fn say(&mut self, object: impl fmt::Display, text: impl fmt::Display) {
         self.said.insert(SourceNote {
             object: plain(&object),
@@ -29,7 +30,7 @@ impl NoteCollector {
         });
     }
 
-    /// `owner` publishes a target: `Ingress shop/web` or `HTTPRoute shop/web`.
+    /// Records that `owner` publishes a target: `Ingress shop/web` or `HTTPRoute shop/web`.
     pub(super) fn publishes(&mut self, owner: &str, target: TargetId) {
         let publisher = owner.split_once(' ').and_then(|(sort, key)| {
             let (namespace, name) = key.split_once('/')?;
@@ -48,12 +49,12 @@ impl NoteCollector {
             .extend(publisher.map(|publisher| (target, publisher)));
     }
 
-    /// Which object publishes which target.
+    /// Takes the recorded publishers of targets.
     pub fn publishers(&mut self) -> TargetPublishers {
         std::mem::take(&mut self.publishers)
     }
 
-    /// The notes in the order in which they were found.
+    /// Returns the notes in order.
     #[must_use]
     pub fn finish(self) -> Vec<SourceNote> {
         let more = self.said.len().saturating_sub(MOST);
@@ -61,19 +62,19 @@ impl NoteCollector {
         if more > 0 {
             notes.push(SourceNote {
                 object: "notes".to_owned(),
-                text: format!("{more} more are not listed"),
+                text: format!("{more} more notes are omitted"),
             });
         }
         notes
     }
 }
 
-/// Names come from the API server and are sound there; what reaches a page or a terminal must be so whatever comes.
+/// Names from the API server are valid, but whatever reaches a page or terminal is sanitized in any case.
 fn plain(text: &impl fmt::Display) -> String {
     text.to_string().replace(char::is_control, "\u{fffd}")
 }
 
-/// Text of an object, short and without control characters, in quotes.
+/// Quotes text from an object, shortened and without control characters.
 pub(super) fn quoted(text: &str) -> String {
     let short: String = text.chars().take(LONGEST).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };

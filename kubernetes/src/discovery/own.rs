@@ -1,4 +1,4 @@
-//! Services as targets of their own: balancers' addresses, headless names, the API server.
+//! Targets of Services themselves: load balancer addresses, headless names, the API server.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::{
     services::{ConvertedService, ServiceIndex},
 };
 
-/// Decides for each Service whether its cluster addresses are asked, and adds what else of it is.
+/// Decides for each Service whether to probe its cluster addresses, and adds its other targets.
 pub(super) fn targets(
     services: &mut ServiceIndex<'_>,
     entries: &BTreeSet<ServiceKey>,
@@ -25,7 +25,7 @@ pub(super) fn targets(
             found.spec.probe.wanted = Some(false);
             notes.say(
                 found.label(),
-                "its Pods are those of a Job, and none of them serves at present; it is not probed",
+                "its Pods belong to a Job, and none of them is serving; it is not probed",
             );
             continue;
         }
@@ -41,7 +41,7 @@ pub(super) fn targets(
         let before = published.len();
         if found.spec.service_type == ServiceType::LoadBalancer {
             pending(found, notes);
-            // The hosts of an entry ask for its balancer already.
+            // The hosts of an entry already probe its load balancer.
             if !entries.contains(key) {
                 balancer(found, &mut published);
             }
@@ -51,13 +51,13 @@ pub(super) fn targets(
             || asked == Some(true)
             || (!found.spec.cluster_ips.is_empty() && found.spec.ports.iter().any(speaks_http));
         if probed && !found.has_endpoints() {
-            notes.say(found.label(), "it is probed and has no endpoint that serves");
+            notes.say(found.label(), "it is probed but has no serving endpoint");
         }
     }
     published
 }
 
-/// `kubernetes.default`, by name and by address, as every client in the cluster uses it.
+/// `kubernetes.default`, by name and by address, as used by every client in the cluster.
 pub(super) fn api_server(services: &ServiceIndex<'_>) -> Vec<TargetSpec> {
     let is_api = |key: &ServiceKey| key.namespace.as_str() == "default" && key.name.as_str() == "kubernetes";
     let Some((_, found)) = services.all.iter().find(|(key, _)| is_api(key)) else {
@@ -78,7 +78,7 @@ pub(super) fn api_server(services: &ServiceIndex<'_>) -> Vec<TargetSpec> {
 fn pending(found: &ConvertedService<'_>, notes: &mut NoteCollector) {
     let said = &found.object.status.load_balancer.ingress;
     if said.is_empty() && found.spec.load_balancer.is_empty() {
-        notes.say(found.label(), "its balancer has no address yet");
+        notes.say(found.label(), "its load balancer has no address yet");
     }
 }
 
@@ -96,7 +96,7 @@ fn balancer(found: &ConvertedService<'_>, published: &mut Vec<PublishedSpec>) {
     }
 }
 
-/// A headless Service has a name and no address; each look-up leads to one of its pods.
+/// A headless Service has a name but no address; each lookup leads to one of its Pods.
 fn headless(found: &ConvertedService<'_>, asked: bool, published: &mut Vec<PublishedSpec>) {
     if !found.spec.cluster_ips.is_empty() {
         return;

@@ -1,7 +1,8 @@
-//! Which policies keep whom from a Service's pods.
+//! `NetworkPolicies` that restrict ingress to a Service's Pods.
 //!
-//! The pods themselves are not watched. Their labels are at least those that the Service selects by, so a policy whose
-//! selector asks for no others is certain to be about them, and one that asks for another value of one of these is not.
+//! Application Pods are not watched. Their labels include at least the Service's selector, so a policy
+//! certainly selects them if it requires no other labels, and certainly does not if it requires another value
+//! for one of these labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,10 @@ use crate::{
     objects::{Key, NetworkPolicy, Service},
 };
 
-/// The policies of each namespace that let only some in.
+/// The policies that restrict ingress, by namespace.
 pub(super) type IngressPolicies<'a> = BTreeMap<&'a str, Vec<&'a NetworkPolicy>>;
 
-/// All of them.
+/// Collects the policies that restrict ingress.
 pub(super) fn by_namespace(cluster: &ClusterState) -> IngressPolicies<'_> {
     let mut all: IngressPolicies<'_> = BTreeMap::new();
     for policy in cluster.policies.values().filter(|policy| isolates(policy)) {
@@ -26,7 +27,7 @@ pub(super) fn by_namespace(cluster: &ClusterState) -> IngressPolicies<'_> {
     all
 }
 
-/// Those that select a Service's pods; nothing where that cannot be told.
+/// The policies that select a Service's Pods, or `None` if that is unknown.
 pub(super) fn guards(
     policies: &IngressPolicies<'_>,
     key: &Key,
@@ -47,7 +48,8 @@ pub(super) fn guards(
     (!perhaps || !certain.is_empty()).then_some(certain)
 }
 
-/// A policy isolates for ingress unless it speaks of egress only or lets everybody in (`NetworkPolicySpec.policyTypes`).
+/// Whether the policy isolates its Pods for ingress: not if it covers only egress or allows all traffic
+/// (`NetworkPolicySpec.policyTypes`).
 fn isolates(policy: &NetworkPolicy) -> bool {
     let types = &policy.spec.policy_types;
     let speaks = types.is_empty() || types.iter().any(|kind| kind == "Ingress");
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(
             guarding(&[json!({"podSelector": {}})]).unwrap(),
             ["p0"],
-            "ingress is what a policy is for"
+            "ingress is the default policy type"
         );
     }
 

@@ -1,16 +1,16 @@
-//! The last guard: whatever a topology is refused for is left out and noted, so that one odd object never costs the rest.
+//! Removes and notes whatever the topology rejects, so that one invalid object never affects the rest.
 
 use parallax_diagnosis::topology::{TopologyProblem, TopologySpec};
 
 use super::notes::{NoteCollector, quoted};
 
-/// Leaves out what problems point to; whether there was anything to leave out.
+/// Removes the items that problems refer to. Returns whether anything was removed.
 pub fn prune(spec: &mut TopologySpec, problems: &[TopologyProblem], notes: &mut NoteCollector) -> bool {
     let mut places: Vec<(EndpointPosition, &TopologyProblem)> = problems
         .iter()
         .filter_map(|problem| Some((place(&problem.path)?, problem)))
         .collect();
-    // From the last to the first, so that indexes stay true.
+    // In descending order, so that removing an item does not shift the remaining indexes.
     places.sort_by(|(a, _), (b, _)| b.cmp(a));
     places.dedup_by(|(a, _), (b, _)| a == b);
     let mut pruned = false;
@@ -18,7 +18,7 @@ pub fn prune(spec: &mut TopologySpec, problems: &[TopologyProblem], notes: &mut 
         if let Some(what) = remove(spec, &place) {
             notes.say(
                 what,
-                format_args!("left out: {}", quoted(&problem.message).trim_matches('"')),
+                format_args!("skipped: {}", quoted(&problem.message).trim_matches('"')),
             );
             pruned = true;
         }
@@ -26,7 +26,7 @@ pub fn prune(spec: &mut TopologySpec, problems: &[TopologyProblem], notes: &mut 
     pruned
 }
 
-/// A list, an index in it, and the index of an endpoint in that.
+/// Name of a list, index in it, and the index of an endpoint in that item.
 type EndpointPosition = (String, usize, Option<usize>);
 
 fn place(path: &str) -> Option<EndpointPosition> {

@@ -1,4 +1,4 @@
-//! Services with their endpoints, and the index from addresses to them.
+//! Services with their endpoints, and the index of their addresses.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,37 +26,37 @@ use crate::{
 /// Label of the Services over the mesh's own probers.
 const ECHO: &str = "parallax.dev/echo";
 
-/// A Service and what a [`ServiceSpec`] has no place for.
+/// A Service, with the properties that a [`ServiceSpec`] cannot represent.
 #[derive(Debug)]
 pub(super) struct ConvertedService<'a> {
     pub(super) spec: ServiceSpec,
     pub(super) object: &'a Service,
     pub(super) wish: ProbeAnnotations,
-    /// Some endpoint has an address of its own node: pods with `hostNetwork`.
+    /// Some endpoints have an address of their own node, that is, they use `hostNetwork`.
     on_nodes: bool,
-    /// Its Pods are those of Jobs, and none of them serves at present.
+    /// The Service's Pods belong to Jobs, and none of them is serving.
     pub(super) between_jobs: bool,
 }
 
 impl ConvertedService<'_> {
-    /// `Service shop/web`.
+    /// Display name, such as `Service shop/web`.
     pub(super) fn label(&self) -> String {
         format!("Service {}", self.spec.key())
     }
 
-    /// Whether new connections go anywhere at all.
+    /// Whether new connections reach any endpoint.
     pub(super) fn has_endpoints(&self) -> bool {
         let serves = |e: &EndpointSpec| e.ready || (e.terminating && e.serving.unwrap_or(e.ready));
         self.spec.endpoints.iter().any(serves)
     }
 
-    /// It has a TCP port of that number.
+    /// Whether the Service has a TCP port with this number.
     pub(super) fn has_port(&self, number: u16) -> bool {
         self.spec.ports.iter().any(|port| port.port == number)
     }
 
-    /// The Service's own port for what clients ask for at a number: that number, else the port behind which pods listen at
-    /// it in the network of their node.
+    /// The Service's port for a port number that clients use: the same number, otherwise the port whose Pods
+    /// listen on that number in the host network.
     pub(super) fn entry_port(&self, number: u16) -> Option<u16> {
         if self.has_port(number) {
             return Some(number);
@@ -64,7 +64,7 @@ impl ConvertedService<'_> {
         self.listens_at(number)
     }
 
-    /// The port behind which pods listen at a number in the network of their node.
+    /// The port whose Pods listen on a number in the host network.
     fn listens_at(&self, number: u16) -> Option<u16> {
         let mut ports = self.spec.ports.iter().filter(|_| self.on_nodes);
         ports
@@ -72,7 +72,7 @@ impl ConvertedService<'_> {
             .map(|port| port.port)
     }
 
-    /// Names of its balancer, where that has any.
+    /// Host names of the load balancer, if it has any.
     pub(super) fn balancer_names(&self) -> impl Iterator<Item = &str> {
         let addresses = &self.object.status.load_balancer.ingress;
         addresses
@@ -82,15 +82,15 @@ impl ConvertedService<'_> {
     }
 }
 
-/// All Services of the cluster.
+/// The Services of the cluster, indexed by address.
 #[derive(Debug, Default)]
 pub(super) struct ServiceIndex<'a> {
     pub(super) all: BTreeMap<ServiceKey, ConvertedService<'a>>,
     by_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
     by_name: BTreeMap<&'a str, Vec<ServiceKey>>,
-    /// Whose each address of a node is.
+    /// Nodes by address.
     nodes: BTreeMap<IpAddr, NodeName>,
-    /// Services whose pods listen at an address of their node.
+    /// Services whose Pods listen on an address of their node, by that address.
     at_node: BTreeMap<IpAddr, Vec<ServiceKey>>,
 }
 
@@ -145,8 +145,8 @@ impl<'a> ServiceIndex<'a> {
         self.all.insert(key, found);
     }
 
-    /// The Service that some addresses (or names of balancers) lead to at one of these ports: a balancer's, else one whose
-    /// pods listen at the addresses of their own nodes.
+    /// Finds the Service that addresses or load balancer names lead to on one of these ports: a load
+    /// balancer's Service first, otherwise a Service whose Pods listen on the addresses of their own nodes.
     pub(super) fn way_in(&self, addresses: &[&str], ports: &[u16]) -> Option<ServiceKey> {
         let found = |key: &ServiceKey| self.all.get(key);
         let balances = |key: &&ServiceKey| {
@@ -160,7 +160,7 @@ impl<'a> ServiceIndex<'a> {
         behind.find(balances).or_else(|| at_nodes.find(listens)).cloned()
     }
 
-    /// The Services behind an address or a name of a balancer.
+    /// The Services with this load balancer address or name.
     fn behind(&self, address: &str) -> &[ServiceKey] {
         let found = match address.parse::<IpAddr>() {
             Ok(ip) => self.by_address.get(&ip),
@@ -169,20 +169,20 @@ impl<'a> ServiceIndex<'a> {
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// The Services whose pods listen at an address of their own node.
+    /// The Services whose Pods listen on this address of their own node.
     fn listening(&self, address: &str) -> &[ServiceKey] {
         let found = address.parse().ok().and_then(|ip: IpAddr| self.at_node.get(&ip));
         found.map_or(&[], Vec::as_slice)
     }
 
-    /// The node that has an address of its own.
+    /// The node with this address.
     pub(super) fn node_at(&self, address: &str) -> Option<&NodeName> {
         self.nodes.get(&address.parse().ok()?)
     }
 }
 
 impl ConvertedService<'_> {
-    /// An address and port that another Service has already are left to that one.
+    /// Removes addresses on which another Service already uses one of the ports, and notes them.
     fn leave_to_others(&mut self, taken: &mut BTreeMap<SocketAddr, ServiceKey>, notes: &mut NoteCollector) {
         let key = self.spec.key();
         let ports: Vec<u16> = self.spec.ports.iter().map(|port| port.port).collect();
@@ -193,7 +193,7 @@ impl ConvertedService<'_> {
                 notes.say(
                     &label,
                     format_args!(
-                        "{front} belongs to the Service {other} already; this one is not probed there"
+                        "{front} already belongs to the Service {other}; this Service is not probed there"
                     ),
                 );
                 return false;
@@ -213,7 +213,7 @@ fn read<'a>(
     machines: &BTreeSet<&NodeName>,
     notes: &mut NoteCollector,
 ) -> Option<ConvertedService<'a>> {
-    // A name elsewhere: nothing of it is in the cluster.
+    // An ExternalName refers to a host outside the cluster.
     if object.spec.kind == "ExternalName" {
         return None;
     }
@@ -235,7 +235,7 @@ fn read<'a>(
         notes.say(
             &label,
             format_args!(
-                "an endpoint is on the node {node}, which is not (any more) there; its placement is unknown"
+                "an endpoint is on the node {node}, which does not exist (any more); its placement is unknown"
             ),
         );
     }
@@ -243,7 +243,7 @@ fn read<'a>(
     if wish.extra_roots.is_some() {
         notes.say(
             &label,
-            "parallax.dev/extra-roots counts on an Ingress or an HTTPRoute, whose hosts are asked over TLS",
+            "parallax.dev/extra-roots is supported on an Ingress or HTTPRoute only, whose hosts are probed over TLS",
         );
     }
     let spec = ServiceSpec {
@@ -260,7 +260,7 @@ fn read<'a>(
         internal_traffic_policy: policy(&object.spec.internal_traffic_policy),
         ports,
         endpoints: found.all,
-        // Zero where there is none.
+        // Zero if not allocated.
         health_check_node_port: u16::try_from(object.spec.health_check_node_port)
             .ok()
             .filter(|port| *port != 0),
@@ -299,7 +299,7 @@ fn policy(text: &str) -> TrafficPolicy {
     }
 }
 
-/// None for a headless Service, whose address is the word `None`.
+/// Empty for a headless Service, whose address is `None`.
 fn cluster_ips(object: &Service) -> Vec<IpAddr> {
     let spec = &object.spec;
     let mut all: Vec<IpAddr> = Vec::new();
@@ -313,7 +313,8 @@ fn cluster_ips(object: &Service) -> Vec<IpAddr> {
     all
 }
 
-/// Addresses of the balancer, and `externalIPs`: nodes answer for these as for a balancer's (`ipMode: VIP`).
+/// Addresses of the load balancer, and `externalIPs`, which nodes treat like a load balancer's address
+/// (`ipMode: VIP`).
 fn load_balancer(object: &Service) -> Vec<LoadBalancerSpec> {
     let mut all: Vec<LoadBalancerSpec> = Vec::new();
     let balancer = object.status.load_balancer.ingress.iter().map(|address| {
@@ -341,7 +342,7 @@ fn port(port: &ServicePort, slices: &[&EndpointSlice]) -> Option<PortSpec> {
         PortRef::Number(target) => u16::try_from(*target).ok(),
         PortRef::Name(_) | PortRef::Unset => None,
     };
-    // Only the slices know the number behind a name; the Service's own word counts while there is none.
+    // Only EndpointSlices resolve a named target port; the Service's own number is the fallback.
     let target_port = target_port(slices, &port.name).or(said).unwrap_or(number);
     let word = |text: &str| ObjectName::new(text).ok();
     Some(PortSpec {

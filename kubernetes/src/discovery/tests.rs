@@ -12,7 +12,7 @@ const ODD: &str = include_str!("fixtures/odd.yaml");
 const GATEWAY: &str = include_str!("fixtures/gateway.yaml");
 const BARE_METAL: &str = include_str!("fixtures/bare-metal.yaml");
 
-/// The objects of a fixture, as the API server would tell them.
+/// The objects of a fixture, as the API server would return them.
 fn objects(yaml: &str) -> Vec<(ResourceKind, Value)> {
     let values: Vec<Value> = serde_saphyr::from_str(yaml).unwrap();
     values
@@ -94,7 +94,7 @@ fn an_answer_at_a_node_is_placed_against_the_pod_that_listens_there_and_against_
     let topology = topology(BARE_METAL);
     let id = "https://shop.example.test/".parse().unwrap();
     let placed = &topology.targets()[&id];
-    // Not the webhook of the same pods, though it is called 443.
+    // Not the webhook of the same Pods, although it serves port 443.
     assert_eq!(placed.entry, Some(("ingress/nginx".parse().unwrap(), 443)));
     assert_eq!(placed.origin, Some("shop/web".parse().unwrap()));
     let placement = |node: &str, front: &str| {
@@ -107,9 +107,9 @@ fn an_answer_at_a_node_is_placed_against_the_pod_that_listens_there_and_against_
     assert_eq!(
         placement("n1", "192.0.2.3:443"),
         Placement::Unknown,
-        "nobody listens there"
+        "no endpoint listens there"
     );
-    // The node port, at whatever node: its one endpoint is on n3.
+    // The node port on any node: its only endpoint is on n3.
     assert_eq!(placement("n3", "192.0.2.1:30080"), Placement::SameNode);
     assert_eq!(placement("n1", "192.0.2.1:30080"), Placement::NoLocal);
 }
@@ -168,7 +168,8 @@ fn placement_follows_policy_and_draining_endpoints_as_kube_proxy_does() {
         let front: Front = front.parse().unwrap();
         topology.placement(&Vantage::pod(node.parse().unwrap()), Some(&front), None)
     };
-    // The balancer's policy is Local: n2's own draining endpoint still counts there. The cluster address is not.
+    // The load balancer's policy is Local: n2's own draining endpoint still serves there. It does not for the
+    // cluster IP.
     assert_ne!(placement("n2", "203.0.113.10:80"), Placement::NoLocal);
     assert_eq!(placement("n2", "10.96.0.50:80"), Placement::NoLocal);
     assert_eq!(placement("n1", "10.96.0.50:80"), Placement::SameNode);
@@ -181,7 +182,7 @@ fn two_gateways_give_the_exposure_check_its_pairs() {
     insta::assert_yaml_snapshot!("exposures", pairs);
 }
 
-/// Something where something else belongs.
+/// A value that does not belong where it is inserted.
 fn nonsense() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -211,7 +212,7 @@ fn nonsense() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Replaces the value that a walk of random turns arrives at.
+/// Replaces the value at the end of a random walk through the object.
 fn replace(value: &mut Value, turns: &[usize], by: Value) {
     let next = turns.split_first().and_then(|(turn, rest)| match value {
         Value::Object(fields) if !fields.is_empty() => {
@@ -254,7 +255,7 @@ proptest! {
         let mut tries = 0;
         while let Err(problems) = Topology::try_from(spec.clone()) {
             tries += 1;
-            prop_assert!(prune(&mut spec, &problems, &mut notes), "nothing left out for {problems:?}");
+            prop_assert!(prune(&mut spec, &problems, &mut notes), "nothing pruned for {problems:?}");
             prop_assert!(tries < 10, "{problems:?}");
         }
         for note in notes.finish() {
@@ -312,7 +313,7 @@ fn what_answers_for_a_challenge_is_no_target_and_no_oddity() {
         serde_json::to_value(&with).unwrap(),
         serde_json::to_value(&without).unwrap()
     );
-    // An Ingress that is edited in place: the application's path is the one that users ask for.
+    // An Ingress edited in place: the application's path is the one that users request.
     let edited = "
 - kind: Ingress
   metadata: {namespace: shop, name: edited}

@@ -1,4 +1,4 @@
-//! Nodes, Services with their slices, Ingresses, prober Pods.
+//! Nodes, Services, `EndpointSlices`, Ingresses, prober Pods and related objects.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ macro_rules! object {
 }
 pub(super) use object;
 
-/// A type of the API: every field may be missing.
+/// An API type in which every field may be missing.
 macro_rules! tolerant {
     ($(#[$doc:meta])* $vis:vis $name:ident { $($(#[$attr:meta])* $field:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -127,7 +127,7 @@ object!(
             | "parallax.dev/echo"
             | SOLVER
     ),
-    // Words of balancers' controllers; which of them matter is the diagnosis' business.
+    // Annotations of load balancer controllers; the diagnosis decides which of them matter.
     annotations: |name| name.starts_with(ANNOTATION) || name.contains("proxy-protocol")
 );
 
@@ -159,7 +159,7 @@ tolerant!(pub(crate) ServiceStatus {
 });
 tolerant!(pub(crate) LoadBalancer { ingress: Vec<Address> });
 tolerant!(
-    /// An address of a balancer, in the status of a Service or of an Ingress.
+    /// An address of a load balancer in the status of a Service or Ingress.
     pub(crate) Address {
         ip: String,
         hostname: String,
@@ -167,10 +167,10 @@ tolerant!(
     }
 );
 
-/// A port by number or by name.
+/// A port by number or name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum PortRef {
-    /// Not said.
+    /// Not set.
     #[default]
     Unset,
     Number(i64),
@@ -244,12 +244,12 @@ tolerant!(pub(crate) NetworkPolicySpec {
 });
 tolerant!(pub(crate) PodSelector {
     match_labels: BTreeMap<String, String>,
-    /// Kept only as far as there are any.
+    /// Only their presence is relevant.
     match_expressions: Vec<Expression>,
 });
 tolerant!(pub(crate) Expression { key: String });
 tolerant!(
-    /// One rule; without anything in it it lets everybody in.
+    /// One ingress rule; an empty rule allows all traffic.
     pub(crate) IngressOpening {
         from: Vec<Anything>,
         ports: Vec<Anything>,

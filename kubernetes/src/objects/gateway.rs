@@ -1,4 +1,4 @@
-//! The Gateway API, as far as it is of use.
+//! Relevant fields of the Gateway API.
 
 use serde::Deserialize;
 
@@ -42,7 +42,7 @@ tolerant!(pub(crate) HttpRouteSpec {
     rules: Vec<RouteRule>,
 });
 tolerant!(
-    /// The Gateway a route hangs on.
+    /// The Gateway that a route is attached to.
     pub(crate) ParentRef {
         kind: String,
         namespace: String,

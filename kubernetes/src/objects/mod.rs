@@ -1,7 +1,8 @@
-//! Objects of the API as far as they are of use. What is not named here is dropped while it is read: `managedFields`,
-//! most of every status, all of a Pod's spec but its ports.
+//! Relevant fields of API objects. All other fields are dropped during parsing: `managedFields`, most of
+//! every status, all of a Pod's spec except its ports.
 //!
-//! Every field may be missing or null. Nonsense in one object costs that object, never the list it came in.
+//! Every field may be missing or null. An invalid object is skipped without an effect on the list that
+//! contains it.
 
 mod core;
 mod gateway;
@@ -22,13 +23,13 @@ use crate::null_fields::without_nulls;
 pub(super) use crate::watch::Key;
 use resource::ResourceKind;
 
-/// What is kept of `metadata`.
+/// The relevant fields of `metadata`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct KeptMetadata {
     pub(super) name: String,
     pub(super) namespace: String,
-    /// Of use for Pods only.
+    /// Kept for Pods only.
     pub(super) uid: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
@@ -48,7 +49,8 @@ impl KeptMetadata {
         self.labels.get(name).map(String::as_str)
     }
 
-    /// It answers for one HTTP-01 challenge and is gone with it: cert-manager's solvers, and ours for preflights.
+    /// Whether the object serves one HTTP-01 challenge and is deleted with it: cert-manager's solvers, and
+    /// Parallax's own for preflights.
     pub(super) fn is_solver(&self) -> bool {
         self.label(SOLVER) == Some("true")
     }
@@ -58,20 +60,20 @@ impl KeptMetadata {
     }
 }
 
-/// A kind of object that is kept.
+/// An object of a watched kind.
 pub(crate) trait WatchedObject: DeserializeOwned + PartialEq {
-    /// Whether its uid is of use.
+    /// Whether to keep the UID.
     const KEEPS_UID: bool = false;
 
     fn meta(&self) -> &KeptMetadata;
 
-    /// Whether a label is of use.
+    /// Whether to keep a label.
     fn keeps_label(name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Whether an annotation is of use.
+    /// Whether to keep an annotation.
     fn keeps_annotation(name: &str) -> bool {
         name.starts_with(ANNOTATION)
     }
@@ -79,18 +81,19 @@ pub(crate) trait WatchedObject: DeserializeOwned + PartialEq {
     fn meta_mut(&mut self) -> &mut KeptMetadata;
 }
 
-/// How annotations begin that are ours.
+/// Prefix of Parallax's annotations.
 pub(super) const ANNOTATION: &str = "parallax.dev/";
 
-/// Label of what cert-manager makes for an HTTP-01 challenge (its `pkg/issuer/acme/http/http.go`).
+/// Label of the objects that cert-manager creates for an HTTP-01 challenge (its
+/// `pkg/issuer/acme/http/http.go`).
 const SOLVER: &str = "acme.cert-manager.io/http01-solver";
 
-/// One object of any kind.
+/// An object of any watched kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClusterObject {
     /// A Node.
     Node(Node),
-    /// A Namespace, of which only the metadata is read.
+    /// The metadata of a Namespace.
     Namespace(NamespaceMeta),
     /// A Service.
     Service(Service),
@@ -113,7 +116,7 @@ pub enum ClusterObject {
 }
 
 impl ClusterObject {
-    /// Reads an object and drops what is of no use.
+    /// Parses an object and drops irrelevant fields.
     pub(super) fn read(resource: ResourceKind, mut value: Value) -> Result<Self, String> {
         without_nulls(&mut value);
         Ok(match resource {
@@ -152,7 +155,7 @@ fn read<T: WatchedObject>(value: Value) -> Result<T, String> {
     let mut object: T = serde_json::from_value(value).map_err(|error| error.to_string())?;
     let meta = object.meta_mut();
     if meta.name.is_empty() {
-        return Err("it has no name".to_owned());
+        return Err("the object has no name".to_owned());
     }
     if !T::KEEPS_UID {
         meta.uid.clear();

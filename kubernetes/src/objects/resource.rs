@@ -1,4 +1,4 @@
-//! What is watched, and where the API server keeps it.
+//! Watched resources and their API paths.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ClusterObject;
 use crate::watch::WatchedResource;
 
-/// A kind of object that is watched.
+/// A watched kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ResourceKind {
     /// Nodes.
@@ -24,9 +24,9 @@ pub enum ResourceKind {
     IngressClasses,
     /// `NetworkPolicies`.
     NetworkPolicies,
-    /// Jobs, whose Services end with them.
+    /// Jobs, which their Services may belong to.
     Jobs,
-    /// Those of Parallax only.
+    /// Pods of Parallax only.
     Pods,
     /// Gateways of the Gateway API.
     Gateways,
@@ -49,7 +49,7 @@ impl ResourceKind {
         Self::HttpRoutes,
     ];
 
-    /// Its plural in the API, as in RBAC rules; the value of the metrics' label.
+    /// The plural of the resource in the API, as in RBAC rules; also the value of the metrics' label.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl ResourceKind {
         }
     }
 
-    /// The API group; empty for the core.
+    /// The API group; empty for the core group.
     const fn group(self) -> &'static str {
         match self {
             Self::Nodes | Self::Namespaces | Self::Services | Self::Pods => "",
@@ -78,8 +78,8 @@ impl ResourceKind {
         }
     }
 
-    /// The collection's path. Every group is at v1: EndpointSlice since Kubernetes 1.21, Ingress
-    /// since 1.19, Job from the start, the Gateway API since its release 1.0.
+    /// The path of the collection. Every group uses v1: EndpointSlice since Kubernetes 1.21, Ingress since
+    /// 1.19, Job from the start, the Gateway API since its release 1.0.
     fn path(self, namespace: Option<&str>) -> String {
         let root = match self.group() {
             "" => "/api/v1".to_owned(),
@@ -98,17 +98,17 @@ impl fmt::Display for ResourceKind {
     }
 }
 
-/// What one watch reads: a kind, in the whole cluster or in one namespace of it.
+/// A watched resource, cluster-wide or in one namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatchSource {
     /// The kind of object.
     pub resource: ResourceKind,
-    /// The whole cluster where absent.
+    /// The namespace; cluster-wide if absent.
     pub(crate) namespace: Option<Arc<str>>,
 }
 
 impl WatchSource {
-    /// Every watch there is: Pods in each of these namespaces, the rest in the whole cluster.
+    /// All watches: Pods in each of these namespaces, all other kinds cluster-wide.
     pub fn all(pods_of: &[Arc<str>]) -> Vec<Self> {
         let cluster = |resource| Self {
             resource,
@@ -120,7 +120,7 @@ impl WatchSource {
         kinds.map(cluster).chain(pods_of.iter().map(Self::pods)).collect()
     }
 
-    /// Pods of one namespace.
+    /// The watch of Pods in one namespace.
     pub(crate) fn pods(namespace: &Arc<str>) -> Self {
         Self {
             resource: ResourceKind::Pods,
@@ -128,7 +128,7 @@ impl WatchSource {
         }
     }
 
-    /// Whether an object of its kind is one that it tells of.
+    /// Whether the watch covers objects in a namespace.
     pub(crate) fn covers(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|own| own == namespace)
     }

@@ -1,26 +1,26 @@
-//! Who leads, as one replica sees it. A value without clock or I/O.
+//! The election logic of one replica, as a value without clock or I/O.
 //!
-//! Nobody compares wall clocks. A candidate waits for the Lease's whole duration on its own monotonic clock, counted from
-//! when it *first saw* the record as it is; a holder counts from *before it sent* its last write, and stops leading well
-//! before a duration is over. As long as two monotonic clocks differ in speed by less than the ratio of the two spans,
-//! there are never two leaders.
+//! Replicas never compare wall clocks. A candidate waits for the whole Lease duration on its own monotonic
+//! clock, counted from when it *first saw* the current record. A holder counts from *before it sent* its last
+//! write, and stops leading well before the duration has elapsed. As long as the rates of two monotonic
+//! clocks differ by less than the ratio of the two spans, there are never two leaders.
 
 use std::time::Duration;
 
-/// The spans of an election.
+/// Durations of an election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeaseTiming {
-    /// What others wait after the last change of the Lease before they take it.
+    /// How long other replicas wait after the last change of the Lease before they take it.
     pub(crate) duration: Duration,
-    /// How long after its last renewal a holder leads.
+    /// How long a holder leads after its last renewal.
     pub(crate) deadline: Duration,
-    /// Time between two looks.
+    /// Interval between two reads of the Lease.
     pub(crate) retry: Duration,
 }
 
 impl LeaseTiming {
-    /// The usual proportions: a holder renews five times in a duration, and gives up when seven tenths are over, so that
-    /// clocks may differ in speed by a sixth.
+    /// Typical proportions: a holder renews five times per duration and stops leading after seven tenths of
+    /// it. The rates of two clocks may therefore differ by a sixth.
     pub(crate) fn of(duration: Duration) -> Self {
         Self {
             duration,
@@ -30,58 +30,59 @@ impl LeaseTiming {
     }
 }
 
-/// What the Lease says, as read.
+/// The content of the Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LeaseRecord {
-    /// Who holds it; nobody after an orderly stop.
+    /// The holder; `None` after an orderly shutdown.
     pub(crate) holder: Option<String>,
-    /// How long its holder asks the others to wait.
+    /// How long the holder requests other replicas to wait.
     pub(crate) duration: Duration,
-    /// When it was acquired last, in seconds: grows with each holder.
+    /// When the Lease was last acquired, in seconds; increases with each holder.
     pub(crate) epoch: u64,
-    /// Changes with every write.
+    /// Resource version; changes with every write.
     pub(crate) version: String,
 }
 
-/// What to do about the Lease now.
+/// The next action on the Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeaseAction {
-    /// It is not there: make it, held by us.
+    /// The Lease does not exist: create it with this replica as the holder.
     Create {
-        /// The epoch that begins.
+        /// The new epoch.
         epoch: u64,
     },
-    /// Take it over from whoever held it last.
+    /// Take the Lease over from its last holder.
     Take {
-        /// The epoch that begins.
+        /// The new epoch.
         epoch: u64,
     },
-    /// Renew our own.
+    /// Renew the Lease that this replica holds.
     Renew {
-        /// The epoch that goes on.
+        /// The current epoch.
         epoch: u64,
     },
-    /// Somebody else leads.
+    /// Another replica leads.
     Wait,
 }
 
-/// One replica that would lead.
+/// A replica that takes part in the election.
 #[derive(Debug)]
 pub(crate) struct LeaseCandidate {
     name: String,
     terms: LeaseTiming,
     term: Option<LeadershipTerm>,
-    /// The Lease as last seen, or that it is not there, and since when on our clock.
+    /// The version of the Lease as last seen (`None` if it did not exist), and since when on this replica's
+    /// clock.
     seen: Option<(Option<String>, Duration)>,
-    /// The latest epoch that was seen.
+    /// The highest epoch that was seen.
     epoch: u64,
 }
 
-/// Our leadership.
+/// This replica's leadership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeadershipTerm {
     pub(crate) epoch: u64,
-    /// Until then on our clock, unless renewed.
+    /// Its end on this replica's clock, unless renewed.
     pub(crate) until: Duration,
 }
 
@@ -96,18 +97,20 @@ impl LeaseCandidate {
         }
     }
 
-    /// Our leadership, if we lead.
+    /// This replica's leadership, if it leads.
     pub(crate) fn leads(&self, now: Duration) -> Option<LeadershipTerm> {
         self.term.filter(|term| now < term.until)
     }
 
-    /// What to do with the Lease as just read. `wall` is the time of day in seconds; it only names epochs.
+    /// Decides what to do with the Lease as just read. `wall` is the wall clock in seconds; it only names
+    /// epochs.
     pub(crate) fn decide(&mut self, now: Duration, wall: u64, read: Option<&LeaseRecord>) -> LeaseAction {
         self.term = self.leads(now);
         let version = read.map(|record| record.version.clone());
         let since = match &self.seen {
             Some((seen, since)) if *seen == version => *since,
-            // What was never there is nobody's; what is there no more may have a holder who does not know yet.
+            // A Lease that never existed is free at once; a deleted one may have a holder that does not know
+            // that yet.
             None if version.is_none() => Duration::ZERO,
             _ => now,
         };
@@ -126,7 +129,8 @@ impl LeaseCandidate {
         match record.holder.as_deref() {
             Some(holder) if holder == self.name => match self.term {
                 Some(term) if term.epoch == record.epoch => LeaseAction::Renew { epoch: term.epoch },
-                // A former life of ours, or one of which we did not hear that it began.
+                // Held by a former incarnation of this replica, or by a write of its own whose response was
+                // lost.
                 _ => LeaseAction::Take { epoch },
             },
             None | Some("") => LeaseAction::Take { epoch },
@@ -141,7 +145,7 @@ impl LeaseCandidate {
         }
     }
 
-    /// A write of ours was taken that was begun at a time on our clock.
+    /// Records a successful write that was started at `begun` on this replica's clock.
     pub(crate) fn wrote(&mut self, begun: Duration, epoch: u64, version: String) {
         self.seen = Some((Some(version), begun));
         self.epoch = self.epoch.max(epoch);
@@ -151,7 +155,7 @@ impl LeaseCandidate {
         });
     }
 
-    /// We lead no more, whatever the Lease says.
+    /// Gives up leadership, whatever the Lease says.
     pub(crate) const fn resign(&mut self) {
         self.term = None;
     }

@@ -25,7 +25,7 @@ fn a_lease_that_is_not_there_or_that_nobody_holds_is_taken_at_once_in_an_epoch_o
     assert_eq!(
         candidate("a").decide(S, 1_000, Some(&free)),
         LeaseAction::Take { epoch: 5_001 },
-        "also where our clock is behind"
+        "even if the own clock is behind"
     );
 }
 
@@ -43,7 +43,7 @@ fn a_holder_that_is_silent_for_a_whole_duration_since_we_first_saw_its_last_word
     assert_eq!(
         b.decide(S * 60, 9_000, Some(&record("a", 7, "2"))),
         LeaseAction::Wait,
-        "it lives"
+        "it is alive"
     );
     assert_eq!(
         b.decide(S * 69, 9_000, Some(&record("a", 7, "2"))),
@@ -134,7 +134,7 @@ fn a_lease_that_somebody_removes_is_made_anew_by_its_holder_at_once_and_by_other
     );
 }
 
-/// A Lease as the API server keeps it: one write at a time, refused where it rests on an old version.
+/// A Lease as the API server stores it: serialized writes, rejected if they are based on an old version.
 #[derive(Debug, Default)]
 struct FakeLease {
     record: Option<LeaseRecord>,
@@ -158,11 +158,11 @@ impl FakeLease {
 #[derive(Debug, Clone)]
 struct CandidateTurn {
     who: usize,
-    /// Since the last turn of anybody.
+    /// Time since the last turn of any candidate, in milliseconds.
     after: u64,
-    /// From the read to the write, and from the write to the word that it was taken, in milliseconds.
+    /// Durations in milliseconds: from the read to the write, and from the write to its response.
     way: (u64, u64),
-    /// The word of it is lost.
+    /// Whether the response is lost.
     lost: bool,
 }
 
@@ -184,7 +184,7 @@ fn turns() -> impl Strategy<Value = Vec<CandidateTurn>> {
     )
 }
 
-/// What is under way of a candidate, in milliseconds of true time.
+/// A pending call of a candidate, in milliseconds of true time.
 enum CallInFlight {
     Write {
         at: u64,
@@ -213,7 +213,8 @@ impl CallInFlight {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Whatever is slow, lost or paused: at no time do two lead, and epochs only grow.
+    /// However slow, lost or paused calls are, two replicas never lead at the same time, and epochs only
+    /// grow.
     #[test]
     fn there_are_never_two_leaders(turns in turns(), speeds in prop::array::uniform3(90_u64..=110)) {
         let names = ["a", "b", "c"];
@@ -221,11 +222,11 @@ proptest! {
         let mut ways: [Option<CallInFlight>; 3] = [None, None, None];
         let mut server = FakeLease::default();
         let (mut now, mut last) = (0_u64, 0_u64);
-        // Each has a clock of its own, up to a tenth slow or fast, and from another beginning.
+        // Each candidate has its own clock, up to a tenth slow or fast, with its own origin.
         let own = |who: usize, now: u64| Duration::from_millis((now * speeds[who]) / 100 + 1_000 * who as u64);
         for turn in turns {
             let until = now + turn.after;
-            // What is under way arrives meanwhile, in order.
+            // Pending calls complete in order in the meantime.
             loop {
                 let next = (0..3).filter_map(|who| Some((ways[who].as_ref()?.at(), who))).min();
                 let Some((at, who)) = next.filter(|(at, _)| *at <= until) else { break };

@@ -1,4 +1,4 @@
-//! Holds the Lease, or waits for it.
+//! Acquires and renews the Lease, or waits for it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,41 +22,41 @@ use super::{
 };
 use crate::{api_client::ApiClient, object_key::ObjectKey, replicas::ReplicaMetrics};
 
-/// Where a holder says how its page is reached.
+/// Annotation with the address of the holder's page.
 const PAGE: &str = "parallax.dev/page";
 
-/// Longest time, in seconds, that a holder can make the others wait, whatever the Lease says.
+/// Maximum lease duration in seconds that is honoured, whatever the Lease says.
 const LONGEST_S: u64 = 60;
 
-/// Time for giving the Lease back when the process stops.
+/// Timeout for releasing the Lease on shutdown.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// What went wrong with one call.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 enum ElectionError {
     #[error(
-        "the aggregator's account may not {0} leases in {1}; apply the manifests (its Role names coordination.k8s.io/leases)"
+        "the aggregator's account may not {0} leases in {1}; apply the manifests (they contain the Role for leases)"
     )]
     Forbidden(&'static str, String),
-    #[error("the API server does not answer")]
+    #[error("the API server does not respond")]
     Silent,
-    /// It is not there.
-    #[error("the Lease, or its namespace, is not there")]
+    /// The Lease or its namespace does not exist.
+    #[error("the Lease or its namespace does not exist")]
     Missing,
-    /// Somebody else was quicker: no trouble, the next look shows who.
-    #[error("somebody else changed it meanwhile")]
+    /// Another replica was faster. This is not an error; the next read shows which one.
+    #[error("another client changed it in the meantime")]
     Conflict,
     #[error("{0}")]
     Other(kube::Error),
 }
 
-/// The election, to be run.
+/// A leader election.
 #[derive(Debug)]
 pub struct LeaderElection {
     client: ApiClient,
     place: ObjectKey,
     name: Arc<str>,
-    /// `ADDRESS:PORT` of our page, where others reach it.
+    /// `ADDRESS:PORT` of this replica's page, as others reach it.
     page: Option<String>,
     terms: LeaseTiming,
     candidate: LeaseCandidate,
@@ -64,12 +64,12 @@ pub struct LeaderElection {
     until: Arc<Mutex<Option<Instant>>>,
     metrics: ReplicaMetrics,
     start: Instant,
-    /// What was last said of trouble.
+    /// The last logged error.
     said: Option<String>,
 }
 
 impl LeaderElection {
-    /// An election and the replica that it speaks of.
+    /// Creates an election and the handle to its replica's role.
     #[must_use]
     pub fn new(
         client: ApiClient,
@@ -103,7 +103,7 @@ impl LeaderElection {
         (election, replica)
     }
 
-    /// Runs until cancelled; then gives back what it holds, so that the other need not wait.
+    /// Runs until cancelled, then releases the Lease so that the other replica need not wait.
     pub async fn run(mut self, cancelled: CancellationToken) {
         let mut held = None;
         loop {
@@ -144,7 +144,7 @@ impl LeaderElection {
         Api::namespaced(self.client.0.clone(), self.place.namespace.as_str())
     }
 
-    /// One look, and one write where it is due. What takes longer than our leadership lasts is given up.
+    /// Reads the Lease once and writes it if needed. Calls that outlast the current leadership are abandoned.
     async fn turn(&mut self) -> Result<Lease, ElectionError> {
         let api = self.api();
         let name = self.place.name.as_str().to_owned();
@@ -164,7 +164,7 @@ impl LeaderElection {
         let patience = Instant::now() + self.terms.retry;
         let (epoch, lease) = match (action, read) {
             (LeaseAction::Wait, Some(lease)) => return Ok(lease),
-            // Somebody removed it, and its holder may not know yet.
+            // The Lease was deleted, and its holder may not know that yet.
             (LeaseAction::Wait, None) => return Err(ElectionError::Conflict),
             (LeaseAction::Create { epoch }, _) => (epoch, self.ours(None, epoch)),
             (LeaseAction::Take { epoch } | LeaseAction::Renew { epoch }, lease) => {
@@ -176,7 +176,7 @@ impl LeaderElection {
             self.within("create", patience, api.create(&parameters, &lease))
                 .await?
         } else {
-            // With the version that was read: of two that are as quick, one is refused.
+            // With the version that was read, so that the API server rejects one of two concurrent writes.
             self.within("update", patience, api.replace(&name, &parameters, &lease))
                 .await?
         };
@@ -188,7 +188,7 @@ impl LeaderElection {
         Ok(written)
     }
 
-    /// The Lease as we would have it.
+    /// The Lease as this replica writes it.
     fn ours(&self, before: Option<Lease>, epoch: u64) -> Lease {
         let mut lease = before.unwrap_or_else(|| Lease {
             metadata: ObjectMeta {
@@ -228,7 +228,7 @@ impl LeaderElection {
         lease
     }
 
-    /// Tells everybody else what is the case now.
+    /// Publishes the current role.
     fn publish(&mut self, lease: Option<&Lease>) {
         let term = self.term();
         *self.until.lock() = term.map(|term| self.start + term.until);
@@ -248,7 +248,7 @@ impl LeaderElection {
         };
         let led = matches!(*self.part.borrow(), ReplicaRole::Leads { .. });
         if led && term.is_none() {
-            tracing::warn!(lease = %self.place, "this aggregator leads no more");
+            tracing::warn!(lease = %self.place, "this aggregator no longer leads");
         }
         self.metrics.leads(term.is_some());
         self.part.send_if_modified(|known| {
@@ -258,14 +258,14 @@ impl LeaderElection {
         });
     }
 
-    /// The holder, where it is another one.
+    /// The holder, if it is another replica.
     fn leader(&self, lease: &Lease) -> Option<LeaderAddress> {
         let name = record(lease).holder.filter(|holder| *holder != *self.name)?;
         let page = lease.metadata.annotations.as_ref()?.get(PAGE).cloned();
         Some(LeaderAddress { name, page })
     }
 
-    /// Leads no more from now on, and says so.
+    /// Gives up leadership immediately and releases the Lease.
     async fn leave(&mut self, held: Option<Lease>) {
         let led = self.term().is_some();
         self.candidate.resign();
@@ -284,9 +284,9 @@ impl LeaderElection {
             .within("update", patience, api.replace(&name, &parameters, &lease))
             .await;
         match given {
-            Ok(_) => tracing::info!(lease = %self.place, "gave the Lease back"),
+            Ok(_) => tracing::info!(lease = %self.place, "released the Lease"),
             Err(trouble) => {
-                tracing::warn!(lease = %self.place, reason = %trouble, "cannot give the Lease back; the other aggregator takes it when it has run out");
+                tracing::warn!(lease = %self.place, reason = %trouble, "cannot release the Lease; the other aggregator acquires it when it expires");
             }
         }
     }
@@ -310,11 +310,11 @@ impl LeaderElection {
         }
     }
 
-    /// Once for each reason.
+    /// Logs an error once per reason.
     fn complain(&mut self, reason: &str) {
         self.metrics.lease_failed();
         if self.said.as_deref() != Some(reason) {
-            tracing::warn!(lease = %self.place, reason, "cannot look after the Lease, so this aggregator leads no longer than it runs; trying again");
+            tracing::warn!(lease = %self.place, reason, "cannot renew or acquire the Lease; leadership ends when the current term expires; retrying");
             self.said = Some(reason.to_owned());
         }
     }

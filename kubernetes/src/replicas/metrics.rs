@@ -1,23 +1,23 @@
-//! Who leads, and looks at the Lease that failed.
+//! Metrics of leader election.
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
-/// Clones share the counts.
+/// Metrics of leader election. Clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaMetrics {
     /// 1 while this replica leads.
     pub leader: Gauge,
-    /// Calls for the Lease that failed.
+    /// Failed calls to the API server for the Lease.
     pub lease_failures: Counter,
 }
 
 impl ReplicaMetrics {
-    /// Whether this aggregator leads.
+    /// Records whether this replica leads.
     pub fn leads(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }
 
-    /// Counts a look at the Lease that failed.
+    /// Counts a failed call for the Lease.
     pub(crate) fn lease_failed(&self) {
         self.lease_failures.inc();
     }

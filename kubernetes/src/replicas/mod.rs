@@ -1,12 +1,12 @@
-//! Two aggregators, one of which leads: it alone makes plans, writes into the cluster, and serves runs and pages. The
-//! other sees and judges the same, and stands by.
+//! Leader election between two aggregators. Only the leader creates plans, writes to the cluster, and serves
+//! runs and pages. The standby receives and judges the same observations.
 //!
 //! ```text
-//! Lease ◀─ Election (read, decide, write) ─▶ Replica (who leads) ─▶ plan streams · writes · forwarding · page · metrics
+//! Lease ◀─ LeaderElection ─▶ ReplicaState (role) ─▶ plan streams · writes · forwarding · page · metrics
 //! ```
 //!
-//! A Lease is no lock: a write that was begun while we led may arrive after we do not. So everything written is the
-//! same whoever writes it, and each plan carries its epoch.
+//! A Lease is not a lock: a write that was started by the leader can arrive after it has lost the Lease.
+//! Therefore all replicas would write the same content, and each plan carries its epoch.
 
 mod candidate;
 mod election;
@@ -31,52 +31,53 @@ pub use view::ReplicaView;
 
 use candidate::LeaseTiming;
 
-/// `replicas`: what makes this one of several.
+/// Options of a replica (`replicas` in the configuration).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaOptions {
-    /// The Lease whose holder leads.
+    /// The Lease; its holder is the leader.
     pub lease: ObjectKey,
-    /// How long the others wait for a holder that is silent.
+    /// Lease duration: how long other replicas wait for a silent holder.
     pub duration: Duration,
 }
 
-/// What this aggregator is at present.
+/// The current role of this aggregator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplicaRole {
-    /// What it answers echoes to is still being read.
+    /// The mesh nonce has not been read yet.
     Starting,
-    /// There is no other one.
+    /// There is no other replica.
     Alone {
-        /// Its start, in seconds.
+        /// Its start time in seconds.
         epoch: u64,
-        /// What echoes answer to.
+        /// The nonce that echoes respond to.
         nonce: Arc<str>,
     },
     /// It holds the Lease.
     Leads {
-        /// Of the Lease; no other holder had or gets the same.
+        /// The epoch of the Lease; unique to this term.
         epoch: u64,
-        /// What echoes answer to, the same for all holders: a mesh must not fall silent because the leader changes.
+        /// The nonce that echoes respond to; the same for all holders, because the mesh must not fall silent
+        /// when the leader changes.
         nonce: Arc<str>,
     },
-    /// Another one does, or nobody yet.
+    /// Another replica leads, or none does.
     StandsBy {
-        /// Who, if anybody is known to.
+        /// The leader, if known.
         leader: Option<LeaderAddress>,
     },
 }
 
-/// Another replica, which leads.
+/// The replica that leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderAddress {
-    /// Its name: that of its Pod.
+    /// Its name, which is that of its Pod.
     pub name: String,
-    /// `ADDRESS:PORT` of its page, where it says so.
+    /// `ADDRESS:PORT` of its page, if published.
     pub page: Option<String>,
 }
 
 impl ReplicaRole {
-    /// The word for it, in API and page.
+    /// The label in API and page.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -86,7 +87,7 @@ impl ReplicaRole {
         }
     }
 
-    /// The epoch of its plans and the nonce in them; nothing where it makes none.
+    /// The epoch and nonce of its plans; `None` if it creates none.
     #[must_use]
     pub fn planning(&self) -> Option<(u64, Arc<str>)> {
         match self {
@@ -96,17 +97,17 @@ impl ReplicaRole {
     }
 }
 
-/// This replica, as everything else in the process asks for it.
+/// Handle to the role of this replica.
 #[derive(Debug, Clone)]
 pub struct ReplicaState {
     name: Arc<str>,
     part: watch::Receiver<ReplicaRole>,
-    /// Until when it leads unless it renews the Lease; absent where there is none.
+    /// When its leadership ends unless the Lease is renewed; absent if it does not lead.
     until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl ReplicaState {
-    /// The only replica, with its epoch and nonce.
+    /// Creates the only replica, with its epoch and nonce.
     #[must_use]
     pub fn alone(epoch: u64, nonce: &str) -> Self {
         let nonce = Arc::from(nonce);
@@ -119,7 +120,7 @@ impl ReplicaState {
         }
     }
 
-    /// The only one, from when on the sender says so.
+    /// Creates the only replica, which starts when the sender sets its role.
     #[must_use]
     pub fn starting() -> (Self, watch::Sender<ReplicaRole>) {
         let (told, part) = watch::channel(ReplicaRole::Starting);
@@ -131,7 +132,7 @@ impl ReplicaState {
         (replica, told)
     }
 
-    /// A replica whose role the caller decides and whose Lease does not expire for an hour: for tests.
+    /// Creates a replica for tests, whose role the caller sets and whose Lease does not expire for an hour.
     #[must_use]
     pub fn following(part: watch::Receiver<ReplicaRole>) -> Self {
         Self {
@@ -141,13 +142,13 @@ impl ReplicaState {
         }
     }
 
-    /// Its name; empty where it is the only one.
+    /// Its name; empty if it is the only replica.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is at present. A term that is over is over, also where the election has not come to say so.
+    /// The current role. An expired term has ended, even if the election has not published that yet.
     #[must_use]
     pub fn part(&self) -> ReplicaRole {
         let part = self.part.borrow().clone();
@@ -161,39 +162,39 @@ impl ReplicaState {
         self.until.lock().is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Whether it may write what only one may write. Asked before each write.
+    /// Whether it may perform writes that are reserved for the leader. Checked before each write.
     #[must_use]
     pub fn leads(&self) -> bool {
         self.part().planning().is_some()
     }
 
-    /// Tells when that changes.
+    /// Returns a handle that waits for role changes.
     #[must_use]
     pub fn changes(&self) -> RoleChanges {
         RoleChanges(Some(self.part.clone()))
     }
 }
 
-/// Waits for another part; for ever where there is but one.
+/// Waits for role changes; never completes if the role cannot change.
 #[derive(Debug, Clone)]
 pub struct RoleChanges(Option<watch::Receiver<ReplicaRole>>);
 
 impl RoleChanges {
-    /// Ends with the next change.
+    /// Waits for the next change.
     pub async fn next(&mut self) {
         if let Some(part) = &mut self.0 {
             if part.changed().await.is_ok() {
                 return;
             }
-            // Nobody is left to say anything: this one is alone, or its election has ended with everything else.
+            // The sender was dropped: this is the only replica, or its election has ended.
             self.0 = None;
         }
         std::future::pending::<()>().await;
     }
 }
 
-/// The nonce of a mesh that outlives an aggregator: a hash of the uid of the Lease or the `ConfigMap`. The API server chose
-/// the uid, and only those who may read that object know it.
+/// A mesh nonce that survives restarts of the aggregator: a hash of the UID of the Lease or `ConfigMap`. The
+/// API server generates the UID, and only accounts that may read the object know it.
 #[must_use]
 pub fn nonce_of(uid: &str) -> Arc<str> {
     let tag = digest::digest(&digest::SHA256, format!("parallax echo {uid}").as_bytes());

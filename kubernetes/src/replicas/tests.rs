@@ -8,7 +8,7 @@ use parallax_api_server::{ApiServer, Manner};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// An election under way, of one that can be killed.
+/// A running election that can be killed.
 struct Running {
     replica: ReplicaState,
     cancelled: CancellationToken,
@@ -56,7 +56,7 @@ impl Running {
             .unwrap()
     }
 
-    /// As `kill -9`: nothing is given back.
+    /// Like `kill -9`: the Lease is not released.
     async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;

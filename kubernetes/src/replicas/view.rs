@@ -1,35 +1,35 @@
-//! What API and page say of this replica.
+//! The state of this replica in API and page.
 
 use parallax_model::{EventTime, Micros};
 use serde::Serialize;
 
 use super::{ReplicaRole, ReplicaState};
 
-/// Rounds after a start until what is judged rests on as much evidence as ever: as many as a fault needs of which most
-/// probes notice nothing.
+/// Rounds after a start until judgements rest on the full amount of evidence: as many as needed for a fault
+/// that most probes do not notice.
 const ROUNDS: u64 = 24;
 
-/// This replica at one instant.
+/// Snapshot of this replica's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplicaView {
-    /// Its name; absent where it is the only one.
+    /// Its name; absent if it is the only replica.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `starting`, `alone`, `leads` or `stands_by`.
     pub part: &'static str,
-    /// Who leads, as far as is known.
+    /// The leader, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
     /// The epoch of the plans it makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) epoch: Option<u64>,
-    /// Until then it has not seen as much as it needs for faults that few probes notice.
+    /// Until this time, it has not seen enough rounds for faults that few probes notice.
     #[serde(rename = "warming_until_us", skip_serializing_if = "Option::is_none")]
     pub warming: Option<EventTime>,
 }
 
 impl ReplicaState {
-    /// As it is at present, where it started then and rounds are so long.
+    /// Returns the current state, given the start time and the length of a round.
     #[must_use]
     pub fn view(&self, now: EventTime, start: EventTime, interval: Micros) -> ReplicaView {
         let part = self.part();

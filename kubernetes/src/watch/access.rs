@@ -1,4 +1,4 @@
-//! How to reach the API server.
+//! Configuration of the connection to the API server.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,31 +9,31 @@ use kube::{
 
 use crate::watch::{WatchBackoff, WatchTiming};
 
-/// How to reach the API server.
+/// How to connect to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiServerAccess {
-    /// As a Pod's ServiceAccount; outside of a cluster as `$KUBECONFIG` or `~/.kube/config` says.
+    /// With the Pod's ServiceAccount; outside a cluster with `$KUBECONFIG` or `~/.kube/config`.
     Inferred {
-        /// Context of the kubeconfig.
+        /// Context of the kubeconfig; the current one if absent.
         context: Option<String>,
     },
-    /// As a kubeconfig says.
+    /// With a kubeconfig file.
     File {
-        /// The kubeconfig.
+        /// Path of the kubeconfig.
         path: PathBuf,
-        /// Its context; the current one where absent.
+        /// Its context; the current one if absent.
         context: Option<String>,
     },
 }
 
-/// A client of the API server, as soon as one can be made; what stands in the way is handed out each time.
+/// Creates a client of the API server, retrying until it succeeds. Reports each failure to `trouble`.
 pub async fn connect(access: &ApiServerAccess, pace: WatchTiming, trouble: impl Fn(String)) -> Client {
     let mut backoff = WatchBackoff::new(pace.first_retry, pace.longest_retry);
     loop {
         match client(access).await {
             Ok(client) => return client,
             Err(message) => {
-                tracing::warn!(%message, "no way to the API server");
+                tracing::warn!(%message, "cannot create a client for the API server; retrying");
                 trouble(message);
                 tokio::time::sleep(backoff.next(None)).await;
             }
@@ -60,7 +60,7 @@ async fn client(access: &ApiServerAccess) -> Result<Client, String> {
                 .map_err(|e| format!("{}: {e}", path.display()))?
         }
     };
-    // Retries are ours: what is retried below is not to be seen above.
+    // Retries happen in the reflectors; a retry in the client would hide failures from them.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(10));
     Client::try_from(config).map_err(|error| error.to_string())

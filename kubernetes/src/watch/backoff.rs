@@ -1,13 +1,14 @@
-//! How long to wait before the API server is asked again.
+//! Delays between attempts to reach the API server.
 
 use std::time::Duration;
 
 use parallax_runtime::random_fraction;
 
-/// Longest wait that a server may ask for (`Retry-After`).
+/// Upper bound for a delay that the server requests (`Retry-After`).
 const MOST_ASKED: Duration = Duration::from_secs(30);
 
-/// Waits double from one failure to the next, each with jitter: a restarted API server is not met by everybody at once.
+/// Exponential backoff with jitter, so that a restarted API server does not receive the retries of all
+/// clients at once.
 #[derive(Debug, Clone)]
 pub(crate) struct WatchBackoff {
     first: Duration,
@@ -28,12 +29,13 @@ impl WatchBackoff {
         self.failures = 0;
     }
 
-    /// Nothing failed since the last success.
+    /// Whether nothing has failed since the last success.
     pub(crate) const fn is_fresh(&self) -> bool {
         self.failures == 0
     }
 
-    /// The next wait: between half of the step and all of it, and not less than the server asked for.
+    /// The next delay: between half of the step and the whole step, and at least the delay that the server
+    /// requested.
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let wait = parallax_model::backoff(self.first, self.longest, self.failures, random_fraction());
         self.failures = self.failures.saturating_add(1);

@@ -1,4 +1,4 @@
-//! How each watch fares.
+//! Health of watches.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -9,17 +9,17 @@ use crate::{topology_state::SourceError, watch::WatchedResource};
 /// Why a list or a watch failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchFailureReason {
-    /// 410: what was known is too old to go on from; listed anew.
+    /// 410: the known resource version is too old to resume from; a new list is needed.
     Gone,
     /// 401 or 403.
     Forbidden,
     /// 429 or 5xx.
     Unavailable,
-    /// No connection, or one that broke.
+    /// The connection failed or broke.
     Connection,
-    /// No answer, or a watch that fell silent.
+    /// No response in time, or a watch without events for too long.
     Timeout,
-    /// Anything else, an answer that is not to be read above all.
+    /// Any other failure, typically an unreadable response.
     Other,
 }
 
@@ -48,65 +48,65 @@ impl WatchFailureReason {
     }
 }
 
-/// A list or a watch failed.
+/// A failed list or watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchFailure {
     pub(crate) reason: WatchFailureReason,
     pub(crate) message: String,
-    /// How long nothing had been heard when it was noticed.
+    /// Time without any response when the failure was detected.
     pub(crate) silent: Duration,
-    /// How long the server asked us to wait.
+    /// Minimum delay that the server requested before a retry.
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// The present state of one watch.
+/// The current condition of one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum WatchCondition {
     /// Not listed yet.
     #[default]
     Starting,
-    /// Listed, and every change is told.
+    /// Listed and watching.
     Live,
-    /// The API server does not know such objects.
+    /// The API server does not know the resource.
     Absent,
-    /// What is known is the last that could be read.
+    /// The last list or watch failed; the known objects may be outdated.
     Failing {
         /// The class of the failure.
         reason: WatchFailureReason,
         /// The text of the last failure.
         message: String,
-        /// When it was last known to be current.
+        /// When the objects were last known to be current.
         since: EventTime,
     },
 }
 
-/// One watch and its history.
+/// Condition and counters of one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WatchState {
-    /// What the watch does at present.
+    /// The current condition.
     pub condition: WatchCondition,
-    /// It was listed, or is not there, or may not be read: nothing more is to be waited for at the start.
+    /// Whether the watch has been listed, is absent or is forbidden, so that startup need not wait for it.
     pub settled: bool,
-    /// Objects known.
+    /// Number of known objects.
     pub objects: usize,
-    /// Changes told.
+    /// Changes received.
     pub events: u64,
-    /// Complete lists read.
+    /// Complete lists received.
     pub lists: u64,
-    /// Objects that could not be read.
+    /// Objects that could not be parsed.
     pub unreadable: u64,
-    /// Failures so far, by reason.
+    /// Failures by reason.
     pub errors: BTreeMap<WatchFailureReason, u64>,
 }
 
 impl WatchState {
-    /// The list is complete and the watch is open.
+    /// Records that the list is complete and the watch is open.
     pub fn live(&mut self) {
         self.condition = WatchCondition::Live;
         self.settled = true;
     }
 
-    /// Takes in how another watch of the same kind fares.
+    /// Merges the state of another watch of the same kind; the worse condition prevails.
     fn join(&mut self, other: &Self) {
         let rank = |state: &Self| match state.condition {
             WatchCondition::Absent => 0,
@@ -127,16 +127,16 @@ impl WatchState {
         }
     }
 
-    /// The API server does not know the resource.
+    /// Records that the API server does not know the resource.
     pub fn absent(&mut self) {
         self.condition = WatchCondition::Absent;
         self.settled = true;
     }
 
-    /// Counts a failure; `start` stands for the last success where there was none.
+    /// Records a failure. `start` serves as the time of the last success if there was none.
     pub fn failed(&mut self, failure: WatchFailure, now: EventTime, start: EventTime) {
         *self.errors.entry(failure.reason).or_default() += 1;
-        // To list anew is a matter of course; it is trouble once the list fails.
+        // A new list is routine; it becomes an error only if it fails too.
         if failure.reason == WatchFailureReason::Gone {
             return;
         }
@@ -155,7 +155,7 @@ impl WatchState {
     }
 }
 
-/// All watches of one follower.
+/// The health of all watches of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchHealth<S>(BTreeMap<S, WatchState>);
 
@@ -166,13 +166,13 @@ impl<S> Default for WatchHealth<S> {
 }
 
 impl<S: WatchedResource> WatchHealth<S> {
-    /// One state for each watch.
+    /// Creates the initial state of each watch.
     pub fn starting(sources: impl IntoIterator<Item = S>) -> Self {
         let state = |source| (source, WatchState::default());
         Self(sources.into_iter().map(state).collect())
     }
 
-    /// Each kind of object by its plural, however many watches read it: what of one is wrong is wrong of the kind.
+    /// States merged by the kind's plural, because several watches can cover one kind.
     #[must_use]
     pub fn kinds(&self) -> BTreeMap<&'static str, WatchState> {
         let mut kinds: BTreeMap<&'static str, WatchState> = BTreeMap::new();
@@ -185,23 +185,23 @@ impl<S: WatchedResource> WatchHealth<S> {
         kinds
     }
 
-    /// How one of them fares.
+    /// Returns the state of one watch, if it is known.
     pub fn get(&self, source: &S) -> Option<&WatchState> {
         self.0.get(source)
     }
 
-    /// The state of one watch.
+    /// Returns the mutable state of one watch.
     pub fn of(&mut self, source: &S) -> &mut WatchState {
         self.0.entry(source.clone()).or_default()
     }
 
-    /// Every list has come, or will not come.
+    /// Whether startup need not wait for any watch.
     #[must_use]
     pub fn settled(&self) -> bool {
         self.0.values().all(|state| state.settled)
     }
 
-    /// What is wrong with the watches together, and since when.
+    /// The combined error of the watches, and since when it has persisted.
     #[must_use]
     pub fn trouble(&self, start: EventTime) -> Option<SourceError> {
         let mut since: Option<EventTime> = None;
@@ -221,7 +221,7 @@ impl<S: WatchedResource> WatchHealth<S> {
         }
         if !waiting.is_empty() {
             since = Some(start);
-            lines.push(format!("not read yet: {}", waiting.join(", ")));
+            lines.push(format!("not listed yet: {}", waiting.join(", ")));
         }
         Some(SourceError {
             message: lines.join("\n"),

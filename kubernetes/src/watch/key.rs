@@ -1,11 +1,11 @@
-//! Where an object is, and what a watch needs of one that it cannot read.
+//! Keys of watched objects, and the metadata that a watch needs even if an object cannot be parsed.
 
 use serde_json::Value;
 
-/// Where an object is; the namespace is empty for those of the cluster.
+/// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The namespace; empty for an object of the whole cluster.
+    /// The namespace; empty for a cluster-scoped object.
     pub namespace: String,
     /// The name.
     pub name: String,
@@ -21,7 +21,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-/// The key of an object that is otherwise not to be read.
+/// Returns the key of an object that may be otherwise unreadable.
 pub(super) fn key_of(value: &Value) -> Key {
     let text = |field: &str| {
         let found = value.get("metadata").and_then(|meta| meta.get(field));
@@ -33,7 +33,7 @@ pub(super) fn key_of(value: &Value) -> Key {
     }
 }
 
-/// Its resource version, which is of use to the watch only.
+/// Returns the resource version, which only the watch needs.
 pub(super) fn version_of(value: &Value) -> Option<&str> {
     value.get("metadata")?.get("resourceVersion")?.as_str()
 }

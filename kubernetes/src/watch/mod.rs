@@ -1,5 +1,5 @@
-//! The API server: how to reach it, and kinds of objects followed there: listed, watched, and how each watch fares.
-//! What is made of the objects is up to who follows them.
+//! Access to the API server, and watches of its objects: list, watch, and the health of each watch. Consumers
+//! decide what to do with the objects.
 
 mod access;
 mod backoff;
@@ -19,55 +19,58 @@ pub use key::Key;
 pub use reflector::{Reflector, WatchUpdate};
 pub use settings::{CertManagerMode, KubernetesSettings, PROBERS, TargetDefaults};
 
-/// Things told that may wait; beyond it the reflectors wait, and with them the API server's connections.
+/// Capacity of the update channel. If it is full, the reflectors wait, which applies backpressure to the
+/// connections of the API server.
 pub const QUEUE: usize = 1_024;
 
-/// What one watch reads: a kind of object, in the whole cluster or in a part of it.
+/// A resource that one watch covers, cluster-wide or in part of the cluster.
 pub trait WatchedResource: Clone + Ord + fmt::Display + Send + Sync + 'static {
-    /// An object, as far as it is of use.
+    /// The parsed object, reduced to the relevant fields.
     type Object: Send + Sync + 'static;
 
-    /// The kind's plural in the API, as in RBAC rules; the value of the metrics' label.
+    /// The plural of the resource in the API, as in RBAC rules; also the value of the metrics' label.
     fn plural(&self) -> &'static str;
 
-    /// The API group; empty for the core. Every group that is watched is at v1.
+    /// The API group; empty for the core group. Every watched group uses v1.
     fn group(&self) -> &'static str;
 
     /// The path of the collection.
     fn path(&self) -> String;
 
-    /// A cluster may do without it: its definition is not built in.
+    /// Whether a cluster may lack the resource because it is not built in.
     fn is_optional(&self) -> bool;
 
-    /// Nothing but metadata is of use, so nothing else is asked for.
+    /// Whether only metadata is relevant, so that only metadata is requested.
     fn metadata_only(&self) -> bool {
         false
     }
 
-    /// Reads an object and drops what is of no use.
+    /// Parses an object and drops irrelevant fields.
     ///
     /// # Errors
-    /// What is wrong with it; it is left out then, and the others stay.
+    /// Returns why the object is invalid. The object is then skipped, without an effect on the others.
     fn read(&self, value: Value) -> Result<Self::Object, String>;
 }
 
-/// Times of the watch. Settable so that tests need not wait.
+/// Timing of watches. Configurable so that tests need not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchTiming {
-    /// Quiet that ends a burst of changes.
+    /// Quiet period that ends a burst of changes (debounce).
     pub quiet: Duration,
-    /// Longest time a change waits for that.
+    /// Maximum time that a change waits for the quiet period.
     pub longest_burst: Duration,
-    /// Wait after the first failure.
+    /// Delay after the first failure.
     pub first_retry: Duration,
-    /// Longest wait between two tries. When the control plane is back, it marks nodes as not ready and removes endpoints from
-    /// Services for some seconds; a topology that is updated later than kube-proxy leads to wrong verdicts.
+    /// Maximum delay between two attempts. When the control plane returns, it marks nodes as not ready and
+    /// removes endpoints from Services for some seconds. A topology that is updated later than kube-proxy
+    /// leads to wrong verdicts.
     pub longest_retry: Duration,
-    /// How often to look for objects that the API server does not know.
+    /// Interval at which an absent resource is checked again.
     pub recheck: Duration,
-    /// Longest time for an answer to begin and for one page of a list.
+    /// Timeout for a response to begin, and for one page of a list.
     pub patience: Duration,
-    /// A watch that told nothing for so long is taken for broken; the server sends a bookmark about once a minute.
+    /// Maximum time without an event, after which a watch is considered broken. The server sends a bookmark
+    /// about once a minute.
     pub silence: Duration,
 }
 

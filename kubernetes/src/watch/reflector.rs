@@ -1,8 +1,8 @@
-//! Lists one kind of object and then hears of every change, for ever.
+//! Lists one kind of object and then watches it indefinitely.
 //!
-//! Own list and watch calls on kube's client instead of its `watcher`: that one tells neither bookmarks nor that a broken
-//! watch has been taken up again, and waits for a list as long as it takes, so nobody could say whether what is known is
-//! current.
+//! It issues its own list and watch requests with kube's client instead of using kube's `watcher`. `watcher`
+//! reports neither bookmarks nor the resumption of a broken watch, and does not time out lists, so a consumer
+//! cannot tell whether the known objects are current.
 
 use std::time::Duration;
 
@@ -31,81 +31,81 @@ const PAGE: u32 = 500;
 /// How long the server keeps one watch open.
 const WATCH_SECONDS: u32 = 290;
 
-/// Longest text of an error that is shown.
+/// Maximum length of an error text in characters.
 const LONGEST: usize = 300;
 
-/// Something that one watch has to tell.
+/// An update from one watch.
 #[derive(Debug)]
 pub enum WatchUpdate<T> {
-    /// A complete list, and how many objects in it could not be read.
+    /// A complete list, and the number of objects in it that could not be parsed.
     All(Vec<T>, u64),
-    /// An object is new or changed.
+    /// An object was added or modified.
     Put(Box<T>),
-    /// An object is gone.
+    /// An object was deleted.
     Gone(Key),
-    /// An object cannot be read; what was known of it stays.
+    /// An object cannot be parsed; its last known version stays.
     Unreadable,
-    /// Changes are being told.
+    /// The watch is open.
     Live,
-    /// The API server does not know such objects.
+    /// The API server does not know the resource.
     Absent,
-    /// A list or a watch failed.
+    /// A list or watch failed.
     Failed(WatchFailure),
 }
 
-/// What to watch, and whom to tell.
+/// Lists and watches one resource and sends the updates to a channel.
 pub struct Reflector<S: WatchedResource> {
     /// The client of the API server.
     pub client: Client,
-    /// What is listed and watched.
+    /// The resource to list and watch.
     pub source: S,
-    /// A label selector that limits the objects.
+    /// Label selector that restricts the objects.
     pub labels: Option<String>,
-    /// Timeouts and back-off.
+    /// Timeouts and backoff.
     pub pace: WatchTiming,
     /// Receives the updates.
     pub out: mpsc::Sender<(S, WatchUpdate<S::Object>)>,
 }
 
-/// Nobody listens any more.
+/// The receiver was dropped.
 #[derive(Debug)]
 struct ReceiverDropped;
 
-/// Attempts to list and watch since something was last heard.
+/// State of the attempts to list and watch since the last response.
 struct WatchAttempts {
     backoff: WatchBackoff,
-    /// Why the last one failed; logged once in a row.
+    /// Reason of the last failure; each run of failures with the same reason is logged once.
     logged: Option<WatchFailureReason>,
 }
 
 impl WatchAttempts {
-    /// Something was heard; whether an attempt had failed before.
+    /// Records a response. Returns whether an attempt had failed before.
     fn reset(&mut self) -> bool {
         self.backoff.reset();
         self.logged.take().is_some()
     }
 }
 
-/// Why a watch is over.
+/// Why a watch ended.
 enum WatchEnd {
-    /// As planned, or broken after the version that is known.
+    /// It expired as planned, or broke after the known version, and can resume from there.
     Resume,
-    /// What is known is too old to go on from.
+    /// The known version is too old to resume from.
     Relist,
-    /// Nothing was heard for as long as a watch may be silent.
+    /// No event arrived for as long as a watch may be silent.
     Silent,
     Failed(WatchFailure),
 }
 
 impl<S: WatchedResource> Reflector<S> {
-    /// Runs until nobody listens.
+    /// Runs until the receiver is dropped.
     pub async fn run(self) {
         let mut attempts = WatchAttempts {
             backoff: WatchBackoff::new(self.pace.first_retry, self.pace.longest_retry),
             logged: None,
         };
         let _deaf: Result<(), ReceiverDropped> = async {
-            // How long nothing has been heard before the next list.
+            // Time without any response before the next list.
             let mut silent = Duration::ZERO;
             loop {
                 let Some(version) = self.list(silent, &mut attempts).await? else {
@@ -124,16 +124,16 @@ impl<S: WatchedResource> Reflector<S> {
             .map_err(|_| ReceiverDropped)
     }
 
-    /// Says what failed and waits.
+    /// Reports a failure and waits before the next attempt.
     async fn fail(&self, failure: WatchFailure, attempts: &mut WatchAttempts) -> Result<(), ReceiverDropped> {
         let reason = failure.reason.label();
-        // An API server that is away for minutes is worth one line a resource, and another one for another reason; what a
-        // cluster may do without is worth one line, whatever the reasons.
+        // An outage of the API server is logged once per resource and reason. For optional resources, it is
+        // logged once regardless of the reason.
         let repeated = attempts.logged.replace(failure.reason) == Some(failure.reason);
         if repeated || self.source.is_optional() && !attempts.backoff.is_fresh() {
-            tracing::debug!(resource = %self.source, reason, message = %failure, "still cannot watch");
+            tracing::debug!(resource = %self.source, reason, message = %failure, "watch still fails");
         } else {
-            tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; what was known stays");
+            tracing::warn!(resource = %self.source, reason, message = %failure, "cannot watch; keeping the last known objects");
         }
         let wait = attempts.backoff.next(failure.retry_after);
         self.tell(WatchUpdate::Failed(failure)).await?;
@@ -141,7 +141,7 @@ impl<S: WatchedResource> Reflector<S> {
         Ok(())
     }
 
-    /// One complete list, if that can be had, and the version it is of.
+    /// Requests one complete list. Returns its resource version, or `None` if the list failed.
     async fn list(
         &self,
         silent: Duration,
@@ -176,8 +176,8 @@ impl<S: WatchedResource> Reflector<S> {
         }
     }
 
-    /// Whether discovery, which every account may read, says that there are no such objects: who lacks the right is told so
-    /// before the API server looks whether there is anything to have it on.
+    /// Whether API discovery, which every account may read, does not list the resource. The API server checks
+    /// permissions first, so an account without permission gets 403 even for a resource that does not exist.
     async fn is_undefined(&self) -> bool {
         let group_version = format!("{}/v1", self.source.group());
         let asked = self.client.list_api_group_resources(&group_version);
@@ -233,13 +233,14 @@ impl<S: WatchedResource> Reflector<S> {
         serde_json::from_str(&text).map_err(|error| {
             self.failure(
                 WatchFailureReason::Other,
-                &format_args!("the list cannot be read: {error}"),
+                &format_args!("cannot parse the list: {error}"),
             )
             .into()
         })
     }
 
-    /// Hears of changes, watch after watch, until a new list is needed; returns how long nothing had been heard by then.
+    /// Watches, resuming as needed, until a new list is needed. Returns the time without any response until
+    /// then.
     async fn follow(
         &self,
         mut version: String,
@@ -247,20 +248,21 @@ impl<S: WatchedResource> Reflector<S> {
     ) -> Result<Duration, ReceiverDropped> {
         loop {
             match self.watch(&mut version, attempts).await? {
-                // A watch that ends at once must not be begun again at once.
+                // Avoid reopening immediately a watch that ends immediately.
                 WatchEnd::Resume => tokio::time::sleep(attempts.backoff.next(None)).await,
                 WatchEnd::Relist => {
-                    let message = "the version is too old to go on from; listing anew";
+                    let message = "the resource version is too old to resume from; listing again";
                     let failure = self.failure(WatchFailureReason::Gone, &message);
                     self.tell(WatchUpdate::Failed(failure)).await?;
                     tokio::time::sleep(attempts.backoff.next(None)).await;
                     return Ok(Duration::ZERO);
                 }
-                // An etcd without progress notifications leaves the watch of what does not change without bookmarks. Only
-                // a new list tells that from a watch that lost its events, and shows what it lost.
+                // If etcd sends no progress notifications, a watch of unchanging objects receives no
+                // bookmarks. Only a new list distinguishes this from a watch that lost its events, and
+                // recovers what was lost.
                 WatchEnd::Silent => {
                     let silence = self.pace.silence;
-                    tracing::debug!(resource = %self.source, seconds = silence.as_secs_f64(), "a silent watch; listing anew");
+                    tracing::debug!(resource = %self.source, seconds = silence.as_secs_f64(), "watch is silent; listing again");
                     return Ok(silence);
                 }
                 WatchEnd::Failed(failure) => self.fail(failure, attempts).await?,
@@ -293,7 +295,7 @@ impl<S: WatchedResource> Reflector<S> {
             Ok(Ok(events)) => events,
             Ok(Err(error)) => return Ok(self.ended(&error)),
             Err(_) => {
-                let message = format!("no watch within {} s", self.pace.patience.as_secs_f64());
+                let message = format!("watch not opened within {} s", self.pace.patience.as_secs_f64());
                 let mut failure = self.failure(WatchFailureReason::Timeout, &message);
                 failure.silent = self.pace.patience;
                 return Ok(WatchEnd::Failed(failure));
@@ -323,9 +325,9 @@ impl<S: WatchedResource> Reflector<S> {
                 WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
                 WatchEvent::Error(status) => return Ok(self.ended_by(&status)),
             }
-            // It works: whatever failed before is over.
+            // An event proves that the watch works, so earlier failures are over.
             if attempts.reset() {
-                tracing::info!(resource = %self.source, "watching again");
+                tracing::info!(resource = %self.source, "watch resumed");
             }
         }
     }
@@ -334,7 +336,7 @@ impl<S: WatchedResource> Reflector<S> {
         if let Some(known) = version_of(object) {
             version.replace_range(.., known);
         } else {
-            tracing::debug!(resource = %self.source, "a change without a version");
+            tracing::debug!(resource = %self.source, "an event has no resource version");
         }
     }
 
@@ -344,7 +346,7 @@ impl<S: WatchedResource> Reflector<S> {
             .read(object)
             .map_err(|reason| {
                 let reason: String = reason.chars().take(LONGEST).collect();
-                tracing::warn!(resource = %self.source, %key, %reason, "an object cannot be read and is left out");
+                tracing::warn!(resource = %self.source, %key, %reason, "cannot parse an object; skipping it");
             })
             .ok()
     }
@@ -356,7 +358,7 @@ impl<S: WatchedResource> Reflector<S> {
     fn ended(&self, error: &kube::Error) -> WatchEnd {
         match error {
             kube::Error::Api(status) => self.ended_by(status),
-            // The connection broke between two events; from the version that is known nothing is lost.
+            // The connection broke between two events; resuming from the known version loses nothing.
             _ => match self.refused(error) {
                 ListError::Absent => WatchEnd::Relist,
                 ListError::Failed(failure) => WatchEnd::Failed(failure),
@@ -409,7 +411,7 @@ impl<S: WatchedResource> Reflector<S> {
         failure
     }
 
-    #[expect(clippy::unused_self, reason = "reads as part of the others")]
+    #[expect(clippy::unused_self, reason = "consistent with the other constructors")]
     fn failure(&self, reason: WatchFailureReason, message: &impl std::fmt::Display) -> WatchFailure {
         let message: String = message.to_string().chars().filter(|c| !c.is_control()).collect();
         WatchFailure {
@@ -421,7 +423,7 @@ impl<S: WatchedResource> Reflector<S> {
     }
 }
 
-/// An error with what caused it: the reason of a failed connection stands at the end of the chain.
+/// Formats an error with its sources: the reason of a failed connection is at the end of the chain.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -435,7 +437,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// A list was not to be had.
+/// Why a list failed.
 enum ListError {
     Absent,
     Failed(WatchFailure),
@@ -447,7 +449,7 @@ impl From<WatchFailure> for ListError {
     }
 }
 
-/// A page of a list; items are read one by one.
+/// A page of a list; the items are parsed individually.
 #[derive(Debug, Deserialize)]
 struct ListPage {
     #[serde(default)]

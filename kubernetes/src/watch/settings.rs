@@ -1,30 +1,30 @@
-//! Where the cluster is and what of it is wanted.
+//! Settings of the cluster source.
 
 use super::{ApiServerAccess, WatchTiming};
 
-/// Labels of the Pods of Parallax as they are installed: those that probe, and those that only answer.
+/// Label selector of the prober and responder Pods of an installation.
 pub const PROBERS: &str =
     "app.kubernetes.io/name=parallax,app.kubernetes.io/component in (prober,prober-host,responder)";
 
-/// Where the cluster is and what of it is wanted.
+/// Settings of the cluster source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KubernetesSettings {
-    /// How to reach the API server.
+    /// How to connect to the API server.
     pub access: ApiServerAccess,
-    /// Namespaces of the prober Pods; the aggregator's own where there are none.
+    /// Namespaces of the prober Pods; the aggregator's own if empty.
     pub prober_namespaces: Vec<String>,
-    /// Labels of the prober Pods.
+    /// Label selector of the prober Pods.
     pub prober_selector: String,
-    /// What is probed without anybody saying so.
+    /// Targets that are probed by default.
     pub defaults: TargetDefaults,
-    /// Whether cert-manager's objects are followed too.
+    /// Whether to watch cert-manager's objects.
     pub cert_manager: CertManagerMode,
-    /// How fast and how patiently it is read.
+    /// Timing of the watches.
     pub pace: WatchTiming,
 }
 
 impl KubernetesSettings {
-    /// The defaults, for a cluster reached in this way.
+    /// Creates settings with defaults.
     #[must_use]
     pub fn new(access: ApiServerAccess) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl KubernetesSettings {
         }
     }
 
-    /// Reads the Pods of these namespaces too.
+    /// Adds namespaces whose Pods are watched.
     pub fn know_pods_of<'a>(&mut self, namespaces: impl Iterator<Item = &'a str>) {
         self.prober_namespaces.extend(namespaces.map(str::to_owned));
         self.prober_namespaces.sort_unstable();
@@ -45,22 +45,22 @@ impl KubernetesSettings {
     }
 }
 
-/// What is to be probed without anybody saying so.
+/// Targets that are probed by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TargetDefaults {
-    /// What the cluster publishes, as far as that is safe to ask for.
+    /// What the cluster publishes, as far as it is safe to probe.
     #[default]
     Published,
-    /// Nothing: only what says `parallax.dev/probe: "true"`.
+    /// Only objects with the annotation `parallax.dev/probe: "true"`.
     Annotated,
 }
 
-/// Whether cert-manager's objects are followed.
+/// Whether to watch cert-manager's objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CertManagerMode {
-    /// Where there are such objects and the right to read them.
+    /// If the cluster has such objects and the aggregator may read them.
     #[default]
     Auto,
-    /// Never: the API server is not asked for them.
+    /// Never; the API server is not queried for them.
     Off,
 }

@@ -1,69 +1,71 @@
-//! Which certificate authority may issue for a name (RFC 8659, RFC 8657), as Boulder reads it (`va/caa.go`). Pure.
+//! Evaluates CAA records (RFC 8659, RFC 8657) the way Boulder does (`va/caa.go`). Pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::{CaaAnswer, CaaAt, CaaRecord};
 use crate::FailureKind;
 
-/// What is to be issued.
+/// The certificate to be issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaaAsk<'a> {
-    /// The name the authority goes by in such records (`caaIdentities` of its directory), as `letsencrypt.org`.
+    /// The issuer domain name of the authority in CAA records (`caaIdentities` of its directory), such as
+    /// `letsencrypt.org`.
     pub issuer: &'a str,
-    /// Whether the certificate is for a wildcard.
+    /// Whether the certificate is for a wildcard name.
     pub wildcard: bool,
-    /// How the name is validated, as `http-01`.
+    /// The validation method, such as `http-01`.
     pub method: &'a str,
-    /// The account, where it is known.
+    /// The ACME account's URI, if known.
     pub account_uri: Option<&'a str>,
 }
 
-/// Whether it may be issued.
+/// Whether the authority may issue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum CaaVerdict {
-    /// No name up to the top has such records.
+    /// Neither the name nor any of its parents has CAA records.
     Unrestricted,
-    /// The records of this name allow it.
+    /// The records of this name allow issuance.
     Allowed {
         /// The name.
         at: String,
-        /// The accounts it is allowed to, where whose account asks is not known; none where it does not matter.
+        /// The accounts that the records allow, if the requesting account is unknown; empty if the account
+        /// does not matter.
         accounts: Vec<String>,
     },
-    /// The records of this name forbid it.
+    /// The records of this name forbid issuance.
     Forbidden {
         /// The name.
         at: String,
-        /// Why.
+        /// The reason.
         why: CaaRefusal,
     },
-    /// It cannot be known what this name says, and so it is not issued.
+    /// The records of this name could not be looked up, so the authority does not issue.
     Unknown {
         /// The name.
         at: String,
-        /// What became of the question.
+        /// Why the lookup failed.
         kind: FailureKind,
     },
 }
 
-/// Why records forbid it.
+/// Why CAA records forbid issuance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaaRefusal {
-    /// A record with this tag is critical, and the authority does not know it.
+    /// A record with this tag is critical, and the authority does not support the tag.
     CriticalTag(String),
-    /// Only these may issue; nobody where there are none.
+    /// Only these authorities may issue; none may if the list is empty.
     Others(Vec<String>),
-    /// The authority may issue, but to these accounts alone.
+    /// The authority may issue, but only to these accounts.
     OtherAccount(Vec<String>),
-    /// The authority may issue, but by these methods alone.
+    /// The authority may issue, but only with these methods.
     OtherMethod(Vec<String>),
 }
 
 impl CaaVerdict {
-    /// What Boulder would report of it: the type of the problem (RFC 8555 §6.7, without its prefix), and its sentence.
-    /// Nothing where it would issue.
+    /// What Boulder would report: the type of the problem (RFC 8555 §6.7, without its prefix) and its detail.
+    /// `None` if it would issue.
     #[must_use]
     pub fn problem(&self, name: &str) -> Option<(&'static str, String)> {
         let (class, said) = match self {
@@ -76,31 +78,31 @@ impl CaaVerdict {
 }
 
 impl CaaRefusal {
-    /// In our words, for the authority that goes by this name: what the records of a name say, and what would help.
+    /// Describes the refusal for people: what the records of `at` say about `issuer`, and how to fix it.
     #[must_use]
     pub fn words(&self, at: &str, issuer: &str) -> (String, String) {
         match self {
             Self::CriticalTag(tag) => (
                 format!("the CAA records of {at} have the critical tag {tag:?}, which {issuer} does not know"),
-                "without its critical flag (0 instead of 128) the record is passed over".to_owned(),
+                "without its critical flag (0 instead of 128) the record is ignored".to_owned(),
             ),
             Self::Others(others) if others.is_empty() => (
-                format!("the CAA records of {at} allow no authority at all"),
-                format!("{at} CAA 0 issue {issuer:?} allows this one"),
+                format!("the CAA records of {at} allow no authority to issue"),
+                format!("{at} CAA 0 issue {issuer:?} would allow it"),
             ),
             Self::Others(others) => (
                 format!(
                     "the CAA records of {at} allow {} only, not {issuer}",
                     others.join(", ")
                 ),
-                format!("{at} CAA 0 issue {issuer:?} allows this one too"),
+                format!("{at} CAA 0 issue {issuer:?} would allow it too"),
             ),
             Self::OtherAccount(accounts) => (
                 format!(
                     "the CAA records of {at} allow {issuer} for the account {} only",
                     accounts.join(", ")
                 ),
-                "the account is another one, as of another issuer or cluster: add its URI in a record of its own"
+                "the account differs, for example because of another issuer or cluster: add a record with its URI"
                     .to_owned(),
             ),
             Self::OtherMethod(methods) => (
@@ -108,13 +110,13 @@ impl CaaRefusal {
                     "the CAA records of {at} allow {issuer} with {} only, not with http-01",
                     methods.join(", ")
                 ),
-                "add http-01 to validationmethods, or use a solver of such a method".to_owned(),
+                "add http-01 to validationmethods, or use a solver for one of these methods".to_owned(),
             ),
         }
     }
 }
 
-/// What Boulder says of a lookup that failed (`bdns.Error`).
+/// The detail that Boulder reports for a failed lookup (`bdns.Error`).
 #[must_use]
 pub fn lookup_problem(kind: &FailureKind, record: &str, host: &str) -> String {
     let (what, hint) = match kind {
@@ -128,7 +130,8 @@ pub fn lookup_problem(kind: &FailureKind, record: &str, host: &str) -> String {
     format!("DNS problem: {what} looking up {record} for {host}{hint}")
 }
 
-/// The names whose records count, from the name itself to its top-level domain; the nearest that has some decides.
+/// The names whose CAA records are relevant, from the name itself up to its top-level domain. The closest
+/// name that has records decides.
 #[must_use]
 pub fn caa_names(name: &str) -> Vec<String> {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
@@ -145,7 +148,8 @@ pub fn caa_names(name: &str) -> Vec<String> {
     names
 }
 
-/// Whether the authority may issue. `climbed` is what became of the questions for [`caa_names`], in that order.
+/// Evaluates whether the authority may issue. `climbed` contains the answers for [`caa_names`], in that
+/// order.
 #[must_use]
 pub fn judge_caa(climbed: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
     for CaaAt { name, answer } in climbed {
@@ -153,7 +157,7 @@ pub fn judge_caa(climbed: &[CaaAt], ask: CaaAsk<'_>) -> CaaVerdict {
             CaaAnswer::None => {}
             CaaAnswer::Records(records) if records.is_empty() => {}
             CaaAnswer::Records(records) => return of_set(name, records, ask),
-            // There may be records behind it, so none further up count.
+            // This name may have records, so those of its parents must not decide.
             CaaAnswer::Failed(kind) => {
                 return CaaVerdict::Unknown {
                     at: name.clone(),
@@ -230,13 +234,13 @@ fn of_set(name: &str, records: &[CaaRecord], ask: CaaAsk<'_>) -> CaaVerdict {
     CaaVerdict::Forbidden { at, why }
 }
 
-/// Many take bit 1 for the critical one, so Boulder takes it for that too.
+/// Many configurations set bit 1 to mean "critical", so Boulder treats it as critical too.
 fn critical_unknown(record: &CaaRecord) -> bool {
     const KNOWN: &[&str] = &["issue", "issuewild", "iodef", "issuemail", "issuevmc"];
     record.flags & (128 | 1) != 0 && !KNOWN.iter().any(|known| record.tag.eq_ignore_ascii_case(known))
 }
 
-/// The value of an `issue` or `issuewild`.
+/// The value of an `issue` or `issuewild` property.
 #[derive(Debug, PartialEq, Eq)]
 struct IssueProperty<'a> {
     issuer: &'a str,
@@ -245,20 +249,20 @@ struct IssueProperty<'a> {
 
 enum ValueState {
     Yes,
-    /// It depends on this account.
+    /// The account is unknown; only this one is allowed.
     Unknown(String),
-    /// Only these would do.
+    /// Only these are allowed.
     No(Vec<String>),
 }
 
 impl<'a> IssueProperty<'a> {
-    /// Absent where it is not of the form: then it allows nobody.
+    /// Returns `None` for a malformed value, which allows no issuer.
     fn read(value: &'a str) -> Option<Self> {
         let trim = |text: &'a str| text.trim_matches([' ', '\t']);
         let mut parts = value.split(';');
         let issuer = trim(parts.next()?);
         let rest: Vec<&str> = parts.collect();
-        // A semicolon alone is how "nobody" is written.
+        // A lone semicolon means that no issuer is allowed.
         if let [only] = rest.as_slice()
             && trim(only).is_empty()
         {
@@ -292,7 +296,7 @@ impl<'a> IssueProperty<'a> {
             ([], _) => ValueState::Yes,
             ([only], Some(wanted)) if *only == wanted => ValueState::Yes,
             ([only], None) => ValueState::Unknown((*only).to_owned()),
-            // Two of them can never hold both.
+            // Several account URIs can never all match.
             (some, _) => ValueState::No(some.iter().map(|uri| (*uri).to_owned()).collect()),
         }
     }

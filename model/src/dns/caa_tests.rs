@@ -1,4 +1,4 @@
-//! RFC 8659 and RFC 8657 by example, and what holds for all records.
+//! Examples from RFC 8659 and RFC 8657, and properties of all record sets.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn climbed(sets: Vec<CaaAnswer>) -> Vec<CaaAt> {
         .collect()
 }
 
-/// Of records at the name itself: may it be issued?
+/// Whether issuance is allowed with these records at the name itself.
 fn allows(records: &[CaaRecord], ask: CaaAsk<'_>) -> bool {
     let climbed = climbed(vec![CaaAnswer::Records(records.to_vec())]);
     matches!(
@@ -63,30 +63,35 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
             LE,
             true,
         ),
-        ("another one", vec![issue("ca.example.net")], LE, false),
+        ("another authority", vec![issue("ca.example.net")], LE, false),
         (
-            "both",
+            "both authorities",
             vec![issue("ca.example.net"), issue("letsencrypt.org")],
             LE,
             true,
         ),
-        ("nobody", vec![issue(";")], LE, false),
-        ("nobody, in another way", vec![issue("")], LE, false),
+        ("no issuer", vec![issue(";")], LE, false),
+        ("no issuer, written as an empty value", vec![issue("")], LE, false),
         (
-            "nobody, and the authority all the same",
+            "no issuer in one record, the authority in another",
             vec![issue(";"), issue("letsencrypt.org")],
             LE,
             true,
         ),
-        ("blanks around it", vec![issue("  letsencrypt.org\t;")], LE, true),
         (
-            "a parameter without value",
+            "white space around the issuer",
+            vec![issue("  letsencrypt.org\t;")],
+            LE,
+            true,
+        ),
+        (
+            "a parameter without a value",
             vec![issue("letsencrypt.org; policy")],
             LE,
             false,
         ),
         (
-            "nothing but a mail address",
+            "only a mail address",
             vec![record(0, "iodef", "mailto:a@example.org")],
             LE,
             true,
@@ -105,7 +110,7 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
             false,
         ),
         (
-            "the bit that many take for it",
+            "the bit that many configurations use for critical",
             vec![record(1, "tbs", "x")],
             LE,
             false,
@@ -118,25 +123,25 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
             true,
         ),
         (
-            "wildcards of another one",
+            "wildcards of another authority",
             vec![record(0, "issuewild", "ca.example.net")],
             LE,
             true,
         ),
         (
-            "wildcards of another one, for a wildcard",
+            "wildcards of another authority, for a wildcard",
             vec![record(0, "issuewild", "ca.example.net")],
             wild,
             false,
         ),
         (
-            "no word about wildcards",
+            "no record about wildcards",
             vec![issue("letsencrypt.org")],
             wild,
             true,
         ),
         (
-            "wildcards before the rest",
+            "wildcard records take precedence",
             vec![issue("letsencrypt.org"), record(0, "issuewild", ";")],
             wild,
             false,
@@ -148,13 +153,13 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
             false,
         ),
         (
-            "its account",
+            "the requesting account",
             vec![issue("letsencrypt.org; accounturi=https://acme.example/acct/1")],
             account,
             true,
         ),
         (
-            "two accounts in one",
+            "two accounts in one record",
             vec![issue(
                 "letsencrypt.org; accounturi=https://acme.example/acct/1; accounturi=https://acme.example/acct/1",
             )],
@@ -162,7 +167,7 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
             false,
         ),
         (
-            "its method",
+            "the requested method",
             vec![issue("letsencrypt.org; validationmethods=dns-01,http-01")],
             LE,
             true,
@@ -174,19 +179,19 @@ fn each_set_of_records_allows_or_forbids_as_the_rfcs_say() {
             false,
         ),
         (
-            "no method",
+            "an empty list of methods",
             vec![issue("letsencrypt.org;validationmethods=")],
             LE,
             false,
         ),
         (
-            "what is no method before it",
+            "an invalid method before it",
             vec![issue("letsencrypt.org;validationmethods=a_b,http-01")],
             LE,
             false,
         ),
         (
-            "methods twice",
+            "two lists of methods",
             vec![issue(
                 "letsencrypt.org;validationmethods=http-01;validationmethods=http-01",
             )],

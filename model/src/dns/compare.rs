@@ -1,4 +1,4 @@
-//! Where the servers do not agree. Pure.
+//! Compares the answers of several servers for one name. Pure.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CaaAnswer, NameView, RecordAnswer, ServerOwner};
 
-/// What is compared.
+/// The record that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ComparedRecord {
     /// IPv4 addresses.
@@ -14,39 +14,39 @@ pub enum ComparedRecord {
     /// IPv6 addresses.
     #[serde(rename = "AAAA")]
     Aaaa,
-    /// The aliases that lead there.
+    /// The alias of the name.
     #[serde(rename = "CNAME")]
     Cname,
-    /// Who may issue certificates.
+    /// The authorities that may issue certificates.
     #[serde(rename = "CAA")]
     Caa,
 }
 
-/// Servers that say different things of one record.
+/// A record for which servers give different answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameDifference {
-    /// Of what.
+    /// The record.
     pub record: ComparedRecord,
-    /// What is said, and by whom; two at least.
+    /// The different answers with their servers; at least two.
     pub opinions: Vec<DnsOpinion>,
 }
 
 /// One of several answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DnsOpinion {
-    /// Whose servers say so.
+    /// The owners of the servers that give this answer.
     pub who: Vec<ServerOwner>,
-    /// Which these are.
+    /// The servers that give this answer.
     pub servers: Vec<SocketAddr>,
-    /// What they say, in words.
+    /// The answer as text.
     pub says: String,
 }
 
-/// What a view says of a record; nothing where it is not asked.
+/// Returns a view's answer for a record as text, or `None` if the view does not count for the record.
 type RecordOpinion = fn(&NameView) -> Option<String>;
 
-/// Where the views do not agree. A zone's own server that knows of an alias into another zone is not asked for the
-/// addresses behind it, and what came with a failure is its own opinion.
+/// Returns the records for which the views differ. An authoritative server whose answer is an alias into
+/// another zone does not count for the addresses behind the alias. A failure is an answer of its own.
 #[must_use]
 pub fn name_differences(views: &[NameView]) -> Vec<NameDifference> {
     let records: [(ComparedRecord, RecordOpinion); 4] = [
@@ -93,7 +93,7 @@ fn of_addresses(view: &NameView, answer: &RecordAnswer) -> Option<String> {
     }
 }
 
-/// The first alias: a zone's own server says nothing of those behind it.
+/// Only the first alias: an authoritative server does not return those behind it.
 fn aliases(view: &NameView) -> Option<String> {
     let silent = |answer: &RecordAnswer| matches!(answer, RecordAnswer::Failed(_));
     if silent(&view.a) && silent(&view.aaaa) {

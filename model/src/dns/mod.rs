@@ -1,5 +1,6 @@
-//! What is said of a name, by whom, and what its CAA records mean. What servers say travels from prober to aggregator;
-//! what it means ([`judge_caa`], [`name_differences`]) is pure, so that both ends judge alike.
+//! What several DNS servers answer for a name, and what its CAA records mean. The answers travel from prober
+//! to aggregator; their evaluation ([`judge_caa`], [`name_differences`]) is pure, so that both ends reach the
+//! same result.
 
 mod caa;
 mod compare;
@@ -17,43 +18,44 @@ pub use self::{
 };
 use crate::{FailureKind, HostName, Scope};
 
-/// Who is asked about a name. Only runs have such probes.
+/// A probe that queries several servers for a name. Used in runs only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamesProbe {
-    /// The name; of a wildcard that below its asterisk.
+    /// The name; for a wildcard, the name below the asterisk.
     pub name: HostName,
-    /// Resolvers that see what the world sees, besides the machine's own.
+    /// Public resolvers to query in addition to the machine's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub public: Vec<SocketAddr>,
-    /// Whether the servers of the name's zone are asked too, wherever on the internet they are.
+    /// Whether to query the authoritative servers of the name's zone as well, wherever they are on the
+    /// internet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub authorities: bool,
-    /// Where a zone's servers may be; anywhere where absent.
+    /// Addresses that the authoritative servers may have; unrestricted if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
 
-/// What a vantage was told of a name.
+/// The answers that one vantage received for a name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NameSight {
-    /// What each server says: the machine's own, the public ones, the zone's.
+    /// One view per server: the machine's own resolvers, the public ones, the authoritative servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<NameView>,
-    /// Why there are none of the zone's own servers; absent where there are some, or where none were wanted.
+    /// Why there is no view of an authoritative server; absent if there is one, or if none was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_authority: Option<FailureKind>,
-    /// The name and all above it with their CAA records, as the first public resolver that answers gives them, or the
-    /// machine's own where no public one was asked.
+    /// CAA records of the name and all its parents, from the first public resolver that answers, or from the
+    /// machine's own resolver if no public one was queried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caa: Vec<CaaAt>,
 }
 
 impl NameSight {
-    /// A newer prober may tell it in another form, which is as good as nothing told.
+    /// Deserializes a value leniently: a form that only a newer prober knows becomes `None`.
     ///
     /// # Errors
-    /// None but those of the text itself.
+    /// Returns only the errors of the underlying format.
     pub fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Self>>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -68,15 +70,15 @@ impl NameSight {
     }
 }
 
-/// Whose server it is.
+/// The owner of a DNS server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerOwner {
-    /// The asking machine's own resolver: for a pod the cluster's.
+    /// The machine's own resolver; for a Pod, that of the cluster.
     Own,
-    /// A resolver that sees what the world sees.
+    /// A public resolver.
     Public,
-    /// A server of the zone itself.
+    /// An authoritative server of the zone.
     Authority {
         /// The zone.
         zone: String,
@@ -85,40 +87,40 @@ pub enum ServerOwner {
     },
 }
 
-/// What one server says.
+/// The answers of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameView {
-    /// Whose it is.
+    /// The server's owner.
     pub by: ServerOwner,
-    /// Where it was asked.
+    /// The server's address.
     pub server: SocketAddr,
-    /// Of IPv4.
+    /// The answer for IPv4 addresses.
     pub a: RecordAnswer,
-    /// Of IPv6.
+    /// The answer for IPv6 addresses.
     pub aaaa: RecordAnswer,
-    /// The aliases from the name on, each with where the one before leads.
+    /// The chain of aliases, starting with the target of the name's own alias.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
     /// CAA records of the name itself.
     pub caa: CaaAnswer,
 }
 
-/// What became of a question for addresses.
+/// The answer to a query for addresses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordAnswer {
     /// These addresses, sorted.
     Addresses(Vec<IpAddr>),
-    /// The name exists and has none.
+    /// The name exists but has no address.
     None,
     /// There is no such name.
     NoName,
-    /// No answer that says anything.
+    /// No usable answer.
     Failed(FailureKind),
 }
 
 impl RecordAnswer {
-    /// The addresses, where there are some.
+    /// The addresses; empty if there are none.
     #[must_use]
     pub fn addresses(&self) -> &[IpAddr] {
         match self {
@@ -131,11 +133,11 @@ impl RecordAnswer {
 /// One CAA record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CaaRecord {
-    /// Its flags: 128 says that who does not know its tag must not issue.
+    /// Flags; 128 (critical) means that an authority that does not support the tag must not issue.
     pub flags: u8,
-    /// What it is about.
+    /// The property tag.
     pub tag: String,
-    /// What it says.
+    /// The property value.
     pub value: String,
 }
 
@@ -151,24 +153,24 @@ impl fmt::Display for CaaRecord {
     }
 }
 
-/// What became of the question for a name's CAA records.
+/// The answer to a query for CAA records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaaAnswer {
-    /// These.
+    /// The records.
     Records(Vec<CaaRecord>),
-    /// There are none.
+    /// There are no records.
     None,
-    /// No answer: there may be some.
+    /// No usable answer: there may be records.
     Failed(FailureKind),
 }
 
-/// A name on the way up, with what became of its question.
+/// The CAA answer for a name or one of its parents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaaAt {
     /// The name.
     pub name: String,
-    /// Its records.
+    /// The answer.
     pub answer: CaaAnswer,
 }
 

@@ -1,4 +1,4 @@
-//! What all kinds of probe have in common, computed in one place: a new kind answers these questions here.
+//! Properties that all probe kinds have in common. A new kind must be handled in each `match` of this module.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use super::{MustNotAnswer, ProbeSpec, Scheme, SearchManner};
 use crate::{HostName, Scope, channel::label_enum};
 
 label_enum! {
-    /// The kind of a probe, as it is called in metrics.
+    /// The kind of a probe, as labelled in metrics.
     ProbeKind {
         /// A request over HTTP or HTTPS.
         Http = "http",
         /// A TCP connection.
         Tcp = "tcp",
-        /// A question to a resolver.
+        /// A query to a resolver.
         Dns = "dns",
-        /// Another prober's echo.
+        /// A request to another prober's echo.
         Echo = "echo",
         /// An ACME challenge.
         Challenge = "challenge",
-        /// What servers answer about a name.
+        /// Queries for the DNS records of a name.
         Names = "names",
     }
 }
 
 impl ProbeSpec {
-    /// Which kind of probe this is.
+    /// Returns the kind of the probe.
     #[must_use]
     pub const fn kind(&self) -> ProbeKind {
         match self {
@@ -39,7 +39,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The name or literal address it asks for. An echo has none: its address is always given.
+    /// The name or literal address that the probe targets. `None` for an echo, whose address is always given.
     #[must_use]
     pub const fn host(&self) -> Option<&HostName> {
         match self {
@@ -52,7 +52,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The port of the host it connects to. A question about a name connects to no port of that name.
+    /// The port that the probe connects to. `None` for DNS queries, which do not connect to the name itself.
     #[must_use]
     pub const fn port(&self) -> Option<u16> {
         match self {
@@ -63,13 +63,14 @@ impl ProbeSpec {
         }
     }
 
-    /// Host and port it connects to where no address is forced; nothing where it connects to no host of its own.
+    /// The host and port to connect to if the assignment gives no address; `None` if the probe connects to no
+    /// host of its own.
     #[must_use]
     pub fn server(&self) -> Option<(&HostName, u16)> {
         self.host().zip(self.port())
     }
 
-    /// Whether its first connection is over TLS.
+    /// Whether the first connection uses TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         match self {
@@ -79,7 +80,7 @@ impl ProbeSpec {
         }
     }
 
-    /// The C library in whose manner it looks names up.
+    /// The C library whose resolver behaviour the probe follows; glibc by default.
     #[must_use]
     pub fn search(&self) -> SearchManner {
         let asked = match self {
@@ -91,7 +92,7 @@ impl ProbeSpec {
         asked.unwrap_or(SearchManner::Glibc)
     }
 
-    /// Where its connections may go; anywhere where absent.
+    /// The addresses that the probe may connect to; `None` for no restriction.
     #[must_use]
     pub const fn scope(&self) -> Option<&Scope> {
         match self {
@@ -103,8 +104,8 @@ impl ProbeSpec {
         }
     }
 
-    /// The same probe, kept to a scope. A question to a resolver and an echo connect nowhere a name or a redirect
-    /// could lead.
+    /// Returns the probe restricted to a scope. DNS queries and echo probes stay unchanged, because neither
+    /// follows a name or a redirect.
     #[must_use]
     pub fn within(mut self, scope: &Scope) -> Self {
         match &mut self {
@@ -117,7 +118,8 @@ impl ProbeSpec {
         self
     }
 
-    /// The same probe of a target that must be silent; nothing for a kind that cannot ask for silence.
+    /// Returns the same probe with a requirement not to answer, or `None` for a kind that does not support
+    /// it.
     #[must_use]
     pub fn expecting_silence(&self, silence: MustNotAnswer) -> Option<Self> {
         let mut probe = self.clone();

@@ -1,10 +1,10 @@
-//! Bytes as people write them: text with escapes.
+//! Bytes written as text with escape sequences.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Most bytes a TCP probe sends or waits for.
+/// Maximum number of bytes that a TCP probe sends or expects.
 const MOST: usize = 4096;
 
 /// Bytes written as text with `\r`, `\n`, `\t`, `\0`, `\\` and `\xNN`; at most 4 KiB.
@@ -12,22 +12,22 @@ const MOST: usize = 4096;
 #[serde(try_from = "String", into = "String")]
 pub struct EscapedBytes(Vec<u8>);
 
-/// The text is no such bytes.
+/// Why a text does not encode bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBytes {
-    /// A backslash with nothing known behind it.
-    #[error("expected \\r, \\n, \\t, \\0, \\\\ or \\xNN behind a backslash, got {0:?}")]
+    /// A backslash is followed by an unknown escape.
+    #[error("expected \\r, \\n, \\t, \\0, \\\\ or \\xNN after a backslash, got {0:?}")]
     Escape(String),
-    /// Nothing to send or to wait for.
+    /// There is nothing to send or to expect.
     #[error("expected at least one byte")]
     Empty,
-    /// More than a probe carries.
+    /// The bytes exceed the maximum.
     #[error("expected at most {MOST} bytes, got {0}")]
     TooLong(usize),
 }
 
 impl EscapedBytes {
-    /// The bytes themselves.
+    /// The decoded bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

@@ -1,4 +1,4 @@
-//! An ACME HTTP-01 challenge fetched as one of its clients does, and what that client saw besides its outcome.
+//! An ACME HTTP-01 challenge, fetched under the rules of one ACME client, and what that client observed.
 
 use std::{
     fmt,
@@ -9,45 +9,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FailureKind, HostName, Scope, channel::label_enum};
 
-/// Where HTTP-01 challenges are answered (RFC 8555 §8.3).
+/// Path prefix of HTTP-01 challenges (RFC 8555 §8.3).
 pub const CHALLENGE_PATH: &str = "/.well-known/acme-challenge/";
 
 label_enum! {
-    /// Whose rules a challenge is fetched by. They differ in both directions, so each has its own verdict.
+    /// The client whose rules apply to a fetch. Each can fail where another succeeds, so each has its own
+    /// verdict.
     ChallengeClient {
         /// cert-manager's self check.
         CertManager = "cert-manager",
-        /// Let's Encrypt's server.
+        /// Let's Encrypt's validation server.
         Boulder = "boulder",
-        /// Its test server.
+        /// Let's Encrypt's test server.
         Pebble = "pebble",
     }
 }
 
-/// A challenge to be fetched. Times of single phases are not taken; the whole counts.
+/// A challenge to fetch. The phases are not timed individually, only the whole probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChallengeProbe {
-    /// Whose rules hold.
+    /// The client whose rules apply.
     pub client: ChallengeClient,
     /// The name to be certified.
     pub host: HostName,
-    /// Port of the first request: 80 for every client there is.
+    /// Port of the first request; 80 for every known client.
     #[serde(default = "http_port", skip_serializing_if = "is_http_port")]
     pub port: u16,
-    /// Path, with [`CHALLENGE_PATH`] in front of the token.
+    /// Path: [`CHALLENGE_PATH`] followed by the token.
     pub path: String,
-    /// The key authorization. Without it nobody answers for the token yet: any answer below 500 at the end of allowed
-    /// redirects is one.
+    /// The key authorization. If absent, no solver serves the token yet, and any response below 500 after
+    /// permitted redirects is a success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// Fetches in a row that must all succeed, in place of one: with cert-manager's pauses, or an authority's without any.
+    /// Number of consecutive fetches that must all succeed, instead of one. cert-manager pauses between them,
+    /// a CA does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
-    /// Who is asked for the name in place of the machine's own resolvers.
+    /// Nameservers to query for the name instead of the machine's own resolvers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nameservers: Vec<SocketAddr>,
-    /// Where the connections may go, also behind names and redirects; anywhere where absent.
+    /// Addresses that the probe may connect to, including behind names and redirects; unrestricted if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
@@ -61,43 +63,45 @@ const fn is_http_port(port: &u16) -> bool {
     *port == 80
 }
 
-/// What a client saw on its way through a challenge, in the last of its fetches. Nothing of an answer's content.
+/// What a client observed in the last of its fetches of a challenge. It contains nothing of the response
+/// body.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChallengeSight {
-    /// Fetches that succeeded.
+    /// Number of fetches that succeeded.
     pub passes: u32,
-    /// What the challenge's own name resolved to.
+    /// Addresses that the challenge's own name resolved to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<IpAddr>,
-    /// Connections that were tried, in order.
+    /// Attempted connections, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dials: Vec<DialSight>,
-    /// Redirects that were followed, in order.
+    /// Followed redirects, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopSight>,
-    /// What a library or the kernel said of a failure: bounded, without control characters.
+    /// Error text of a library or the kernel: bounded, without control characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
 }
 
-/// One connection that was tried.
+/// An attempted connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DialSight {
-    /// Where to.
+    /// The remote address.
     pub address: SocketAddr,
-    /// Why it did not come about; absent where it did.
+    /// Why the connection failed; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailureKind>,
-    /// It had not answered when the other family's had; a racing client never learns more of it.
+    /// The connection was still pending when the one of the other address family succeeded; a racing client
+    /// never learns its result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overtaken: bool,
 }
 
-/// A redirect that was followed.
+/// A followed redirect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopSight {
-    /// What was asked, bounded.
+    /// The requested URL, truncated.
     pub url: String,
-    /// The status that sent the client on.
+    /// The redirect status.
     pub status: u16,
 }

@@ -1,4 +1,4 @@
-//! What can be expected of an answer besides its status: patterns, handshakes, redirects, silence.
+//! Expectations on a response in addition to its status: patterns, TLS handshakes, redirects and silence.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 use super::{ExpectedStatus, Scheme, TlsVersion};
 use crate::{FailureKind, HostName, KindClass, channel::label_enum};
 
-/// Longest pattern, in bytes.
+/// Maximum length of a pattern in bytes.
 const LONGEST_PATTERN: usize = 1024;
 
-/// Memory of a compiled pattern and of its lazy automaton, in bytes. Matching is linear in the answer in any case.
+/// Memory limit in bytes of a compiled pattern and of its lazy DFA. Matching is linear in the response either
+/// way.
 const PATTERN_MEMORY: usize = 256 * 1024;
 
-/// A regular expression over the bytes of an answer, compiled once; in the syntax of the crate `regex`.
+/// A compiled regular expression over the bytes of a response, in the syntax of the crate `regex`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BodyPattern(Regex);
 
-/// The text is no usable pattern.
+/// Why a pattern is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a regular expression of at most {LONGEST_PATTERN} bytes that compiles within {PATTERN_MEMORY} bytes: {0}"
@@ -27,7 +28,7 @@ pub struct BodyPattern(Regex);
 pub struct InvalidPattern(String);
 
 impl BodyPattern {
-    /// Whether the pattern is found anywhere.
+    /// Whether the pattern matches anywhere in the body.
     #[must_use]
     pub fn is_match(&self, body: &[u8]) -> bool {
         self.0.is_match(body)
@@ -64,58 +65,58 @@ impl PartialEq for BodyPattern {
 
 impl Eq for BodyPattern {}
 
-/// What must hold of a TLS handshake, besides that it verifies.
+/// Requirements on a TLS handshake, in addition to successful verification.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TlsExpectation {
-    /// Oldest version.
+    /// Minimum TLS version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_version: Option<TlsVersion>,
-    /// A name the certificate must be for, besides the one asked for.
+    /// Another name that the certificate must be valid for, in addition to the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub name: Option<HostName>,
-    /// Days every certificate of the chain must still be valid.
+    /// Minimum number of days for which every certificate of the chain must still be valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub days_left: Option<u16>,
-    /// Text the issuer of some certificate of the chain must contain.
+    /// Text that the issuer of at least one certificate of the chain must contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
 }
 
-/// Where redirects may lead. What is absent allows only what the target itself is: its own host, and the ports 80, 443
-/// and its own. Never to third parties by default.
+/// Redirects that a probe may follow. Each absent list defaults to the target itself: its own host, and ports
+/// 80, 443 and its own. Redirects to third parties are never followed by default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RedirectPolicy {
-    /// Most redirects to follow, 1 to 20.
+    /// Maximum number of redirects to follow, 1 to 20.
     pub max: u8,
-    /// Schemes to follow to; both where empty.
+    /// Schemes that redirects may lead to; both if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schemes: Vec<Scheme>,
-    /// Hosts to follow to besides the target's own.
+    /// Hosts that redirects may lead to, in addition to the target's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
     pub hosts: Vec<HostName>,
-    /// Ports to follow to; 80, 443 and the target's own where empty.
+    /// Ports that redirects may lead to; 80, 443 and the target's own if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
 }
 
 label_enum! {
-    /// A way of not answering.
+    /// A failure that proves that a target does not answer.
     Silence {
-        /// Refused at once.
+        /// Connection refused.
         Refused = "refused",
-        /// No answer to connect, handshake or request.
+        /// Timeout of the connection, the TLS handshake or the request.
         Timeout = "timeout",
         /// No route, or administratively prohibited.
         Unreachable = "unreachable",
-        /// Reset or closed without a byte.
+        /// Reset or closed before the first byte of a response.
         Reset = "reset",
-        /// The handshake fails: a client certificate is demanded, for example.
+        /// The TLS handshake fails, for example because the server requires a client certificate.
         Tls = "tls",
         /// The name does not exist or has no address.
         NxDomain = "nxdomain",
@@ -140,8 +141,8 @@ impl Silence {
     }
 }
 
-/// The ways in which a target that must not answer may be silent, and the statuses that count as silence: a default
-/// backend's 404. Written `refused,timeout,404`.
+/// The failures and statuses that satisfy the requirement that a target must not answer. A status is useful
+/// for the 404 of a default backend. Written `refused,timeout,404`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MustNotAnswer {
@@ -149,7 +150,7 @@ pub struct MustNotAnswer {
     statuses: Option<ExpectedStatus>,
 }
 
-/// The string names no ways of silence.
+/// The string is not a list of failures and statuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a list of refused, timeout, unreachable, reset, tls, nxdomain and statuses, as in \"refused,timeout,404\", got {0:?}"
@@ -157,19 +158,19 @@ pub struct MustNotAnswer {
 pub struct InvalidMustNotAnswer(String);
 
 impl MustNotAnswer {
-    /// Whether this failure is the silence that was asked for.
+    /// Whether this failure satisfies the requirement.
     #[must_use]
     pub fn allows(&self, kind: &FailureKind) -> bool {
         Silence::of(kind).is_some_and(|way| self.ways.contains(&way))
     }
 
-    /// Whether an answer of this status counts as silence.
+    /// Whether a response with this status satisfies the requirement.
     #[must_use]
     pub fn allows_status(&self, status: u16) -> bool {
         self.statuses.as_ref().is_some_and(|set| set.holds(status))
     }
 
-    /// Whether it depends on the status, so that the answer must be waited for.
+    /// Whether statuses are listed, so that the probe must wait for the response.
     #[must_use]
     pub const fn has_statuses(&self) -> bool {
         self.statuses.is_some()
@@ -193,7 +194,7 @@ impl TryFrom<String> for MustNotAnswer {
         let wrong = || InvalidMustNotAnswer(text.clone());
         let statuses = match statuses.as_slice() {
             [] => None,
-            // "<500" is no list; as silence it would allow nearly every answer.
+            // "<500" is rejected: it would accept nearly every response as silence.
             some => match ExpectedStatus::try_from(some.join(",")).map_err(|_| wrong())? {
                 ExpectedStatus::Below500 => return Err(wrong()),
                 ranges @ ExpectedStatus::Ranges(_) => Some(ranges),

@@ -1,7 +1,8 @@
-//! What a probe does, as data.
+//! Probe specifications.
 //!
-//! A plan may come from a newer aggregator: a probe with a field this version does not know is left out rather than
-//! made otherwise than meant. So every struct here refuses unknown fields, unlike observations, which keep going.
+//! A plan can come from a newer aggregator. A prober skips a probe that has an unknown field instead of
+//! making it without that field, so every struct here rejects unknown fields. Observations, in contrast,
+//! accept them.
 
 mod accessors;
 mod bytes;
@@ -30,15 +31,15 @@ use crate::{HostName, Scope, channel::label_enum, dns::NamesProbe};
 label_enum! {
     /// HTTP scheme.
     Scheme {
-        /// Plain.
+        /// Plain HTTP.
         Http = "http",
-        /// Over TLS.
+        /// HTTP over TLS.
         Https = "https",
     }
 }
 
 label_enum! {
-    /// Record type asked for.
+    /// The requested record type.
     RecordType {
         /// IPv4 addresses.
         A = "A",
@@ -48,7 +49,7 @@ label_enum! {
 }
 
 label_enum! {
-    /// Version of TLS. Older ones are not spoken at all.
+    /// TLS version. Older versions are not supported.
     TlsVersion {
         /// TLS 1.2.
         Tls12 = "1.2",
@@ -58,139 +59,143 @@ label_enum! {
 }
 
 label_enum! {
-    /// How a C library walks the search list of resolv.conf. The same file leads to different answers per image (R20).
+    /// How a C library walks the search list of resolv.conf. The same file gives different results in
+    /// different images (R20).
     SearchManner {
-        /// glibc's `res_search`: goes on after "no such name", "no address" and SERVFAIL; one server after the other.
+        /// glibc's `res_search`: continues after NXDOMAIN, "no address" and SERVFAIL; queries one server
+        /// after the other.
         Glibc = "glibc",
-        /// musl: goes on after "no such name" only, never searches a name with enough dots, asks all servers at once,
-        /// and fails the name where either family fails.
+        /// musl: continues after NXDOMAIN only, does not search a name with enough dots, queries all servers
+        /// at once, and fails the name if either address family fails.
         Musl = "musl",
     }
 }
 
 label_enum! {
-    /// What is asked of the path.
+    /// The request method.
     Method {
-        /// The answer with its body.
+        /// GET.
         Get = "GET",
-        /// The answer without.
+        /// HEAD: a response without a body.
         Head = "HEAD",
-        /// With a body of ours.
+        /// POST, with the body of the specification.
         Post = "POST",
     }
 }
 
 label_enum! {
-    /// Version of HTTP.
+    /// HTTP version.
     HttpVersion {
         /// HTTP/1.1, without ALPN.
         Http11 = "1.1",
-        /// HTTP/2, agreed on by ALPN; an https server that does not agree fails the handshake.
+        /// HTTP/2, negotiated by ALPN; the handshake fails if an https server does not negotiate it.
         Http2 = "2",
     }
 }
 
 label_enum! {
-    /// The PROXY v1 header a probe sends before its first byte.
+    /// The PROXY v1 header that a probe sends before its first byte.
     ProxyHeader {
-        /// `TCP4` or `TCP6` with the connection's own addresses, as a balancer would.
+        /// `TCP4` or `TCP6` with the addresses of the connection, as a load balancer sends it.
         Tcp = "tcp",
-        /// `UNKNOWN`, as a balancer's own health check may.
+        /// `UNKNOWN`, which a load balancer may send for its own health checks.
         Unknown = "unknown",
     }
 }
 
 label_enum! {
-    /// How a DNS question travels.
+    /// Transport of a DNS query.
     DnsTransport {
-        /// Over UDP, and again over TCP where the answer is truncated.
+        /// UDP, then TCP if the answer is truncated.
         Udp = "udp",
-        /// Over TCP at once.
+        /// TCP only.
         Tcp = "tcp",
     }
 }
 
-/// Sizes of answer in bytes that tell a path's troubles apart: one packet with room, one full packet (where an MTU too
-/// small begins to bite), a first window, and many windows.
+/// Response sizes in bytes that distinguish faults of a path: less than one packet, one full packet (where an
+/// MTU that is too small takes effect), an initial congestion window, and many windows.
 pub const SIZE_SWEEP: [u32; 4] = [100, 1_300, 8_192, 131_072];
 
-/// A request over HTTP.
+/// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpProbe {
     /// Plain or over TLS.
     pub scheme: Scheme,
-    /// Goes into `Host` and SNI, also where the address is forced.
+    /// Host name for `Host` and SNI, also if the address is given.
     pub host: HostName,
-    /// Port to connect to where the name is resolved.
+    /// Port to connect to if the name is resolved.
     pub port: u16,
     /// Path and query, starting with a slash.
     pub path: String,
-    /// Statuses that count as success; of the last answer where redirects are followed.
+    /// Statuses that count as success; of the last response if redirects are followed.
     pub expect_status: ExpectedStatus,
-    /// The answer's first 64 KiB must contain this.
+    /// Text that the first 64 KiB of the response must contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body_contains: Option<String>,
-    /// The answer must be this, byte for byte.
+    /// The exact response body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body_equals: Option<String>,
-    /// The answer's first 64 KiB must match this.
+    /// Pattern that the first 64 KiB of the response must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body_matches: Option<BodyPattern>,
-    /// Headers the answer must have, by lower-case name; with a value where one is given.
+    /// Required response headers by lower-case name, each with its required value, if any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect_headers: BTreeMap<String, Option<String>>,
-    /// What must hold of the handshake.
+    /// Requirements on the TLS handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_tls: Option<TlsExpectation>,
-    /// The target must be silent in one of these ways; an answer is the failure.
+    /// The target must fail in one of these ways; a response is a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_not_answer: Option<MustNotAnswer>,
-    /// Most bytes the answer may have. Without it, reading ends after 1 MiB and says nothing.
+    /// Maximum size of the response in bytes. Without a limit, the probe stops reading after 1 MiB, which is
+    /// not a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body: Option<u64>,
-    /// What is asked.
+    /// The request method.
     #[serde(default = "get", skip_serializing_if = "is_get")]
     pub method: Method,
-    /// What a POST sends.
+    /// Body of a POST request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Media type of that.
+    /// Media type of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Version spoken.
+    /// The HTTP version.
     #[serde(default = "http11", skip_serializing_if = "is_http11")]
     pub version: HttpVersion,
-    /// Where redirects may lead; without it none is followed.
+    /// Redirects to follow; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirects: Option<RedirectPolicy>,
-    /// A certificate that does not verify is accepted; what it says can still be expected.
+    /// Accept certificates that do not verify; other expectations on them still apply.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_certificate: bool,
-    /// Certificates of CAs that are trusted beside those of the prober's machine.
+    /// CA certificates to trust in addition to those of the prober's machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_roots: Option<RootCertificates>,
-    /// A second request on the same connection, timed on its own: finds what a fresh connection cannot (R5). Such a
-    /// target has an id of its own, so that it is never mixed with fresh connections.
+    /// Send a second request on the same connection and time it separately; finds faults that a fresh
+    /// connection cannot (R5). Such a target has its own id, so its results are never mixed with those of
+    /// fresh connections.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_alive: bool,
-    /// Sent before the first byte. On the channel `proxied` it is `tcp` where absent.
+    /// PROXY header to send before the first byte. On the channel `proxied` the default is `tcp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
-    /// The C library in whose manner the name is looked up; glibc where absent.
+    /// The C library whose resolver behaviour the lookup follows; glibc if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
-    /// Report what the answer looks like ([`crate::AnswerPrint`]). Only probes that compare two fronts ask for it: a
-    /// prober that does not know the field leaves the probe out.
+    /// Report a fingerprint of the response ([`crate::AnswerPrint`]). Only probes that compare two fronts
+    /// request it; a prober that does not know the field skips the probe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub print: bool,
-    /// Where the connections may go, also behind names and redirects; anywhere where absent.
+    /// Addresses that the probe may connect to, including behind names and redirects; unrestricted if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
 
 impl HttpProbe {
-    /// A GET over HTTP/1.1 that expects the default status and nothing else.
+    /// Creates a GET request over HTTP/1.1 with the default expected status.
     #[must_use]
     pub const fn get(scheme: Scheme, host: HostName, port: u16, path: String) -> Self {
         Self {
@@ -240,48 +245,48 @@ fn is_http11(version: &HttpVersion) -> bool {
     *version == HttpVersion::Http11
 }
 
-/// A TCP connection, over TLS or not, with something said and heard or not.
+/// A TCP connection, optionally over TLS, and optionally with bytes to send and to expect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpProbe {
-    /// Name or literal address to connect to where no address is forced.
+    /// Name or literal address to connect to if no address is given.
     pub host: HostName,
-    /// Port.
+    /// The port.
     pub port: u16,
-    /// Shake hands over TLS, with the host as server name.
+    /// Use TLS, with the host as the server name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// What must hold of the handshake.
+    /// Requirements on the TLS handshake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_tls: Option<TlsExpectation>,
-    /// A certificate that does not verify is accepted.
+    /// Accept certificates that do not verify.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_certificate: bool,
-    /// Certificates of CAs that are trusted beside those of the prober's machine.
+    /// CA certificates to trust in addition to those of the prober's machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_roots: Option<RootCertificates>,
-    /// Sent once connected.
+    /// Bytes to send once connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<EscapedBytes>,
-    /// Must come within the first 4 KiB the server sends.
+    /// Bytes that must occur in the first 4 KiB that the server sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<EscapedBytes>,
-    /// The target must be silent in one of these ways; a connection is the failure.
+    /// The target must fail in one of these ways; a connection is a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub must_not_answer: Option<MustNotAnswer>,
-    /// Sent before the first byte. On the channel `proxied` it is `tcp` where absent.
+    /// PROXY header to send before the first byte. On the channel `proxied` the default is `tcp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
-    /// The C library in whose manner the name is looked up; glibc where absent.
+    /// The C library whose resolver behaviour the lookup follows; glibc if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
-    /// Where the connection may go, also behind a name; anywhere where absent.
+    /// Addresses that the probe may connect to, including behind a name; unrestricted if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
 
 impl TcpProbe {
-    /// A plain connection and nothing more.
+    /// Creates a plain connection probe.
     #[must_use]
     pub const fn connect(host: HostName, port: u16) -> Self {
         Self {
@@ -301,28 +306,28 @@ impl TcpProbe {
     }
 }
 
-/// A question to a resolver.
+/// A DNS query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DnsProbe {
-    /// The name, taken as fully qualified unless a manner of search is given.
+    /// The name, fully qualified unless `search` is set.
     pub name: HostName,
-    /// What to ask for.
+    /// The record type to query.
     pub record: RecordType,
-    /// Who to ask; the machine's own first resolver where absent.
+    /// The resolver to query; the machine's first resolver if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolver: Option<SocketAddr>,
-    /// How the question travels.
+    /// The transport.
     #[serde(default = "udp", skip_serializing_if = "is_udp")]
     pub transport: DnsTransport,
-    /// Walk the machine's search list in this manner, both families, as a client of that C library would; resolver,
-    /// record and transport then say nothing.
+    /// Walk the machine's search list like a client of this C library, for both address families. Resolver,
+    /// record and transport are then ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
 }
 
 impl DnsProbe {
-    /// One question to the machine's first resolver.
+    /// Creates a query to the machine's first resolver.
     #[must_use]
     pub const fn ask(name: HostName, record: RecordType) -> Self {
         Self {
@@ -344,31 +349,31 @@ fn is_udp(transport: &DnsTransport) -> bool {
     *transport == DnsTransport::Udp
 }
 
-/// What a probe does.
+/// Specification of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly every probe of a plan is the large one"
+    reason = "nearly every probe of a plan has the large variant"
 )]
 pub enum ProbeSpec {
     /// A request over HTTP or HTTPS.
     Http(HttpProbe),
     /// A TCP connection.
     Tcp(TcpProbe),
-    /// A question to a resolver.
+    /// A DNS query.
     Dns(DnsProbe),
-    /// Another prober's echo, with a nonce of its own.
+    /// A request to another prober's echo.
     Echo {
-        /// The nonce the echo answers to.
+        /// The nonce that the echo responds to.
         nonce: String,
-        /// How many bytes to ask for, at most [`crate::ECHO_LARGEST`]; as few as it takes where absent.
+        /// Response size in bytes, at most [`crate::ECHO_LARGEST`]; the minimum if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         size: Option<u32>,
     },
-    /// An ACME challenge, fetched as one of its clients does. Only runs have such probes.
+    /// An ACME challenge, fetched under the rules of one ACME client. Used in runs only.
     Challenge(ChallengeProbe),
-    /// What is said of a name, by whom. Only runs have such probes.
+    /// The DNS records of a name by server. Used in runs only.
     Names(NamesProbe),
 }
 

@@ -1,14 +1,14 @@
-//! Certificates of CAs that a probe trusts beside those of its machine.
+//! CA certificates that a probe trusts in addition to those of its machine.
 
 use std::{fmt, sync::Arc};
 
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use serde::{Deserialize, Serialize};
 
-/// Most certificates of one target.
+/// Maximum number of certificates per target.
 const MOST: usize = 16;
 
-/// Longest text, in bytes. It is part of each assignment of the target.
+/// Maximum length of the text in bytes. The text is part of every assignment of the target.
 const LONGEST: usize = 32 * 1024;
 
 /// One to sixteen certificates in PEM form (RFC 7468), at most 32 KiB of text.
@@ -19,21 +19,19 @@ pub struct RootCertificates {
     certificates: Arc<[CertificateDer<'static>]>,
 }
 
-/// The text holds no such certificates.
+/// Why a text is rejected as CA certificates.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRoots {
-    /// Not PEM, or none in it.
-    #[error("expected one or more CA certificates in PEM form (-----BEGIN CERTIFICATE-----), {0}")]
+    /// The text is not PEM or contains no certificate.
+    #[error("expected one or more CA certificates in PEM form (-----BEGIN CERTIFICATE-----): {0}")]
     Pem(String),
-    /// It would be sent to every prober.
-    #[error(
-        "expected certificates only, got a private key: remove it, and replace it wherever it was in use"
-    )]
+    /// The text contains a private key, which would be sent to every prober.
+    #[error("expected certificates only, got a private key; remove it from the configuration and rotate it")]
     PrivateKey,
-    /// Too many certificates.
+    /// The text contains too many certificates.
     #[error("expected at most {MOST} certificates, got {0}")]
     TooMany(usize),
-    /// Too much text.
+    /// The text is too long.
     #[error("expected at most {LONGEST} bytes, got {0}")]
     TooLong(usize),
 }
@@ -58,7 +56,7 @@ impl TryFrom<String> for RootCertificates {
         }
         let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes())
             .collect::<Result<_, _>>()
-            .map_err(|error| InvalidRoots::Pem(format!("and this cannot be read: {error}")))?;
+            .map_err(|error| InvalidRoots::Pem(format!("the text cannot be read: {error}")))?;
         match certificates.len() {
             0 => Err(InvalidRoots::Pem("got none".to_owned())),
             1..=MOST => Ok(Self {
@@ -94,7 +92,7 @@ impl fmt::Debug for RootCertificates {
 mod tests {
     use super::*;
 
-    /// PEM around arbitrary bytes: only the verifier parses the certificate itself.
+    /// PEM around arbitrary bytes; only the verifier parses the certificate itself.
     const ONE: &str = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
 
     fn read(text: &str) -> Result<RootCertificates, InvalidRoots> {

@@ -1,4 +1,4 @@
-//! Sets of HTTP statuses as people write them.
+//! Sets of HTTP statuses in their written form.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ExpectedStatus {
-    /// Any final answer below 500: the default. A front that routes the host somewhere answers; a 401 or 404 is an
-    /// application's business unless somebody says what it should be.
+    /// Any final response below 500; the default. A front that routes the host responds; a 401 or 404 is the
+    /// application's business unless the target says otherwise.
     Below500,
-    /// One of these ranges, each inclusive.
+    /// One of these inclusive ranges.
     Ranges(Vec<(u16, u16)>),
 }
 
@@ -26,7 +26,7 @@ impl ExpectedStatus {
     }
 }
 
-/// The string is no set of statuses.
+/// The string is not a set of statuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected statuses like \"200\", \"200-299,404\", \"2xx\" or \"<500\", got {0:?}")]
 pub struct InvalidStatuses(String);

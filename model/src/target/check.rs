@@ -1,4 +1,4 @@
-//! From what people write to what a probe does.
+//! Validates a target as written and derives the probe.
 
 use url::Url;
 
@@ -8,24 +8,24 @@ use crate::{
     ProbeSpec, RecordType, Scheme, SearchManner, TargetId, TcpProbe,
 };
 
-/// Shortest and longest interval, in milliseconds: below the first the probe is a load test, above the second a
-/// verdict takes longer than anybody waits.
+/// Minimum and maximum interval in milliseconds. A shorter interval would be a load test; with a longer one,
+/// a verdict takes too long to be useful.
 const INTERVAL_MS: (u64, u64) = (200, 3_600_000);
 
-/// Shortest and longest timeout, in milliseconds. Below about 1 s one lost SYN reads as "down" (R6): allowed, since
-/// a local test may want it.
+/// Minimum and maximum timeout in milliseconds. Below about 1 s, one lost SYN looks like an outage (R6); such
+/// values are allowed for local tests.
 const TIMEOUT_MS: (u64, u64) = (50, 60_000);
 
-/// Bytes of an answer that are kept for the content checks.
+/// Number of bytes of a response that are kept for the content checks.
 const KEPT: u64 = 64 * 1024;
 
-/// Most bytes of a POST.
+/// Maximum size of a POST body in bytes.
 const MOST_BODY: u64 = 16 * 1024;
 
-/// Most headers expected of one answer.
+/// Maximum number of expected headers.
 const MOST_HEADERS: u64 = 32;
 
-/// Most addresses that must not answer for one target: each is asked by everybody who asks for the target.
+/// Maximum number of `mustNotAnswerAt` addresses per target. Every vantage of the target probes each of them.
 const MOST_FORBIDDEN: u64 = 16;
 
 impl TryFrom<TargetSpec> for Target {
@@ -65,7 +65,7 @@ impl TryFrom<TargetSpec> for Target {
         if spec.must_not_answer_from.len() == Whence::ALL.len() {
             return Err(InvalidTarget::Conflict {
                 field: "mustNotAnswerFrom",
-                why: "nobody would be left who is answered; use mustNotAnswer alone",
+                why: "no vantage would get an answer; use mustNotAnswer alone",
             });
         }
         let (probe, id) = match url.scheme() {
@@ -73,7 +73,7 @@ impl TryFrom<TargetSpec> for Target {
             "https" => spec.http(&url, Scheme::Https, host)?,
             "tcp" | "tls" => spec.tcp(&url, host)?,
             "dns" => spec.dns(host),
-            other => return Err(wrong(&format!("the scheme {other:?} is not known"))),
+            other => return Err(wrong(&format!("the scheme {other:?} is not supported"))),
         };
         let id = TargetId::new(id)?;
         Ok(Self {
@@ -88,14 +88,14 @@ impl TryFrom<TargetSpec> for Target {
 }
 
 impl TargetSpec {
-    /// What counts as silence for a target that is to be silent to all.
+    /// The `mustNotAnswer` requirement of a target that must not answer any vantage.
     fn silent_everywhere(&self) -> Option<MustNotAnswer> {
         self.must_not_answer
             .clone()
             .filter(|_| !self.is_forbidden_somewhere())
     }
 
-    /// Refuses every field that means nothing for the scheme.
+    /// Rejects fields that do not apply to the scheme.
     fn fields_for(&self, scheme: &str) -> Result<(), InvalidTarget> {
         let http = ("http and https", &["http", "https"][..]);
         let tls = ("https and tls", &["https", "tls"][..]);
@@ -132,7 +132,7 @@ impl TargetSpec {
             ("resolver", self.resolver.is_some(), dns),
             ("transport", self.transport.is_some(), dns),
         ] {
-            // An unknown scheme is the url's own error and comes later.
+            // An unknown scheme is reported later, as an error of the URL.
             let known = streams.1.contains(&scheme) || scheme == "dns";
             if given && known && !allowed.contains(&scheme) {
                 return Err(InvalidTarget::NotForScheme {
@@ -145,7 +145,7 @@ impl TargetSpec {
         if self.tls_verify == Some(false) && self.extra_roots.is_some() {
             return Err(InvalidTarget::Conflict {
                 field: "extraRoots",
-                why: "with tlsVerify: false no certificate is refused; leave one of the two out",
+                why: "with tlsVerify: false no certificate is rejected; remove one of the two fields",
             });
         }
         Ok(())
@@ -194,7 +194,7 @@ impl TargetSpec {
         Ok((ProbeSpec::Http(probe), plain.to_string()))
     }
 
-    /// Whether the values of the HTTP fields can be used, alone and together.
+    /// Validates the values of the HTTP fields, individually and in combination.
     fn http_values(&self, scheme: Scheme) -> Result<(), InvalidTarget> {
         let conflict = |field, why| Err(InvalidTarget::Conflict { field, why });
         let length = |text: &Option<String>| text.as_ref().map(|text| text.len() as u64);
@@ -237,13 +237,10 @@ impl TargetSpec {
             within("redirects.max", "redirects", (1, 20), Some(redirects.max.into()))?;
         }
         if self.body.is_some() && self.method != Some(Method::Post) {
-            return conflict(
-                "body",
-                "only a POST has one; set method: POST or leave the body out",
-            );
+            return conflict("body", "only a POST has one; set method: POST or remove the body");
         }
         if self.content_type.is_some() && self.body.is_none() {
-            return conflict("contentType", "there is no body whose type it could be");
+            return conflict("contentType", "there is no body; set body or remove contentType");
         }
         if self.method == Some(Method::Head)
             && (self.expect_body_contains.is_some()
@@ -252,19 +249,19 @@ impl TargetSpec {
         {
             return conflict(
                 "method",
-                "the answer to a HEAD has no body that could be expected",
+                "the response to a HEAD has no body; use GET, or remove the expectBody fields",
             );
         }
         if self.http_version == Some(HttpVersion::Http2) && scheme == Scheme::Http {
             return conflict(
                 "httpVersion",
-                "HTTP/2 is agreed on in the TLS handshake; use an https:// url",
+                "HTTP/2 is negotiated in the TLS handshake; use an https:// url",
             );
         }
         if self.keep_alive && self.http_version == Some(HttpVersion::Http2) {
             return conflict(
                 "keepAlive",
-                "an HTTP/2 connection is always kept; ask for HTTP/1.1",
+                "an HTTP/2 connection is always kept alive; set httpVersion: \"1.1\"",
             );
         }
         if self.keep_alive
@@ -272,7 +269,7 @@ impl TargetSpec {
         {
             return conflict(
                 "keepAlive",
-                "it repeats one request on one connection; leave out redirects and mustNotAnswer",
+                "it repeats one request on one connection; remove redirects and mustNotAnswer",
             );
         }
         Ok(())
@@ -306,7 +303,7 @@ impl TargetSpec {
         Ok((ProbeSpec::Tcp(probe), id))
     }
 
-    /// The word that keeps a name apart from the same name looked up as usual.
+    /// Suffix that distinguishes the target from the same target with the default lookup.
     fn searching(&self) -> Option<&'static str> {
         self.search
             .filter(|manner| *manner != SearchManner::Glibc)
@@ -315,7 +312,7 @@ impl TargetSpec {
 
     fn dns(&self, host: HostName) -> (ProbeSpec, String) {
         let mut id = format!("dns://{host}");
-        // The same name asked otherwise is another subject.
+        // The same name queried in another way is a separate subject.
         let mut apart = Vec::new();
         apart.extend(self.record.filter(|r| *r != RecordType::A).map(|r| r.to_string()));
         apart.extend(

@@ -1,4 +1,4 @@
-//! Targets as people write them, and what is said of those that cannot be.
+//! Valid targets, and the errors of invalid ones.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ fn an_ipv6_literal_keeps_its_brackets_in_the_id_and_loses_them_in_the_host() {
 fn each_impossible_target_is_refused_with_the_field_and_the_expectation() {
     for (url, words) in [
         ("shop.example.test", "expected http://"),
-        ("ftp://shop.example.test/", "is not known"),
+        ("ftp://shop.example.test/", "is not supported"),
         ("tcp://db.example.test", "needs a port"),
         ("http://user:secret@shop.example.test/", "user name or password"),
         ("http://*.example.test/", "wildcard"),
@@ -127,7 +127,7 @@ fn extra_roots_reach_probes_over_tls_and_no_others() {
         ),
         (
             json!({"url": "https://a.test/", "extraRoots": pem, "tlsVerify": false}),
-            "extraRoots: with tlsVerify: false no certificate is refused",
+            "extraRoots: with tlsVerify: false no certificate is rejected",
         ),
         (
             json!({"url": "https://a.test/", "extraRoots": "/etc/ssl/ca.crt"}),
@@ -199,11 +199,11 @@ fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
         ),
         (
             json!({"url": "http://a/", "method": "HEAD", "expectBodyContains": "x"}),
-            "method: the answer to a HEAD",
+            "method: the response to a HEAD",
         ),
         (
             json!({"url": "http://a/", "httpVersion": "2"}),
-            "httpVersion: HTTP/2 is agreed",
+            "httpVersion: HTTP/2 is negotiated",
         ),
         (
             json!({"url": "http://a/", "redirects": {"max": 21}}),
@@ -239,7 +239,7 @@ fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
         ),
         (
             json!({"url": "http://a/", "mustNotAnswerFrom": ["nodes", "vpc", "internet"]}),
-            "mustNotAnswerFrom: nobody would be left",
+            "mustNotAnswerFrom: no vantage would get an answer",
         ),
         (
             json!({"url": "http://a/", "mustNotAnswerFrom": ["moon"]}),
@@ -249,7 +249,7 @@ fn each_impossible_field_is_refused_by_name_with_what_was_expected() {
             json!({"url": "http://a/", "method": "PUT"}),
             "unknown variant `PUT`",
         ),
-        (json!({"url": "tcp://a:1", "send": "\\q"}), "behind a backslash"),
+        (json!({"url": "tcp://a:1", "send": "\\q"}), "after a backslash"),
         (
             json!({"url": "http://a/", "keepAlive": true, "redirects": {"max": 1}}),
             "keepAlive: it repeats",
@@ -274,7 +274,7 @@ fn silence_somewhere_leaves_the_target_itself_as_it_is() {
     let ProbeSpec::Http(own) = &target.probe else {
         panic!()
     };
-    assert_eq!(own.must_not_answer, None, "everybody else must be answered");
+    assert_eq!(own.must_not_answer, None, "all other vantages must get an answer");
     let asked: Vec<_> = target.forbidden.iter().map(|q| q.id.as_str()).collect();
     assert_eq!(
         asked,

@@ -1,4 +1,4 @@
-//! What should be reachable: as written by people, and as checked.
+//! Targets: as written, and as validated.
 
 mod check;
 mod silence;
@@ -18,8 +18,8 @@ use crate::{
     TargetId, TlsExpectation, Vantage,
 };
 
-/// A target as written in YAML, a `ConfigMap` or a custom resource. Becomes a [`Target`] by `TryFrom`; only that
-/// reaches plan and probe.
+/// A target as written in YAML, a `ConfigMap` or a custom resource. `TryFrom` validates it and creates a
+/// [`Target`], which is what plan and probe use.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -30,103 +30,105 @@ pub struct TargetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub expect_status: Option<ExpectedStatus>,
-    /// Text the answer must contain in its first 64 KiB. HTTP only.
+    /// Text that the first 64 KiB of the response must contain. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body_contains: Option<String>,
-    /// The whole answer, byte for byte, at most 64 KiB. HTTP only.
+    /// The exact response body, at most 64 KiB. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_body_equals: Option<String>,
-    /// A regular expression that the answer's first 64 KiB must match. HTTP only.
+    /// A regular expression that the first 64 KiB of the response must match. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub expect_body_matches: Option<BodyPattern>,
-    /// Headers the answer must have; `null` where any value will do. HTTP only.
+    /// Required response headers; `null` accepts any value. HTTP only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect_headers: BTreeMap<String, Option<String>>,
-    /// What must hold of the TLS handshake (`minVersion`, `name`, `daysLeft`, `issuer`). https and tls only.
+    /// Requirements on the TLS handshake (`minVersion`, `name`, `daysLeft`, `issuer`). https and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_tls: Option<TlsExpectation>,
-    /// The target must be silent in one of these ways (`"refused,timeout,404"`): everywhere, or where the next two say.
-    /// HTTP, tcp and tls.
+    /// The target must not answer; lists the accepted failures and statuses (`"refused,timeout,404"`).
+    /// Applies everywhere, or only where `mustNotAnswerAt` and `mustNotAnswerFrom` say. HTTP, tcp and tls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub must_not_answer: Option<MustNotAnswer>,
-    /// Addresses that must not answer for this name, whatever it resolves to; the URL's port. HTTP, tcp and tls.
+    /// Addresses that must not answer for this name on the URL's port, whatever the name resolves to. HTTP,
+    /// tcp and tls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schemars", schemars(with = "Vec<String>"))]
     pub must_not_answer_at: Vec<IpAddr>,
-    /// Vantages that must get no answer (`nodes`, `vpc`, `internet`); the others must. HTTP, tcp and tls.
+    /// Kinds of vantages that must not get an answer (`nodes`, `vpc`, `internet`); all others must. HTTP, tcp
+    /// and tls.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     #[cfg_attr(feature = "schemars", schemars(with = "BTreeSet<String>"))]
     pub must_not_answer_from: BTreeSet<Whence>,
-    /// Most bytes the answer may have, at most 1 GiB. HTTP only.
+    /// Maximum size of the response in bytes, at most 1 GiB. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_body_bytes: Option<u64>,
     /// `GET` (the default), `HEAD` or `POST`. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Method>,
-    /// What a POST sends, at most 16 KiB.
+    /// Body of a POST request, at most 16 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// Media type of that.
+    /// Media type of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// `"1.1"` (the default) or `"2"`; the latter for https only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_version: Option<HttpVersion>,
-    /// Where redirects are followed to; without it none is. HTTP only.
+    /// Redirects to follow; none if absent. HTTP only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirects: Option<RedirectPolicy>,
-    /// `false` accepts a certificate that does not verify. https and tls only.
+    /// `false` accepts certificates that do not verify. https and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_verify: Option<bool>,
-    /// CA certificates in PEM form that are trusted for this target, beside those that the probers trust for every target.
-    /// https and tls only.
+    /// CA certificates in PEM form to trust for this target, in addition to those that the probers trust for
+    /// every target. https and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub extra_roots: Option<RootCertificates>,
-    /// Time a second request on the same connection; the target is then one of its own. HTTP only.
+    /// Time a second request on the same connection. The result is a separate target. HTTP only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_alive: bool,
-    /// PROXY v1 header to send first: `tcp` or `unknown`. HTTP, tcp and tls.
+    /// PROXY v1 header to send before the first byte: `tcp` or `unknown`. HTTP, tcp and tls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_header: Option<ProxyHeader>,
-    /// What to send once connected, with `\r`, `\n`, `\xNN`. tcp and tls only.
+    /// Bytes to send once connected, with the escapes `\r`, `\n`, `\xNN`. tcp and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub send: Option<EscapedBytes>,
-    /// What must come back. tcp and tls only.
+    /// Bytes that the server must send. tcp and tls only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub expect: Option<EscapedBytes>,
     /// `A` (the default) or `AAAA`. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordType>,
-    /// Address and port of the resolver to ask; the machine's first one where absent. dns only.
+    /// Address and port of the resolver to query; the machine's first resolver if absent. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemars", schemars(with = "Option<String>"))]
     pub resolver: Option<SocketAddr>,
     /// `udp` (the default) or `tcp`. dns only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<DnsTransport>,
-    /// Walk the search list as `glibc` or as `musl` does. Any other target but dns does it as glibc where absent; a dns
-    /// target takes its name as fully qualified.
+    /// Walk the search list like `glibc` or `musl`. If absent, dns targets use the name as fully qualified;
+    /// all other targets use the search list like glibc.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchManner>,
-    /// Milliseconds between two probes of one vantage; the configuration's interval where absent.
+    /// Milliseconds between two probes from one vantage; the configured interval if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<u64>,
-    /// Deadline of one probe in milliseconds; the configuration's timeout where absent.
+    /// Deadline of one probe in milliseconds; the configured timeout if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The target is not in service yet: that it has never worked is expected, and raises no alert. It has no effect once
+    /// The target is not in service yet, so the fact that it has never worked raises no alert. No effect once
     /// the target has worked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending: bool,
 }
 
 impl TargetSpec {
-    /// A target with defaults for everything but its URL.
+    /// Creates a target with defaults for everything except its URL.
     #[must_use]
     pub fn of(url: impl Into<String>) -> Self {
         Self {
@@ -136,25 +138,26 @@ impl TargetSpec {
     }
 }
 
-/// A target that passed all checks.
+/// A validated target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The normalised URL; with a word behind `#` where the same URL is probed in a way that must be kept apart.
+    /// The normalised URL, with a suffix after `#` if the same URL is probed in a way that must be kept
+    /// apart.
     pub id: TargetId,
-    /// What a probe of it does.
+    /// The probe.
     pub probe: ProbeSpec,
-    /// Its own interval.
+    /// The target's own interval.
     pub interval: Option<Micros>,
-    /// Its own timeout.
+    /// The target's own timeout.
     pub timeout: Option<Micros>,
-    /// Questions about it that must stay without an answer.
+    /// Probes of the target that must not get an answer.
     pub forbidden: Vec<Forbidden>,
-    /// Its owner expects it not to work yet.
+    /// The owner does not expect it to work yet.
     pub pending: bool,
 }
 
 impl Target {
-    /// Whether a vantage is to be answered: not where the target must be silent to it.
+    /// Whether a vantage must get an answer, rather than being listed in `mustNotAnswerFrom`.
     #[must_use]
     pub fn answers(&self, vantage: &Vantage) -> bool {
         self.answers_from(Whence::of(vantage))
@@ -170,17 +173,17 @@ impl Target {
     }
 }
 
-/// Why a target cannot be used. The text names the field and what was expected.
+/// Why a target is invalid. The message names the field and the expectation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTarget {
-    /// Not a URL.
+    /// The URL is malformed or unsupported.
     #[error(
         "url: expected http://…, https://…, tcp://host:port, tls://host:port or dns://name, got {url:?} ({reason})"
     )]
     Url {
         /// As written.
         url: String,
-        /// What the parser said.
+        /// The parser's message.
         reason: String,
     },
     /// A TCP target without a port.
@@ -193,55 +196,55 @@ pub enum InvalidTarget {
         /// As written.
         url: String,
     },
-    /// User information in a URL would end in logs and labels.
-    #[error("url: a user name or password is not allowed here (it would show in tables, labels and logs)")]
+    /// User information in a URL would appear in logs and labels.
+    #[error("url: a user name or password is not allowed here (it would appear in tables, labels and logs)")]
     Credentials,
     /// A wildcard cannot be probed.
     #[error("url: the wildcard host {0:?} cannot be probed; name one host that it covers")]
     Wildcard(String),
-    /// A field that means nothing for this scheme.
-    #[error("{field}: only for {schemes} targets, this one is {scheme}")]
+    /// The field does not apply to the scheme.
+    #[error("{field}: only for {schemes} targets, not for {scheme}")]
     NotForScheme {
         /// The field.
         field: &'static str,
-        /// Where it means something.
+        /// Schemes that the field applies to.
         schemes: &'static str,
         /// The target's scheme.
         scheme: String,
     },
-    /// Outside the allowed span.
+    /// The number is out of range.
     #[error("{field}: expected {low} to {high} {unit}, got {got}")]
     OutOfRange {
         /// The field.
         field: &'static str,
-        /// Least.
+        /// Minimum.
         low: u64,
-        /// Most.
+        /// Maximum.
         high: u64,
-        /// Of what.
+        /// Unit.
         unit: &'static str,
-        /// Given.
+        /// The given value.
         got: u64,
     },
-    /// A value that cannot be used.
+    /// The value is invalid.
     #[error("{field}: expected {expected}, got {got:?}")]
     Value {
         /// The field.
         field: &'static str,
-        /// What it should be.
+        /// What is expected.
         expected: &'static str,
-        /// Given.
+        /// The given value.
         got: String,
     },
-    /// Two fields that contradict each other.
+    /// The field contradicts another one.
     #[error("{field}: {why}")]
     Conflict {
         /// The field.
         field: &'static str,
-        /// Why it cannot stand.
+        /// The contradiction.
         why: &'static str,
     },
-    /// The host is no name.
+    /// The host is not a valid name.
     #[error("url: {0}")]
     Name(#[from] InvalidName),
 }

@@ -1,4 +1,4 @@
-//! Where, and to whom, a target must not answer although it answers everybody else.
+//! Addresses at which, and vantages to which, a target must not answer although it must answer all others.
 
 use std::{collections::BTreeSet, fmt, net::SocketAddr};
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 label_enum! {
-    /// Kinds of vantage, by how far out they are.
+    /// Kinds of vantage, by location.
     Whence {
         /// Probers of the cluster.
         Nodes = "nodes",
@@ -22,7 +22,7 @@ label_enum! {
 }
 
 impl Whence {
-    /// The kind of a vantage.
+    /// Returns the kind of a vantage.
     #[must_use]
     pub const fn of(vantage: &Vantage) -> Self {
         match vantage {
@@ -38,27 +38,28 @@ impl Whence {
     }
 }
 
-/// Silence, where a target does not say what counts as such: nothing that looks like the application. 404 is a default
-/// backend's, 421 (RFC 9110 §15.5.20) says that the request came to the wrong door.
+/// Default for targets without `mustNotAnswer`: failures and statuses that cannot come from the application.
+/// 404 comes from a default backend; 421 (RFC 9110 §15.5.20) means that the server is not authoritative for
+/// the host.
 const USUAL: &str = "refused,timeout,unreachable,reset,tls,nxdomain,404,421";
 
-/// A question that must stay without an answer.
+/// A probe of a target that must not get an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forbidden {
-    /// The target's id, and behind `#` where or to whom it must be silent.
+    /// The target's id, with a suffix after `#` that names the address or the vantages.
     pub id: TargetId,
     /// The target that it belongs to.
     pub of: TargetId,
-    /// What is asked.
+    /// The probe.
     pub probe: ProbeSpec,
-    /// Where, instead of what the name resolves to.
+    /// The address to connect to, instead of the one that the name resolves to.
     pub at: Option<SocketAddr>,
-    /// Who asks; everybody where empty.
+    /// Kinds of vantage that make the probe; all if empty.
     pub from: BTreeSet<Whence>,
 }
 
 impl Forbidden {
-    /// Whether a vantage is among those that ask.
+    /// Whether a vantage makes the probe.
     #[must_use]
     pub fn is_asked_from(&self, vantage: &Vantage) -> bool {
         self.from.is_empty() || self.from.contains(&Whence::of(vantage))
@@ -66,11 +67,12 @@ impl Forbidden {
 }
 
 impl Target {
-    /// Adds what another entry for the same target says of where it must not answer.
+    /// Adds the `mustNotAnswer…` fields of another entry for the same target.
     ///
     /// # Errors
     ///
-    /// The other one says nothing of the kind, or says something else as well: how a target is probed is said once.
+    /// Returns an error if the other entry has none of these fields, or if it also sets how the target is
+    /// probed, which only one entry may do.
     pub fn forbid(&mut self, other: &Self) -> Result<(), String> {
         if other.forbidden.is_empty() {
             return Err(format!("the target {} is listed twice", self.id));
@@ -78,7 +80,7 @@ impl Target {
         let same = self.probe == other.probe && other.interval.is_none() && other.timeout.is_none();
         if !same {
             return Err(format!(
-                "{} is probed already, as the cluster or another entry says; leave out here everything but \
+                "the cluster or another entry already defines how {} is probed; remove from this entry everything but \
                  mustNotAnswerAt, mustNotAnswerFrom and mustNotAnswer",
                 self.id
             ));
@@ -96,12 +98,12 @@ impl Target {
 }
 
 impl TargetSpec {
-    /// Whether it is to answer some and not others: `mustNotAnswer` then says what counts as silence there.
+    /// Whether only some addresses or vantages must not get an answer. `mustNotAnswer` then applies to those.
     pub(super) fn is_forbidden_somewhere(&self) -> bool {
         !self.must_not_answer_at.is_empty() || !self.must_not_answer_from.is_empty()
     }
 
-    /// The questions that must stay without an answer.
+    /// The probes that must not get an answer.
     pub(super) fn forbidden(
         &self,
         id: &TargetId,
@@ -114,7 +116,7 @@ impl TargetSpec {
             Some(said) => said.clone(),
             None => MustNotAnswer::try_from(USUAL.to_owned()).map_err(|_| InvalidTarget::Conflict {
                 field: "mustNotAnswer",
-                why: "say what counts as silence",
+                why: "list the failures and statuses that are accepted",
             })?,
         };
         let (Some(port), Some(probe)) = (probe.port(), probe.expecting_silence(silence)) else {

@@ -1,8 +1,8 @@
-//! Where what people did outlives the aggregator that was told: a `ConfigMap` that the manifests made. The one that leads
-//! writes it, all read it, and whoever leads next begins with what it says.
+//! Persistence of actions in a `ConfigMap` that the manifests create. The leader writes it, all replicas read it, and
+//! the next leader starts from it.
 //!
-//! It is written with the version that was read, so of two writers one is refused and looks again; entries carry when they
-//! were changed, so a write of a former leader that arrives late takes nothing back.
+//! Writes carry the `resourceVersion` that was read, so that of two concurrent writers one gets a conflict and reads
+//! again. Entries carry the time of their change, so that a late write of a former leader reverts nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,27 +22,27 @@ use tokio_util::sync::CancellationToken;
 use super::{ActionManager, document::ActionDocument};
 use crate::incident_actions::IncidentActionMetrics;
 
-/// Time between two looks: what another replica wrote is known here after as long.
+/// Time between two reads: the longest delay until a write of another replica is known here.
 const LOOK: Duration = Duration::from_secs(5);
-/// A call that takes longer failed.
+/// Timeout of one API call.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long whoever does something waits until it is written, or until what was done before is known.
+/// How long a request waits until its change is written, or until the previous leader's actions are known.
 const WAIT: Duration = Duration::from_secs(3);
-/// Looks in a row while somebody else writes in between.
+/// Attempts in a row after write conflicts.
 const TRIES: u32 = 5;
 
-/// The object, and how far memory and object agree.
+/// The `ConfigMap`, and how far memory and `ConfigMap` are in sync.
 #[derive(Debug)]
 pub struct ActionConfigMap {
     client: ApiClient,
     place: ObjectKey,
     replica: ReplicaState,
     metrics: IncidentActionMetrics,
-    /// Rung when there is something to write.
+    /// Wakes the task when there is something to write.
     bell: Notify,
-    /// The last change that is written.
+    /// The number of the last change that is written.
     written: watch::Sender<u64>,
-    /// The epoch of ours at whose beginning the object was read.
+    /// The latest epoch in which this replica, as the leader, has read the `ConfigMap`.
     begun: watch::Sender<Option<u64>>,
 }
 
@@ -66,17 +66,17 @@ impl ActionConfigMap {
         }
     }
 
-    /// Waits until what was done before we led is known, for a bounded time.
+    /// Waits until the actions of the previous leader are known, for a bounded time.
     pub(super) async fn ready(&self) {
         let Some((epoch, _)) = self.replica.part().planning() else {
             return;
         };
         let mut begun = self.begun.subscribe();
-        // Without it what was done before is joined later, entry by entry.
+        // After a timeout they are merged later, entry by entry.
         let _ = timeout(WAIT, begun.wait_for(|begun| *begun == Some(epoch))).await;
     }
 
-    /// Whether a change is written, once that is so or has taken too long.
+    /// Waits until a change is written, for a bounded time. Returns whether it is.
     pub(super) async fn keeps(&self, change: u64) -> bool {
         self.bell.notify_one();
         let mut written = self.written.subscribe();
@@ -86,7 +86,7 @@ impl ActionConfigMap {
         )
     }
 
-    /// Keeps memory and object together until cancelled.
+    /// Keeps memory and `ConfigMap` in sync until cancelled.
     pub(super) async fn run(&self, desk: &Arc<ActionManager>, cancelled: CancellationToken) {
         let mut changes = self.replica.changes();
         let mut said = None;
@@ -98,13 +98,13 @@ impl ActionConfigMap {
             match turned {
                 Ok(()) => {
                     if said.take().is_some() {
-                        tracing::info!(configmap = %self.place, "what people do about incidents is shared again");
+                        tracing::info!(configmap = %self.place, "actions on incidents are shared with the other replicas again");
                     }
                 }
                 Err(trouble) => {
                     let text = trouble.to_string();
                     if said.as_ref() != Some(&text) {
-                        tracing::warn!(configmap = %self.place, reason = %text, "what people do about incidents is in the memory of this aggregator only; trying again");
+                        tracing::warn!(configmap = %self.place, reason = %text, "actions on incidents are in the memory of this aggregator only; retrying");
                         said = Some(text);
                     }
                 }
@@ -113,7 +113,7 @@ impl ActionConfigMap {
             let next = Instant::now() + LOOK;
             tokio::select! {
                 () = cancelled.cancelled() => return,
-                // While it fails, those who wait are answered at their own time, and a flood of them asks no oftener.
+                // While writes fail, requests run into their timeout and do not trigger more attempts.
                 () = self.bell.notified(), if said.is_none() => {}
                 () = changes.next() => {}
                 () = tokio::time::sleep_until(next) => {}
@@ -121,13 +121,13 @@ impl ActionConfigMap {
         }
     }
 
-    /// Reads, joins, and where we lead writes what the object lacks.
+    /// Reads and merges; the leader then writes the entries that the `ConfigMap` lacks.
     async fn turn(&self, desk: &ActionManager) -> Result<(), ConfigMapError> {
         let api = config_map::api(&self.client, &self.place);
         let name = self.place.name.as_str();
         for again in 0..TRIES {
             if again > 0 {
-                // Whoever writes in between is a former leader's last word, not a flood.
+                // The only concurrent writer is a former leader with its last write.
                 sleep(Duration::from_millis(20) * again).await;
             }
             let epoch = self.replica.part().planning().map(|(epoch, _)| epoch);
@@ -140,7 +140,7 @@ impl ActionConfigMap {
             }
             self.begun.send_replace(epoch);
             if !all.agrees(&there) {
-                // Lines of a newer version than ours stay as they are.
+                // Lines of a newer version stay as they are.
                 let foreign = lines
                     .into_iter()
                     .filter(|(key, line)| !ActionDocument::owns(key, line));

@@ -1,4 +1,4 @@
-//! Everything that people did, as a value: joined with what another replica knows, and kept within bounds.
+//! All actions, as a value: merged with those of other replicas, and bounded in size.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use parallax_api::incident_actions::{IncidentActions, MaintenanceWindow};
 use parallax_model::{EventTime, Micros};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Incidents with a handling in memory; beyond it the ones that nobody touched for longest are forgotten.
+/// Maximum number of incidents with actions; beyond it, those that changed longest ago are dropped.
 pub(super) const MOST: usize = 2_000;
-/// Bytes of all that is shared: an object of the API server holds a mebibyte.
+/// Maximum size of the shared document, in bytes: the API server limits a `ConfigMap` to 1 MiB.
 const SHARED: usize = 768 << 10;
-/// A window that is over this long is nobody's business any more.
+/// How long a maintenance window is kept after its end.
 const OVER: Micros = Micros::from_secs(3_600);
 
 const HANDLED: &str = "handled.";
 const WINDOW: &str = "window.";
 
-/// One thing that was done, and when it was last changed. Of two versions the later one holds.
+/// An action and the time of its last change. Of two versions the later one wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct VersionedAction<T> {
     #[serde(rename = "changed_us")]
@@ -24,7 +24,7 @@ pub(super) struct VersionedAction<T> {
     pub(super) value: T,
 }
 
-/// What was done about incidents, by their ids, and the windows of maintenance.
+/// The actions on incidents by incident id, and the maintenance windows by id.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct ActionDocument {
     pub(super) handled: BTreeMap<String, VersionedAction<IncidentActions>>,
@@ -32,7 +32,7 @@ pub(super) struct ActionDocument {
 }
 
 impl ActionDocument {
-    /// Reads what [`Self::lines`] wrote. What cannot be read is of another version and is left where it is.
+    /// Parses what [`Self::lines`] wrote, and skips lines that this version cannot read.
     pub(super) fn read(lines: &BTreeMap<String, String>) -> Self {
         Self {
             handled: section(lines, HANDLED, |handling: &mut IncidentActions| {
@@ -44,7 +44,7 @@ impl ActionDocument {
         }
     }
 
-    /// A line for each entry, by its key. Ids are made by us, of letters, digits and dashes, as keys may be.
+    /// One line per entry, by its key. Generated ids contain only letters, digits and dashes, which are valid in keys.
     pub(super) fn lines(&self) -> BTreeMap<String, String> {
         let handled = self.handled.iter().map(|(id, entry)| (HANDLED, id, line(entry)));
         let windows = self.windows.iter().map(|(id, entry)| (WINDOW, id, line(entry)));
@@ -54,25 +54,25 @@ impl ActionDocument {
             .collect()
     }
 
-    /// Whether a key is one of ours that this version can read.
+    /// Whether this version can read the line under this key.
     pub(super) fn owns(key: &str, line: &str) -> bool {
         let readable = BTreeMap::from([(key.to_owned(), line.to_owned())]);
         Self::read(&readable) != Self::default()
     }
 
-    /// Takes over what is newer there.
+    /// Merges newer entries of `other`.
     pub(super) fn join(&mut self, other: Self) {
         join(&mut self.handled, other.handled);
         join(&mut self.windows, other.windows);
     }
 
-    /// Whether both hold the same versions of everything.
+    /// Whether both contain the same versions of all entries.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         versions(&self.handled).eq(versions(&other.handled))
             && versions(&self.windows).eq(versions(&other.windows))
     }
 
-    /// Forgets windows that are over, and what nobody touched for longest beyond the bounds.
+    /// Removes windows that ended long ago and, beyond the limits, the incidents that changed longest ago.
     pub(super) fn tidy(&mut self, now: EventTime) {
         self.windows.retain(|_, entry| now < entry.value.until.plus(OVER));
         let size = |key: &str, line: Option<String>| {
@@ -91,7 +91,7 @@ impl ActionDocument {
                 (silenced, entry.changed, size(id, line(entry)), id.clone())
             })
             .collect();
-        // Silences that hold last, then what was touched last.
+        // Active silences last, then the latest changes.
         kept.sort();
         bytes += kept.iter().map(|(_, _, size, _)| size).sum::<usize>();
         let mut count = kept.len();
@@ -124,7 +124,7 @@ fn section<T: DeserializeOwned>(
 }
 
 fn line<T: Serialize>(entry: &VersionedAction<T>) -> Option<String> {
-    // Strings, numbers and string keys only, which JSON can always write.
+    // Strings, numbers and string keys only: serialization cannot fail.
     serde_json::to_string(entry).ok()
 }
 
@@ -231,7 +231,7 @@ mod tests {
             "{} {bytes}",
             sheet.handled.len()
         );
-        assert!(bytes > SHARED / 2, "no more is forgotten than must be: {bytes}");
+        assert!(bytes > SHARED / 2, "no more is dropped than necessary: {bytes}");
         assert!(sheet.handled.contains_key("i-00001") && sheet.handled.contains_key("i-03000"));
         assert!(!sheet.handled.contains_key("i-00002"));
     }

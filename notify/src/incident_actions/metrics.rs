@@ -1,4 +1,4 @@
-//! Whether what people do is kept where another aggregator finds it.
+//! Whether actions are persisted where another aggregator finds them.
 
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -10,7 +10,7 @@ pub struct IncidentActionMetrics {
 }
 
 impl IncidentActionMetrics {
-    /// Whether what people do is in our memory only.
+    /// Sets whether actions are in the memory of this process only.
     pub(crate) fn unshared(&self, unshared: bool) {
         self.unshared.set(i64::from(unshared));
     }

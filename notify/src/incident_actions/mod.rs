@@ -1,8 +1,8 @@
-//! What people do about incidents: acknowledge, silence for a time, announce maintenance, ask whether a fix works. Who
-//! did it and when is part of it.
+//! Actions of users on incidents, with user and time: acknowledge, silence for a time, announce maintenance, verify a
+//! fix.
 //!
-//! None of it changes a judgement: an incident closes on evidence alone. A silenced or acknowledged one is still open
-//! and still shown; it only calls nobody.
+//! No action changes a judgement: an incident closes on evidence alone. A silenced or acknowledged incident is still
+//! open and still shown; it only triggers no notification.
 
 mod config_map;
 mod document;
@@ -29,14 +29,14 @@ pub use metrics::IncidentActionMetrics;
 use parallax_history::store::{DocumentKind, QueryError, StoreHandle, StoredDocument};
 use parallax_runtime::Clock;
 
-/// Longest text that goes with what somebody does, in characters.
+/// Maximum length of a note, in characters.
 const NOTE: usize = 500;
-/// Shortest and longest silence or window, in seconds: a minute, thirty days.
+/// Shortest and longest silence or maintenance window, in seconds: a minute, thirty days.
 const SPAN_S: (u64, u64) = (60, 30 * 86_400);
-/// Time between two attempts to read what a former life left.
+/// Time between two attempts to read the actions of the previous process.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Something that cannot be done.
+/// Why an action is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
     /// A duration is out of range.
@@ -55,17 +55,17 @@ pub enum ActionError {
     #[error("note: expected at most {NOTE} characters, found {0}")]
     Note(usize),
     /// The filter for targets is empty.
-    #[error("targets: expected a part of a target's URL, found nothing")]
+    #[error("targets: expected part of a target's URL, found an empty text")]
     NoTargets,
     /// There is no maintenance window with this id.
-    #[error("no maintenance window has the id {0:?}; `parallax maintenance list` shows them")]
+    #[error("no maintenance window has the id {0:?}; list them with `parallax maintenance list`")]
     NoWindow(String),
     /// The limit of maintenance windows is reached.
-    #[error("too many windows are kept; end some first")]
+    #[error("too many maintenance windows; end some and retry an hour later, when ended windows are removed")]
     Full,
 }
 
-/// Whether somebody has dealt with an incident, so that it calls nobody any more.
+/// The action that keeps an incident from notifying, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionState {
     /// No action; receivers are notified.
@@ -91,7 +91,7 @@ impl ActionState {
     }
 }
 
-/// What people did: in memory, in the store where there is one, and where all replicas read it.
+/// The actions of users: in memory, in the store if there is one, and in the `ConfigMap` that all replicas read.
 #[derive(Debug)]
 pub struct ActionManager {
     clock: Clock,
@@ -103,7 +103,7 @@ pub struct ActionManager {
 #[derive(Debug, Default)]
 struct ActionManagerState {
     sheet: ActionDocument,
-    /// Grows with each change.
+    /// Incremented by each change.
     changes: u64,
 }
 
@@ -113,7 +113,7 @@ impl ActionManagerState {
         windows.find(|window| windows::covers(window, targets, now))
     }
 
-    /// Counts a change, and says which it is.
+    /// Counts a change and returns its number.
     const fn changed(&mut self) -> u64 {
         self.changes += 1;
         self.changes
@@ -132,7 +132,7 @@ impl ActionManager {
         }
     }
 
-    /// Reads what a former life left, and keeps memory and ledger together until cancelled.
+    /// Reads the actions of the previous process, then keeps memory and `ConfigMap` in sync until cancelled.
     pub async fn run(self: Arc<Self>, cancelled: CancellationToken) {
         let shared = async {
             if let Some(ledger) = &self.ledger {
@@ -142,7 +142,7 @@ impl ActionManager {
         tokio::join!(self.recall(&cancelled), shared);
     }
 
-    /// Reads what the store kept, as soon as it can say; what was done since stands.
+    /// Reads the actions in the store as soon as it is available; actions taken since then take precedence.
     async fn recall(&self, cancelled: &CancellationToken) {
         loop {
             let asked = tokio::select! {
@@ -176,7 +176,7 @@ impl ActionManager {
         }
     }
 
-    /// Takes over what is newer elsewhere; all that is known then, and the last change in it.
+    /// Merges newer entries from elsewhere. Returns the result and the number of the last change in it.
     fn join(&self, other: ActionDocument) -> (ActionDocument, u64) {
         let mut inner = self.inner.lock();
         inner.sheet.join(other);
@@ -184,7 +184,7 @@ impl ActionManager {
         (inner.sheet.clone(), inner.changes)
     }
 
-    /// These versions outlive us.
+    /// Marks these versions as persisted.
     fn shared(&self, sheet: &ActionDocument) {
         let mut inner = self.inner.lock();
         for (id, entry) in &mut inner.sheet.handled {
@@ -203,32 +203,32 @@ impl ActionManager {
         }
     }
 
-    /// Until what was done before is known here, or for a bounded time.
+    /// Waits until the actions of the previous leader are known, for a bounded time.
     async fn ready(&self) {
         if let Some(ledger) = &self.ledger {
             ledger.ready().await;
         }
     }
 
-    /// How an incident is handled; nothing where nobody did anything.
+    /// Returns the actions on an incident, if any.
     pub fn of(&self, incident: &str) -> Option<IncidentActions> {
         let inner = self.inner.lock();
         inner.sheet.handled.get(incident).map(|entry| entry.value.clone())
     }
 
-    /// Why nobody is to be called for an incident at present, in words.
+    /// Why an incident currently triggers no notification, as text.
     pub fn quiet(&self, incident: &str, targets: &[TargetId]) -> Option<String> {
         let (standing, by) = self.because(incident, targets)?;
         Some(format!("{} by {by}", standing.label()))
     }
 
-    /// Whether somebody has dealt with an incident.
+    /// Which action, if any, keeps an incident from notifying.
     pub fn standing(&self, incident: &str, targets: &[TargetId]) -> ActionState {
         self.because(incident, targets)
             .map_or(ActionState::None, |(standing, _)| standing)
     }
 
-    /// What keeps an incident quiet, and who did it.
+    /// The action that keeps an incident from notifying, and its user.
     fn because(&self, incident: &str, targets: &[TargetId]) -> Option<(ActionState, String)> {
         let now = self.clock.now();
         let inner = self.inner.lock();
@@ -245,7 +245,7 @@ impl ActionManager {
             .map(|window| (ActionState::Maintenance, window.mark.by.clone()))
     }
 
-    /// The maintenance that covers these targets at present, in words.
+    /// The maintenance window that currently covers these targets, as text.
     pub fn announced(&self, targets: &[TargetId]) -> Option<String> {
         let inner = self.inner.lock();
         let window = inner.announced(targets, self.clock.now())?;
@@ -278,7 +278,7 @@ impl ActionManager {
         })
     }
 
-    /// Changes how an incident is handled, and waits until that is kept or cannot be.
+    /// Changes the actions on an incident, and waits until the change is persisted or that fails.
     async fn change(&self, incident: &str, change: impl FnOnce(&mut IncidentActions)) -> IncidentActions {
         let (changed, number, mut handling) = {
             let mut inner = self.inner.lock();
@@ -292,7 +292,7 @@ impl ActionManager {
                     changed: now,
                     value: IncidentActions::default(),
                 });
-            // Later than what it replaces, also where another replica's clock is ahead.
+            // Later than the entry it replaces, even if another replica's clock is ahead.
             entry.changed = now.max(entry.changed.plus(Micros(1)));
             entry.value.persisted = false;
             change(&mut entry.value);
@@ -313,7 +313,7 @@ impl ActionManager {
         handling
     }
 
-    /// Somebody has seen it.
+    /// Acknowledges an incident.
     pub async fn acknowledge(
         &self,
         incident: &str,
@@ -327,7 +327,7 @@ impl ActionManager {
             .await)
     }
 
-    /// Nobody is called for so long.
+    /// Silences an incident for `seconds`.
     pub async fn silence(
         &self,
         incident: &str,
@@ -344,7 +344,7 @@ impl ActionManager {
             .await)
     }
 
-    /// A silence is over before its time.
+    /// Ends a silence early.
     pub async fn unsilence(&self, incident: &str, by: &str) -> Result<IncidentActions, ActionError> {
         self.ready().await;
         let mark = self.mark(by, None)?;
@@ -357,7 +357,7 @@ impl ActionManager {
         Ok(self.change(incident, end).await)
     }
 
-    /// Somebody asks whether a fix works; the run says.
+    /// Records that a run verifies a fix.
     pub async fn verify(&self, incident: &str, by: &str, run: RunId) -> Result<IncidentActions, ActionError> {
         self.ready().await;
         let mark = self.mark(by, None)?;
@@ -371,7 +371,7 @@ impl ActionManager {
             .await)
     }
 
-    /// Whether it outlives a restart of ours, in the store or where the other replicas read it.
+    /// Persists a change in the store and the `ConfigMap`. Returns whether it survives a restart.
     async fn put(
         &self,
         sort: DocumentKind,
@@ -398,9 +398,9 @@ impl ActionManager {
         if let Err(error) = &stored
             && !matches!(error, QueryError::Off)
         {
-            tracing::warn!(%error, id, "what somebody did about an incident is not in the store");
+            tracing::warn!(%error, id, "cannot write an action on an incident to the store");
         }
-        // With other replicas only what they can read outlives this one.
+        // With a `ConfigMap`, the other replicas read only that.
         match self.ledger {
             Some(_) => shared,
             None => stored.is_ok(),
@@ -422,7 +422,7 @@ fn span(field: &'static str, seconds: u64) -> Result<Micros, ActionError> {
     }
 }
 
-/// Documents of another version that this one cannot read are left where they are.
+/// Parses documents, and skips those of another version that this one cannot read.
 fn read<T: DeserializeOwned>(
     documents: Vec<StoredDocument>,
 ) -> impl Iterator<Item = (String, VersionedAction<T>)> {

@@ -81,7 +81,7 @@ async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside
     let all = desk.open("ann", request(None, None)).await.unwrap();
     assert!(
         desk.quiet("i-1", &[]).is_some(),
-        "a node's failure too, where everything is announced"
+        "a window for everything covers a node's failure too"
     );
     desk.end(&all.id, "ann").await.unwrap();
     let later = desk.clock.now().plus(Micros::from_secs(600));
@@ -98,7 +98,7 @@ async fn maintenance_covers_what_was_announced_while_it_lasts_and_nothing_beside
     ));
 }
 
-/// A life of an aggregator on a store.
+/// Runs `doing` in one process lifetime of an aggregator with a store.
 async fn life<T>(path: &std::path::Path, doing: impl AsyncFnOnce(&Arc<ActionManager>) -> T) -> T {
     let file = Box::new(SqliteFile::new(StoreOptions::at(path.to_owned())));
     let (keeper, worker, handle) =

@@ -1,4 +1,4 @@
-//! Windows of maintenance.
+//! Maintenance windows.
 
 use parallax_api::incident_actions::{MaintenanceWindow, WindowRequest};
 use parallax_history::store::DocumentKind;
@@ -6,11 +6,11 @@ use parallax_model::{EventTime, Micros, TargetId};
 
 use super::{ActionError, ActionManager, document::VersionedAction, span};
 
-/// Windows in memory.
+/// Maximum number of maintenance windows.
 const WINDOWS: usize = 500;
 
 impl ActionManager {
-    /// A window of maintenance.
+    /// Opens a maintenance window.
     pub async fn open(&self, by: &str, request: WindowRequest) -> Result<MaintenanceWindow, ActionError> {
         self.ready().await;
         if request
@@ -47,7 +47,7 @@ impl ActionManager {
         Ok(self.keep_window(number, entry).await)
     }
 
-    /// Ends a window before its time.
+    /// Ends a window early.
     pub async fn end(&self, id: &str, by: &str) -> Result<MaintenanceWindow, ActionError> {
         self.ready().await;
         let mark = self.mark(by, None)?;
@@ -85,7 +85,7 @@ impl ActionManager {
         window
     }
 
-    /// Windows that are not over, the soonest first.
+    /// Windows that have not ended, the earliest first.
     pub fn windows(&self) -> Vec<MaintenanceWindow> {
         let now = self.clock.now();
         let inner = self.inner.lock();
@@ -96,8 +96,8 @@ impl ActionManager {
     }
 }
 
-/// Whether a window covers an incident with these targets. A window for some targets covers neither an incident with
-/// others among its targets nor one without any, such as a node's.
+/// Whether a window covers an incident with these targets. A window for some targets does not cover an incident with
+/// other targets among its own, nor one without targets, such as a node's.
 pub(super) fn covers(window: &MaintenanceWindow, targets: &[TargetId], now: EventTime) -> bool {
     let meant = window.targets.as_deref().is_none_or(|text| {
         !targets.is_empty() && targets.iter().all(|target| target.as_str().contains(text))

@@ -1,4 +1,4 @@
-//! The ways over HTTP, against servers that behave and servers that do not.
+//! The HTTP transports, against servers that behave well and badly.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn errand(what: DueMessage, view: &View) -> Delivery {
 const FIRST: DueMessage = DueMessage::Open { first: true };
 
 fn provider() {
-    // Whoever comes second finds one installed.
+    // A second call finds a provider installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -82,7 +82,7 @@ async fn a_message_says_what_failed_and_how_many_are_concerned() {
     assert!(body["data"]["closed"].is_string());
 }
 
-/// What docs/use/notifications.md shows, as it stands there.
+/// The code block of this language in docs/use/notifications.md.
 fn documented(language: &str) -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/notifications.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -90,7 +90,7 @@ fn documented(language: &str) -> String {
     let code = page
         .split(&begin)
         .nth(1)
-        .unwrap_or_else(|| panic!("no {language} in the page"));
+        .unwrap_or_else(|| panic!("no {language} block in the page"));
     code.split("```").next().unwrap().to_owned()
 }
 
@@ -114,7 +114,7 @@ async fn a_receiver_verifies_the_signature_as_the_documentation_shows_and_a_forg
             ])
             .stdin(std::fs::File::open(&body).unwrap())
             .output()
-            .expect("python3 runs what the page shows");
+            .expect("python3 runs the script of the page");
         (
             run.status.success(),
             String::from_utf8_lossy(&run.stdout).trim().to_owned(),
@@ -155,7 +155,7 @@ async fn an_answer_decides_whether_it_is_said_again() {
         let receiver = Receiver::answering([Answer::Status(code)]).await;
         let outcome = said(&receiver).await;
         assert!(
-            later(&outcome).starts_with(&format!("it answered {code}")),
+            later(&outcome).starts_with(&format!("the receiver responded with status {code}")),
             "{outcome:?}"
         );
     }
@@ -166,20 +166,20 @@ async fn an_answer_decides_whether_it_is_said_again() {
             panic!("{code}: {outcome:?}");
         };
         assert!(
-            why.starts_with(&format!("it answered {code}")) && !why.contains('\n'),
+            why.starts_with(&format!("the receiver responded with status {code}")) && !why.contains('\n'),
             "{why}"
         );
     }
     let receiver = Receiver::answering([Answer::With(429, "retry-after", "77".to_owned())]).await;
     let DeliveryOutcome::Later { after, .. } = said(&receiver).await else {
-        panic!("it is tried again");
+        panic!("expected a retry");
     };
     assert_eq!(after, Some(Duration::from_secs(77)));
     let receiver = Receiver::answering([Answer::With(500, "retry-after", "77".to_owned())]).await;
     let DeliveryOutcome::Later { after, .. } = said(&receiver).await else {
-        panic!("it is tried again");
+        panic!("expected a retry");
     };
-    assert_eq!(after, None, "a server that is broken knows no time");
+    assert_eq!(after, None, "a failing server's Retry-After is ignored");
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn a_receiver_that_is_down_broken_or_no_receiver_is_tried_again_and_no_add
         options.url = format!("{scheme}://{address}/hook?key=hunter2").parse().unwrap();
         WebhookClient::new(options).unwrap()
     };
-    // Nobody who speaks TLS there.
+    // This server does not speak TLS.
     let plain = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut some = [0; 16];
@@ -225,7 +225,7 @@ async fn a_receiver_that_is_down_broken_or_no_receiver_is_tried_again_and_no_add
     std::fs::remove_file(receiver.folder.path().join("secret")).unwrap();
     let outcome = said(&receiver).await;
     assert!(later(&outcome).contains("cannot read"), "{outcome:?}");
-    assert!(receiver.now().is_empty(), "nothing goes out unsigned");
+    assert!(receiver.now().is_empty(), "nothing is sent unsigned");
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn a_certificate_that_nobody_vouches_for_ends_it_and_one_of_the_ca_file_do
     let serving = tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            // A client that does not trust us goes away in the middle.
+            // A client that does not trust the certificate aborts the handshake.
             if let Ok(mut stream) = acceptor.accept(stream).await {
                 use tokio::io::AsyncWriteExt as _;
                 let mut some = vec![0; 65_536];
@@ -311,7 +311,7 @@ async fn an_alert_has_the_labels_of_the_rules_and_an_end_ahead_while_it_fires_an
     let receiver = Receiver::answering([]).await;
     let pushes = alertmanager(&receiver);
     let DeliveryOutcome::Delivered(mark) = pushes.carry(&errand(FIRST, &open())).await else {
-        panic!("it takes it");
+        panic!("expected a delivery");
     };
     let heard = receiver.now().remove(0);
     assert_eq!(heard.path, "/am/api/v2/alerts");
@@ -336,7 +336,7 @@ async fn an_alert_has_the_labels_of_the_rules_and_an_end_ahead_while_it_fires_an
         .as_secs();
     assert!((200..=240).contains(&ahead), "{ahead}");
 
-    // Over: the same labels, and an end that is behind.
+    // Over: the same labels, and an end in the past.
     let mut end = errand(DueMessage::Over, &over());
     end.heard = Some(DeliveredState {
         number: 1,
@@ -350,7 +350,7 @@ async fn an_alert_has_the_labels_of_the_rules_and_an_end_ahead_while_it_fires_an
     assert_eq!(ended[0]["labels"], alert["labels"]);
     assert!(at(&ended[0]["endsAt"]) <= jiff::Timestamp::now().max(at(&ended[0]["startsAt"])));
 
-    // Other labels: the former alert ends in the same push.
+    // Other labels: the same push resolves the previous alert.
     let mut changed = errand(DueMessage::Open { first: false }, &open());
     changed.letter.content.cause = "F9".to_owned();
     changed.heard = end.heard;

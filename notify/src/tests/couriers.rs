@@ -1,4 +1,5 @@
-//! Couriers and clerk with a clock that the test holds: when they try again, who waits for whom, what a stop costs.
+//! Outbox writer and delivery workers under a paused clock: retry delays, isolation of receivers, duration of a
+//! shutdown.
 
 use std::{
     sync::{
@@ -22,12 +23,12 @@ use super::{
     *,
 };
 
-/// One that answers as it is told, and notes when it was asked what.
+/// A transport with scripted results, which records when it got which message.
 #[derive(Debug, Clone)]
 struct Scripted {
     manner: ReceiverMode,
     answer: fn(usize) -> DeliveryOutcome,
-    /// How long it takes.
+    /// Duration of a delivery.
     takes: Duration,
     asked: Arc<Mutex<Vec<(Instant, DueMessage, String)>>>,
     count: Arc<AtomicUsize>,
@@ -78,7 +79,7 @@ fn delivered(_: usize) -> DeliveryOutcome {
 }
 
 fn fails(_: usize) -> DeliveryOutcome {
-    DeliveryOutcome::later("it answered 500")
+    DeliveryOutcome::later("the receiver responded with status 500")
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,21 +93,24 @@ async fn what_fails_is_tried_again_later_each_time_up_to_five_minutes_and_never_
         .windows(2)
         .map(|pair| (pair[1].0 - pair[0].0).as_secs_f64())
         .collect();
-    // A look at the bell and the lease a second may come in between.
+    // The check of the lease, once a second, may come in between.
     for (i, gap) in gaps.iter().take(9).enumerate() {
         let whole = f64::from(1_u32 << i);
         assert!((whole * 0.5..=whole + 1.1).contains(gap), "{i}: {gaps:?}");
     }
     assert!(gaps.iter().all(|gap| *gap <= 301.1), "{gaps:?}");
-    assert!(asked.len() > 25, "it is still tried after two hours: {gaps:?}");
+    assert!(asked.len() > 25, "it is still retried after two hours: {gaps:?}");
     let distinct: std::collections::BTreeSet<u64> = gaps.iter().skip(10).map(|gap| gap.to_bits()).collect();
-    assert!(distinct.len() > 3, "not all at the same distance: {gaps:?}");
+    assert!(distinct.len() > 3, "the delays have jitter: {gaps:?}");
     let shown = office.desk.shown();
     assert_eq!(shown.receivers[0].pending, 1);
     let ReceiverState::Failing { reason, since } = &shown.receivers[0].standing else {
         panic!("{shown:?}");
     };
-    assert!(reason == "it answered 500" && *since < NOW.plus(parallax_model::Micros::from_secs(5)));
+    assert!(
+        reason == "the receiver responded with status 500"
+            && *since < NOW.plus(parallax_model::Micros::from_secs(5))
+    );
     office.end().await;
 }
 
@@ -114,7 +118,7 @@ async fn what_fails_is_tried_again_later_each_time_up_to_five_minutes_and_never_
 async fn a_receiver_that_asks_for_time_gets_it() {
     let courier = Scripted::new(ReceiverMode::Messages, |n| match n {
         0 => DeliveryOutcome::Later {
-            why: "it answered 429".to_owned(),
+            why: "the receiver responded with status 429".to_owned(),
             after: Some(Duration::from_secs(90)),
         },
         _ => delivered(n),
@@ -134,18 +138,18 @@ async fn a_receiver_that_asks_for_time_gets_it() {
 async fn what_is_refused_for_good_is_not_tried_again_and_is_shown_and_what_comes_next_is_told() {
     let courier = Scripted::new(ReceiverMode::Messages, |n| match n {
         0 => DeliveryOutcome::Refused {
-            why: "it answered 400".to_owned(),
+            why: "the receiver responded with status 400".to_owned(),
         },
         _ => delivered(n),
     });
     let office = Office::alone().with("r", courier.clone());
     office.sees(open());
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(courier.told().len(), 1, "once");
+    assert_eq!(courier.told().len(), 1, "only once");
     let shown = office.desk.shown();
     assert_eq!(
         shown.receivers[0].refused_because.as_deref(),
-        Some("it answered 400")
+        Some("the receiver responded with status 400")
     );
     assert_eq!(shown.receivers[0].pending, 0);
     office.sees(over());
@@ -172,7 +176,7 @@ async fn a_receiver_that_never_answers_holds_up_no_other_one() {
     assert_eq!(quick.told(), [DueMessage::Open { first: true }, DueMessage::Over]);
     assert!(quick.asked()[0].0 - begin < Duration::from_secs(1));
     assert_eq!(slow.told().len(), 1);
-    // A stop waits for it, and not for long.
+    // A shutdown waits for it, for a bounded time.
     let stop = Instant::now();
     office.end().await;
     assert!(stop.elapsed() < Duration::from_secs(5), "{:?}", stop.elapsed());
@@ -191,13 +195,13 @@ async fn what_is_under_way_at_a_stop_may_end_and_nothing_begins_any_more() {
     assert_eq!(courier.told(), [DueMessage::Open { first: true }]);
     assert!(
         desk.shown().receivers[0].delivered.is_some(),
-        "its answer was waited for"
+        "the shutdown waited for its result"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_a_receiver_cannot_bear_does_not_hold_up_the_others() {
-    // Each other attempt fails: that of the one it cannot bear.
+    // Every attempt but the second fails.
     let courier = Scripted::new(ReceiverMode::Messages, |n| {
         if n == 1 { delivered(n) } else { fails(n) }
     });
@@ -211,7 +215,7 @@ async fn a_letter_that_a_receiver_cannot_bear_does_not_hold_up_the_others() {
     let threads: Vec<String> = courier.asked().into_iter().map(|(_, _, thread)| thread).collect();
     assert_ne!(
         threads[0], threads[1],
-        "after a failure the other one has its turn: {threads:?}"
+        "after a failure it is the other notification's turn: {threads:?}"
     );
     office.end().await;
 }
@@ -244,7 +248,7 @@ async fn maintenance_that_was_announced_calls_nobody_from_its_beginning_to_its_e
     sleep(Duration::from_secs(290)).await;
     office.sees(over());
     sleep(Duration::from_mins(10)).await;
-    assert_eq!(courier.told(), [], "neither its beginning nor its end");
+    assert_eq!(courier.told(), [], "neither its opening nor its recovery");
     office.end().await;
 }
 

@@ -1,4 +1,4 @@
-//! Events before an API server, and the outbox in a `ConfigMap` of it.
+//! Events on an API server, and the outbox in one of its `ConfigMap`s.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice
         ));
     }
     let all = server.all("events");
-    assert_eq!(all.len(), 2, "one that is gone has none: {all:#?}");
+    assert_eq!(all.len(), 2, "a deleted object has none: {all:#?}");
     let about = |kind: &str| {
         all.iter()
             .find(|event| event["regarding"]["kind"] == kind)
@@ -80,7 +80,7 @@ async fn an_incident_is_an_event_about_each_of_a_few_objects_and_saying_it_twice
     assert_eq!(service["metadata"]["namespace"], "shop");
     assert_eq!(
         service["regarding"]["uid"], "uid-shop",
-        "kubectl describe asks for it"
+        "kubectl describe selects by it"
     );
     assert_eq!(
         (&service["type"], &service["reason"]),
@@ -139,7 +139,7 @@ async fn a_right_that_is_missing_is_named_and_tried_again() {
         .carry(&errand(DueMessage::Open { first: true }, &open()))
         .await;
     assert!(
-        matches!(&outcome, DeliveryOutcome::Later { why, .. } if why.contains("may not create") && why.contains("apply the manifests")),
+        matches!(&outcome, DeliveryOutcome::Later { why, .. } if why.contains("permission denied: the aggregator cannot create") && why.contains("apply the manifests")),
         "{outcome:?}"
     );
 }
@@ -153,7 +153,7 @@ fn vault(server: &ApiServer) -> OutboxStore {
 }
 
 fn provider() {
-    // Whoever comes second finds one installed.
+    // A second call finds a provider installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -167,7 +167,7 @@ async fn what_a_former_life_told_is_not_told_again_and_what_it_owed_is() {
     let first = Office::of(vault(&server), ReplicaState::alone(1, "n")).with("r", webhook());
     first.sees(open());
     receiver.heard(1).await;
-    // Its end is on its way, and nobody knows whether it was heard, when the process is killed.
+    // The recovery is under way, without a result, when the process is killed.
     first.sees(over());
     receiver.heard(2).await;
     first.running.as_ref().unwrap().abort();
@@ -186,13 +186,13 @@ async fn what_a_former_life_told_is_not_told_again_and_what_it_owed_is() {
         })
         .collect();
     assert!(told[0].starts_with("incident.opened"), "{told:?}");
-    assert_eq!(told[1], told[2], "the same again, under the same name");
+    assert_eq!(told[1], told[2], "the same message again, under the same id");
     assert_eq!(heard[1].body, heard[2].body);
     second.end().await;
     let third = Office::of(vault(&server), ReplicaState::alone(3, "n")).with("r", webhook());
     third.sees(over());
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(receiver.now().len(), 3, "everything was told");
+    assert_eq!(receiver.now().len(), 3, "everything was delivered");
     third.end().await;
 }
 

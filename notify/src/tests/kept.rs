@@ -1,4 +1,4 @@
-//! The store as the memory, where there is no cluster.
+//! Persistence of the outbox in the store, without a cluster.
 
 use std::{thread::JoinHandle, time::Duration};
 
@@ -6,7 +6,7 @@ use parallax_history::store::{HistoryWriter, SqliteFile, StoreMetrics, StoreOpti
 
 use super::{super::webhook::WebhookClient, receiver::Receiver, *};
 
-/// A store of one life: the hub's end, its thread, and the vault in it.
+/// A store of one process lifetime: the engine task's writer, the store's thread, and the outbox store in it.
 fn life(path: &std::path::Path) -> (HistoryWriter, JoinHandle<()>, OutboxStore) {
     let file = Box::new(SqliteFile::new(StoreOptions::at(path)));
     let (keeper, worker, store) = StoreWorker::new(file, Clock::system(), &StoreMetrics::new());
@@ -19,7 +19,7 @@ fn life(path: &std::path::Path) -> (HistoryWriter, JoinHandle<()>, OutboxStore) 
 
 #[tokio::test]
 async fn the_store_remembers_what_was_told_to_the_last_moment_and_ends_when_nobody_holds_it() {
-    // Whoever comes second finds one installed.
+    // A second call finds a provider installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.db");
@@ -30,7 +30,7 @@ async fn the_store_remembers_what_was_told_to_the_last_moment_and_ends_when_nobo
     let office = Office::of(vault, ReplicaState::alone(1, "n")).with("r", webhook());
     office.sees(open());
     receiver.heard(1).await;
-    // The hub goes first, as it does when everything ends.
+    // The engine task ends first, as on shutdown.
     drop(keeper);
     office.end().await;
     tokio::task::spawn_blocking(|| thread.join().unwrap())
@@ -41,7 +41,7 @@ async fn the_store_remembers_what_was_told_to_the_last_moment_and_ends_when_nobo
     let office = Office::of(vault, ReplicaState::alone(2, "n")).with("r", webhook());
     office.sees(open());
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(receiver.now().len(), 1, "it was told");
+    assert_eq!(receiver.now().len(), 1, "it was delivered before");
     assert!(office.desk.shown().kept);
     office.sees(over());
     let heard = receiver.heard(2).await;

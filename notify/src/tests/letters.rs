@@ -1,4 +1,4 @@
-//! What is worth telling, and what each receiver is owed of it.
+//! Which changes are worth a message, and which message is due to each receiver.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::{
 const MESSAGES: ReceiverMode = ReceiverMode::Messages;
 const FIRING: ReceiverMode = ReceiverMode::Firing(Duration::from_mins(1));
 const S: Micros = Micros::from_secs(1);
-/// Long enough for a fault to have unfolded.
+/// Longer than a fault takes to develop.
 const WHILE: Micros = Micros::from_secs(31);
 
 fn owed(outbox: &Outbox, manner: ReceiverMode) -> Option<DueMessage> {
     outbox.letters.values().next()?.owed("r", manner)
 }
 
-/// The receiver hears whatever it is owed.
+/// Delivers the due message, if any.
 fn hear(outbox: &mut Outbox, manner: ReceiverMode) -> Option<DueMessage> {
     outbox.letters.values_mut().for_each(|letter| letter.held = false);
     let errand = outbox.errand("r", manner, NOW, |_| Some(0))?;
@@ -29,7 +29,7 @@ fn hear(outbox: &mut Outbox, manner: ReceiverMode) -> Option<DueMessage> {
     Some(errand.what)
 }
 
-/// As another process reads it.
+/// The outbox as another process reads it.
 fn restarted(outbox: &Outbox) -> Outbox {
     serde_json::from_str(&outbox.written()).unwrap()
 }
@@ -58,14 +58,14 @@ fn opened_changed_and_recovered_are_each_told_once_and_in_this_order() {
         hear(&mut outbox, MESSAGES),
         Some(DueMessage::Open { first: true })
     );
-    assert_eq!(hear(&mut outbox, MESSAGES), None, "once");
+    assert_eq!(hear(&mut outbox, MESSAGES), None, "only once");
     let mut renamed = open();
     renamed.incidents[0].verdict.region = fixtures::region("vip", &[]);
     look_at(&mut outbox, &renamed, NOW.plus(S), false, 0);
     assert_eq!(
         hear(&mut outbox, MESSAGES),
         None,
-        "a fault that unfolds calls once"
+        "a developing fault notifies once"
     );
     look_at(&mut outbox, &renamed, NOW.plus(WHILE), false, 0);
     assert_eq!(
@@ -114,9 +114,13 @@ fn what_was_not_delivered_is_superseded_by_the_newest_and_both_ends_are_told_as_
     assert_eq!(
         outbox.pending("r", MESSAGES).0,
         1,
-        "one thing waits, whatever has happened"
+        "one message is pending, whatever has happened"
     );
-    assert_eq!(owed(&outbox, FIRING), None, "what never fired need not end");
+    assert_eq!(
+        owed(&outbox, FIRING),
+        None,
+        "an alert that never fired need not resolve"
+    );
     assert_eq!(hear(&mut outbox, MESSAGES), Some(DueMessage::Over));
     assert_eq!(hear(&mut outbox, MESSAGES), None);
 }
@@ -125,29 +129,33 @@ fn what_was_not_delivered_is_superseded_by_the_newest_and_both_ends_are_told_as_
 fn what_somebody_has_dealt_with_calls_nobody_and_its_end_is_told_to_those_who_were_called() {
     let mut outbox = Outbox::default();
     look_at(&mut outbox, &open(), NOW, true, 0);
-    assert_eq!(owed(&outbox, MESSAGES), None, "announced before it began");
+    assert_eq!(
+        owed(&outbox, MESSAGES),
+        None,
+        "announced before the incident began"
+    );
     let mut never = restarted(&outbox);
     look_at(&mut never, &over(), NOW, true, 0);
-    assert_eq!(
-        owed(&never, MESSAGES),
-        None,
-        "nobody was called, nobody hears the end"
-    );
+    assert_eq!(owed(&never, MESSAGES), None, "no opening was sent, so no end is");
     look_at(&mut outbox, &open(), NOW, false, 0);
     assert_eq!(
         hear(&mut outbox, MESSAGES),
         Some(DueMessage::Open { first: true }),
-        "the silence is over"
+        "the silence has ended"
     );
     let mut renamed = open();
     renamed.incidents[0].verdict.region = fixtures::region("vip", &[]);
     look_at(&mut outbox, &renamed, NOW.plus(WHILE), true, 0);
-    assert_eq!(owed(&outbox, MESSAGES), None, "acknowledged: changes call nobody");
+    assert_eq!(
+        owed(&outbox, MESSAGES),
+        None,
+        "acknowledged: changes send nothing"
+    );
     look_at(&mut outbox, &over(), NOW, true, 0);
     assert_eq!(
         hear(&mut outbox, MESSAGES),
         Some(DueMessage::Over),
-        "but whoever holds a ticket may close it"
+        "but the recovery is sent, to close tickets"
     );
 }
 
@@ -160,7 +168,7 @@ fn what_fires_ends_when_somebody_deals_with_it_and_fires_again_when_the_silence_
     assert_eq!(
         hear(&mut outbox, FIRING),
         Some(DueMessage::Over),
-        "as the rules have it"
+        "as with the alert rules"
     );
     assert_eq!(hear(&mut outbox, FIRING), None);
     look_at(&mut outbox, &open(), NOW, false, 0);
@@ -191,7 +199,7 @@ fn a_restart_neither_tells_again_nor_forgets_the_end() {
     look_at(&mut outbox, &open(), NOW, false, 0);
     hear(&mut outbox, MESSAGES);
     let mut again = restarted(&outbox);
-    // Nothing is known yet: that is no recovery.
+    // An aggregator that knows nothing yet reports no recovery.
     look_at(&mut again, &fixtures::waiting(), NOW.plus(S), false, 0);
     look_at(&mut again, &open(), NOW.plus(S), false, 0);
     assert_eq!(owed(&again, MESSAGES), None);
@@ -214,13 +222,13 @@ fn what_goes_on_under_another_id_after_a_restart_goes_on_in_its_thread() {
         (letter.content.incident.as_str(), &letter.thread),
         ("another", &open().incidents[0].id)
     );
-    // Also where the evidence has named another region meanwhile.
+    // Also if the evidence names another region meanwhile.
     let mut elsewhere = restarted(&outbox);
     let mut anew = renamed.clone();
     anew.incidents[0].verdict.region = fixtures::region("vip", &[]);
     look_at(&mut elsewhere, &anew, NOW.plus(S), false, 0);
     assert_eq!((elsewhere.letters.len(), owed(&elsewhere, MESSAGES)), (1, None));
-    // In the same life it is another one.
+    // In the same process it is another incident.
     renamed.incidents[0].id = "a third".to_owned();
     look_at(&mut again, &renamed, NOW.plus(S), false, 0);
     assert_eq!(again.letters.len(), 2);
@@ -237,15 +245,19 @@ fn an_end_that_nobody_saw_is_told_once_what_it_was_about_is_seen_and_well() {
     let mut healthy = silent.clone();
     well(&mut healthy);
     look_at(&mut again, &healthy, NOW, false, 599);
-    assert_eq!(owed(&again, MESSAGES), None, "it may still be found again");
+    assert_eq!(
+        owed(&again, MESSAGES),
+        None,
+        "the incident may still be found again"
+    );
     look_at(&mut again, &silent, NOW, false, 601);
-    assert_eq!(owed(&again, MESSAGES), None, "it fails");
+    assert_eq!(owed(&again, MESSAGES), None, "its targets fail");
     let mut unseen = silent.clone();
     for cell in unseen.matrix.iter_mut().flat_map(|row| &mut row.cells) {
         cell.state = CellState::Unknown;
     }
     look_at(&mut again, &unseen, NOW, false, 601);
-    assert_eq!(owed(&again, MESSAGES), None, "nobody sees it");
+    assert_eq!(owed(&again, MESSAGES), None, "its targets are not observed");
     look_at(&mut again, &healthy, NOW, false, 601);
     assert_eq!(owed(&again, MESSAGES), Some(DueMessage::Over));
     let letter = again.letters.values().next().unwrap();
@@ -276,7 +288,7 @@ fn the_past_that_passes_by_after_a_restart_opens_nothing_that_is_over_and_a_new_
     assert_eq!(hear(&mut again, MESSAGES), Some(DueMessage::Open { first: true }));
     assert!(
         message.ends_with("_2_3"),
-        "another message than the first time: {message}"
+        "another id than the first time: {message}"
     );
 }
 
@@ -288,10 +300,10 @@ fn what_is_over_and_told_is_forgotten_after_a_while_and_what_is_owed_is_not() {
     look_at(&mut outbox, &over(), NOW, false, 0);
     let later = NOW.plus(Micros::from_secs(7_200));
     assert!(outbox.tidy(&receivers, later).is_empty());
-    assert_eq!(outbox.letters.len(), 1, "nobody has heard it");
+    assert_eq!(outbox.letters.len(), 1, "it was not delivered");
     hear(&mut outbox, MESSAGES);
     assert!(outbox.tidy(&receivers, NOW).is_empty());
-    assert_eq!(outbox.letters.len(), 1, "for a restart");
+    assert_eq!(outbox.letters.len(), 1, "kept for a restart");
     outbox.tidy(&receivers, later);
     assert!(outbox.letters.is_empty());
 }
@@ -309,7 +321,7 @@ fn beyond_the_bounds_what_is_over_goes_first_and_what_is_lost_is_said_of_whom() 
             view.incidents[0].state = IncidentState::Closed { closed: at };
             look_at(&mut outbox, &view, at, false, 0);
         }
-        // In a view of its own each: what is not in it would otherwise have ended.
+        // Each incident is in a view of its own; undo the ends of those that the current view lacks.
         outbox.letters.values_mut().for_each(|letter| {
             letter.state = match letter.state {
                 NotificationPhase::Over {
@@ -325,7 +337,7 @@ fn beyond_the_bounds_what_is_over_goes_first_and_what_is_lost_is_said_of_whom() 
     assert_eq!(outbox.letters.len(), super::super::outbox::MOST);
     assert!(outbox.written().len() < super::super::outbox::BYTES);
     assert!(!outbox.letters.contains_key("i-0") && !outbox.letters.contains_key("i-10"));
-    assert!(outbox.letters.contains_key("i-169"), "the newest stays");
+    assert!(outbox.letters.contains_key("i-169"), "the newest is kept");
 }
 
 #[test]

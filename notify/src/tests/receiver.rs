@@ -1,4 +1,4 @@
-//! A receiver that keeps what it hears and answers as the test has it.
+//! A receiver that records its requests and responds as a test scripts it.
 
 use std::{
     collections::VecDeque,
@@ -21,17 +21,17 @@ use super::super::WebhookOptions;
 
 pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// What it answers.
+/// A scripted response.
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Status(u16),
-    /// With a header.
+    /// A status with a header.
     With(u16, &'static str, String),
-    /// Never.
+    /// No response.
     Nothing,
 }
 
-/// One request.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(super) struct Heard {
     pub(super) path: String,
@@ -55,7 +55,7 @@ struct Inside {
     heard: watch::Sender<Vec<Heard>>,
 }
 
-/// Answers in the given order, and 204 afterwards.
+/// Responds in the given order, then with 204.
 pub(super) struct Receiver {
     pub(super) address: SocketAddr,
     pub(super) folder: tempfile::TempDir,
@@ -98,13 +98,13 @@ impl Receiver {
         }
     }
 
-    /// Waits until it has heard so many.
+    /// Waits until `count` requests are recorded.
     pub(super) async fn heard(&self, count: usize) -> Vec<Heard> {
         let mut heard = self.inside.heard.subscribe();
         let all = heard.wait_for(|heard| heard.len() >= count);
         tokio::time::timeout(Duration::from_mins(1), all)
             .await
-            .expect("it hears in time")
+            .expect("the requests arrive in time")
             .unwrap()
             .clone()
     }

@@ -1,4 +1,4 @@
-//! The CA's validation: from the internet, by what the server answers.
+//! The verdict on the CA's validation, which comes from the internet and depends on the response of the server.
 
 use parallax_api::{
     names::{NameCause, NameVerdict},
@@ -8,7 +8,7 @@ use parallax_model::{ChallengeClient, FailureKind, Phase, Reach, Vantage};
 
 use super::{CheckInput, CheckKind, FailureGroup, Verdict, list, list_refs};
 
-/// What a server answers is the same for everybody; what the network does to a node is not.
+/// The response of a server is the same for all clients; a network failure at a node is not.
 const fn is_the_servers(kind: &FailureKind) -> bool {
     matches!(
         kind,
@@ -21,7 +21,7 @@ const fn is_the_servers(kind: &FailureKind) -> bool {
     )
 }
 
-/// What is to be said where some fetches from outside came in.
+/// Returns the suffix for a failure from outside that some fetches did not have.
 fn sometimes(asked: &CheckInput<'_>, from: &[&Vantage], elsewhere: bool) -> String {
     let fetches = asked
         .answers
@@ -32,17 +32,17 @@ fn sometimes(asked: &CheckInput<'_>, from: &[&Vantage], elsewhere: bool) -> Stri
         .unwrap_or(0);
     match fetches {
         0 if !elsewhere => String::new(),
-        0 => ", though not everywhere outside".to_owned(),
-        1 => ", though not always: the fetch before passed, and the CA asks from several networks".to_owned(),
+        0 => ", but not from every vantage outside".to_owned(),
+        1 => ", but not always: an earlier fetch passed, and the CA fetches from several networks".to_owned(),
         more => {
             format!(
-                ", though not always: {more} fetches before passed, and the CA asks from several networks"
+                ", but not always: {more} earlier fetches passed, and the CA fetches from several networks"
             )
         }
     }
 }
 
-/// How it stands, in a sentence.
+/// Returns the result and its sentence.
 pub(super) fn judge(
     asked: &CheckInput<'_>,
     passed: &[Vantage],
@@ -59,7 +59,11 @@ pub(super) fn judge(
             }
         )
     };
-    let finds = if asked.with_key { "passes" } else { "finds its way" };
+    let finds = if asked.with_key {
+        "passes"
+    } else {
+        "gets a response"
+    };
     let outside_failing = failing
         .iter()
         .find(|group| group.vantages.iter().any(|v| internet(&v)));
@@ -70,7 +74,7 @@ pub(super) fn judge(
         return (
             CheckState::Failed,
             format!(
-                "from outside ({}) it fails: {}{sometimes}",
+                "it fails from outside ({}): {}{sometimes}",
                 list_refs(&from),
                 group.words
             ),
@@ -87,25 +91,25 @@ pub(super) fn judge(
         let some = if passed.is_empty() {
             String::new()
         } else {
-            format!(", though not always: it {finds} from {}", list(passed))
+            format!(", but not always: it {finds} from {}", list(passed))
         };
         return (
             CheckState::Failed,
-            format!("what the server answers fails it: {}{some}", group.words),
+            format!("the response of the server fails it: {}{some}", group.words),
         );
     }
     if let Some(group) = failing.iter().find(|group| group.phase == Phase::Resolve) {
         if asked.public_names {
             return (
                 CheckState::Failed,
-                format!("public DNS fails it: {}", group.words),
+                format!("it fails in public DNS: {}", group.words),
             );
         }
         if passed.is_empty() {
             return (
                 CheckState::Unknown,
                 format!(
-                    "{}; that is this cluster's own answer, and what public DNS says is not known (resolvers.public in the aggregator's configuration)",
+                    "{}; this is the answer of the cluster's own resolver, and the public answer is unknown (set resolvers.public in the aggregator's configuration)",
                     group.words
                 ),
             );
@@ -115,12 +119,14 @@ pub(super) fn judge(
         if !failing.is_empty() {
             let failed: Vec<&Vantage> = failing.iter().flat_map(|group| &group.vantages).collect();
             caveats.push(format!(
-                "from {} it fails on the way out of the node ({}), which the CA does not take",
+                "from {} it fails on the path out of the node ({}), which the CA does not use",
                 list_refs(&failed),
                 failing[0].words
             ));
         }
-        caveats.push("seen from inside only: whether the internet gets in is not known".to_owned());
+        caveats.push(
+            "tested from inside only: whether clients on the internet get through is unknown".to_owned(),
+        );
         return (
             CheckState::Passed,
             format!("by the CA's rules it {finds} from {}", list(passed)),
@@ -130,7 +136,7 @@ pub(super) fn judge(
         return (
             CheckState::Unknown,
             format!(
-                "nobody answered ({}), so nothing is known of the CA's validation",
+                "no vantage responded ({}), so the result of the CA's validation is unknown",
                 list(silent)
             ),
         );
@@ -138,14 +144,14 @@ pub(super) fn judge(
     (
         CheckState::Unknown,
         format!(
-            "from inside nobody gets through ({}), which says nothing about the internet; ask from outside (parallax vantage enroll, or parallax check --profile ca from there)",
+            "no vantage inside gets through ({}), which says nothing about the internet; test from outside (parallax vantage enroll, or parallax check --profile ca on a machine there)",
             failing[0].words
         ),
     )
 }
 
-/// What the name itself adds: it can fail a validation or leave it open, and never makes one pass. Pebble looks at no CAA
-/// records.
+/// Applies the verdict on the name's DNS records: it can turn the result into failed or unknown, but never into
+/// passed. Pebble ignores CAA records.
 pub(super) fn of_the_name(verdict: &mut Verdict, names: &NameVerdict) {
     verdict.findings.extend(names.findings.iter().cloned());
     let CheckKind::Ca(client) = verdict.check else {
@@ -161,16 +167,16 @@ pub(super) fn of_the_name(verdict: &mut Verdict, names: &NameVerdict) {
         .collect();
     if let Some(problem) = verdict.problems.first() {
         if verdict.standing == CheckState::Failed {
-            verdict.caveats.push(format!("and {}", problem.words));
+            verdict.caveats.push(format!("in addition, {}", problem.words));
         } else {
-            verdict.sentence = format!("{}, though {}", problem.words, verdict.sentence);
+            verdict.sentence = format!("{}; otherwise {}", problem.words, verdict.sentence);
             verdict.standing = CheckState::Failed;
         }
     } else if looks && !names.unknown.is_empty() {
         if verdict.standing == CheckState::Failed {
             verdict.caveats.extend(names.unknown.iter().cloned());
         } else {
-            verdict.sentence = format!("{}; but {}", verdict.sentence, names.unknown.join("; "));
+            verdict.sentence = format!("{}, but {}", verdict.sentence, names.unknown.join("; "));
             verdict.standing = CheckState::Unknown;
         }
     }

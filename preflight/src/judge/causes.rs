@@ -1,7 +1,7 @@
-//! What usually makes a group fail as it does, and what to know besides.
+//! The likely causes of a group of failures with their remedies, and findings that do not affect the verdict.
 //!
-//! Where the diagnosis has named a cause by its evidence, that one stands first; the rest is the catalogue's pointers from
-//! the kind of failure.
+//! A cause that the diagnosis named from evidence comes first. Otherwise the usual causes of that kind of failure
+//! are listed.
 
 use std::collections::BTreeSet;
 
@@ -11,159 +11,159 @@ use parallax_model::{FailureKind, Outcome, Phase, Placement, Vantage};
 
 use super::{Cause, CheckInput, CheckKind, VantageAnswer};
 
-/// What the catalogue says: id, a few words, a way out, and what that costs.
+/// A usual cause: catalogue id, description, remedy, and the remedy's trade-off.
 type CatalogueEntry = (&'static str, &'static str, &'static str, &'static str);
 
 const NO_LOCAL: &[CatalogueEntry] = &[(
     "F1",
     "externalTrafficPolicy: Local refuses clients on nodes without an endpoint",
-    "set externalTrafficPolicy: Cluster, or run the ingress pods on every node (DaemonSet)",
-    "Cluster hides the client's address unless PROXY protocol carries it; a DaemonSet is a pod a node",
+    "set externalTrafficPolicy: Cluster, or run the ingress Pods on every node (DaemonSet)",
+    "with Cluster, endpoints no longer see the client's address unless the PROXY protocol carries it; a DaemonSet runs one Pod per node",
 )];
 const UNREACHED: &[CatalogueEntry] = &[
     (
         "F12",
         "the router lacks NAT loopback for the cluster's own public address",
         "enable NAT loopback, or resolve the name to an internal address inside the network (split DNS)",
-        "a rule on the router, or one more name to keep in step",
+        "a rule on the router, or a second DNS record to keep in sync",
     ),
     (
         "F14",
         "a security group, loadBalancerSourceRanges or an allow-list blocks clients",
-        "open port 80 for everybody: the CA's addresses are not published",
-        "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
+        "open port 80 to all clients, because the CA does not publish its addresses",
+        "port 80 is open to all clients; redirect everything except /.well-known/acme-challenge/ to HTTPS",
     ),
 ];
 const KEPT_OUT: &[CatalogueEntry] = &[
     (
         "F14",
         "a security group, loadBalancerSourceRanges or an allow-list blocks clients",
-        "open port 80 for everybody: the CA's addresses are not published",
-        "port 80 is open; redirect all but /.well-known/acme-challenge/ to HTTPS",
+        "open port 80 to all clients, because the CA does not publish its addresses",
+        "port 80 is open to all clients; redirect everything except /.well-known/acme-challenge/ to HTTPS",
     ),
     (
         "F8",
-        "the balancer sends connections to nodes that do not answer them: its health checks are dropped",
-        "compare the balancer's own view of the nodes' health with where the ingress pods run; ipMode: Proxy, or health checks from reserved addresses",
-        "traffic from inside leaves the node and goes through the balancer; a setting of the provider",
+        "the load balancer sends connections to nodes that do not respond, because its health checks are dropped",
+        "compare the health of the nodes as the load balancer sees it with the nodes on which the ingress Pods run; set ipMode: Proxy, or use health checks from reserved addresses",
+        "in-cluster traffic leaves the node and passes through the load balancer; the health checks are a setting of the provider",
     ),
 ];
 const SOMETIMES_KEPT_OUT: &[CatalogueEntry] = &[(
     "F8",
-    "the balancer sends connections to nodes that do not answer them: its health checks are dropped",
-    "compare the balancer's own view of the nodes' health with where the ingress pods run; ipMode: Proxy, or health checks from reserved addresses",
-    "traffic from inside leaves the node and goes through the balancer; a setting of the provider",
+    "the load balancer sends connections to nodes that do not respond, because its health checks are dropped",
+    "compare the health of the nodes as the load balancer sees it with the nodes on which the ingress Pods run; set ipMode: Proxy, or use health checks from reserved addresses",
+    "in-cluster traffic leaves the node and passes through the load balancer; the health checks are a setting of the provider",
 )];
 const ONE_NODE: &[CatalogueEntry] = &[(
     "F24",
     "kube-proxy on a node has stale Service rules",
     "restart kube-proxy on that node",
-    "rules are rewritten once; connections stay",
+    "kube-proxy rewrites its rules once; established connections survive",
 )];
 const BYPASSED: &[CatalogueEntry] = &[(
     "F9",
     "in-cluster traffic bypasses the load balancer, so the PROXY header is missing",
     "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
-    "traffic from inside leaves the node and goes through the balancer",
+    "in-cluster traffic leaves the node and passes through the load balancer",
 )];
 const TLS_BYPASSED: &[CatalogueEntry] = &[(
     "F10",
     "in-cluster traffic bypasses the load balancer that terminates TLS",
     "have the cloud controller set ipMode: Proxy in the Service's status, or publish a host name instead of an IP address",
-    "traffic from inside leaves the node and goes through the balancer",
+    "in-cluster traffic leaves the node and passes through the load balancer",
 )];
 const SLOW: &[CatalogueEntry] = &[
     (
         "F13",
-        "NetworkPolicy between the controller and the solver's pod",
-        "allow the ingress controller's namespace to reach port 8089 of solver pods",
-        "one more policy",
+        "a NetworkPolicy blocks the ingress controller from the solver's Pod",
+        "allow the ingress controller's namespace to reach port 8089 of the solver Pods",
+        "one more NetworkPolicy",
     ),
     (
         "F22",
         "the network path drops large packets (MTU mismatch)",
         "lower the Pods' MTU in the CNI configuration to what the path supports",
-        "pods start again",
+        "Pods restart",
     ),
 ];
 const REDIRECTED: &[CatalogueEntry] = &[(
     "F18",
     "a redirect sends clients to the wrong place",
     "exempt /.well-known/acme-challenge/ from redirects and authentication; redirects may lead to ports 80 and 443 only",
-    "that one path stays plain, and shows nothing but tokens",
+    "that path is served over plain HTTP without authentication; it contains only tokens",
 )];
 const NOBODY_SERVES: &[CatalogueEntry] = &[(
     "F19",
-    "ingress class, host conflict or path rewrite: the solver's route is not served",
-    "compare class, host and path of the solver's Ingress with those of the controller that answers; a second Ingress with this host may win",
-    "nothing",
+    "no controller serves the solver's route (ingress class, host conflict or path rewrite)",
+    "compare the class, host and path of the solver's Ingress with those of the controller that responds; another Ingress with this host may take precedence",
+    "none (read-only)",
 )];
 const NO_PODS: &[CatalogueEntry] = &[
     (
         "F20",
-        "the pods behind the route do not serve",
-        "look at the solver's pod and its Service",
-        "nothing",
+        "the Pods behind the route fail to serve requests",
+        "check the solver's Pod and its Service",
+        "none (read-only)",
     ),
     (
         "F21",
-        "service mesh with STRICT mTLS refuses the controller's plain request",
-        "exempt port 8089 (PeerAuthentication), or inject the side car into the solver pods",
-        "one port without mTLS, for tokens that are public anyway",
+        "the service mesh rejects the ingress controller's plaintext request (STRICT mTLS)",
+        "exempt port 8089 (PeerAuthentication), or inject the sidecar into the solver Pods",
+        "an exempted port accepts plaintext requests, for tokens that are public in any case",
     ),
 ];
 const POLICY: &[CatalogueEntry] = &[(
     "F13",
-    "NetworkPolicy between the controller and the solver's pod",
-    "allow the ingress controller's namespace to reach port 8089 of solver pods",
-    "one more policy",
+    "a NetworkPolicy blocks the ingress controller from the solver's Pod",
+    "allow the ingress controller's namespace to reach port 8089 of the solver Pods",
+    "one more NetworkPolicy",
 )];
 const FORBIDDEN: &[CatalogueEntry] = &[
     (
         "F18",
-        "authentication or a redirect on the challenge's path",
+        "authentication or a redirect applies to the challenge path",
         "exempt /.well-known/acme-challenge/ from authentication",
-        "that one path is open, and shows nothing but tokens",
+        "that path is served without authentication; it contains only tokens",
     ),
     (
         "F31",
         "a CDN, firewall or geo-block filters by client location",
-        "allow /.well-known/acme-challenge/ for everybody in the firewall's rules",
-        "one rule",
+        "allow /.well-known/acme-challenge/ for all clients in the rules of the CDN or firewall",
+        "one more rule",
     ),
 ];
 const NAME: &[CatalogueEntry] = &[(
     "F15",
     "one name does not resolve (split-horizon DNS, an override, or its zone)",
     "compare the in-cluster answer with the public one, and check the overrides in the resolver's configuration",
-    "nothing",
+    "none (read-only)",
 )];
 const RESOLVER: &[CatalogueEntry] = &[(
     "P10",
-    "the resolver does not answer",
-    "look at the resolver's pods and at the endpoints of its Service (kube-dns in most clusters)",
-    "nothing",
+    "the DNS resolver does not respond",
+    "check the resolver's Pods and the endpoints of its Service (kube-dns in most clusters)",
+    "none (read-only)",
 )];
 const WAY_TO_RESOLVER: &[CatalogueEntry] = &[(
     "P9",
-    "the way of some vantages to their resolver is broken",
-    "let these nodes reach port 53 of the resolver, over UDP and TCP: compare NetworkPolicies, firewalls and Service rules with those of the nodes that resolve",
-    "nothing",
+    "some vantages cannot reach their DNS resolver",
+    "allow these nodes to reach port 53 of the resolver over UDP and TCP: compare their NetworkPolicies, firewalls and Service rules with those of nodes that can resolve",
+    "none",
 )];
 const PRIVATE: &[CatalogueEntry] = &[(
     "F29",
     "public DNS returns a private address",
-    "publish a public address for the name, or validate it by DNS-01",
-    "DNS-01 needs credentials for the zone",
+    "publish a public address for the name, or switch to DNS-01",
+    "DNS-01 requires credentials for the zone",
 )];
 const UNSERVED_V6: &[CatalogueEntry] = &[(
     "F17",
     "an IPv6 address is published but not served",
     "serve port 80 on the IPv6 address, or remove the AAAA record",
-    "clients by IPv6 go by IPv4 until it is served",
+    "without the AAAA record, IPv6 clients use IPv4",
 )];
 
-/// Causes and ways out for vantages that fail alike.
+/// The causes and remedies for vantages with the same failure.
 pub(super) fn of(
     asked: &CheckInput<'_>,
     phase: Phase,
@@ -173,14 +173,14 @@ pub(super) fn of(
 ) -> (Vec<Cause>, Vec<Remedy>) {
     let mut causes = Vec::new();
     let mut remedies = Vec::new();
-    // The diagnosis weighs the network; what a server answers is judged by its answer.
+    // The diagnosis weighs evidence about the network; a response is judged by its content.
     let of_the_network = matches!(phase, Phase::Resolve | Phase::Connect | Phase::FirstByte);
-    // A name that is not found is none of a front's doing, and the other way round.
+    // A failed lookup is never caused by a front, and a failure at a front never by the name.
     let of_names =
         |diagnosed: &&Diagnosed| diagnosed.region.region.starts_with("dns") == (phase == Phase::Resolve);
     if let Some(diagnosed) = asked.diagnosed.filter(|_| of_the_network).filter(of_names) {
-        // No run asks with a PROXY header, and a server that wants one closes every connection without it, direct ones as
-        // well: that looks like any server that closes.
+        // Runs never send a PROXY header. A server that requires one closes every connection without it, also on
+        // the direct channel, so it looks like any server that closes connections.
         let untold = is_bypass(phase, kind) && matches!(diagnosed.region.region.as_str(), "target" | "vip");
         if untold {
             add(BYPASSED, &mut causes, &mut remedies);
@@ -201,16 +201,16 @@ pub(super) fn of(
     }
     if asked.check == CheckKind::SelfCheck && *kind == FailureKind::WrongBody {
         remedies.push(Remedy {
-            action: "see whether something adds white space to the answer: the self check compares every byte, the CA does not".to_owned(),
+            action: "check whether something adds white space to the response: the self check compares every byte, the CA does not".to_owned(),
             command: None,
-            price: "nothing".to_owned(),
+            price: "none (read-only)".to_owned(),
             not_when: None,
         });
     }
     (causes, remedies)
 }
 
-/// Adds what the catalogue says.
+/// Adds usual causes with their remedies.
 fn add(entries: &[CatalogueEntry], causes: &mut Vec<Cause>, remedies: &mut Vec<Remedy>) {
     for (id, title, action, price) in entries {
         causes.push(Cause {
@@ -227,7 +227,7 @@ fn add(entries: &[CatalogueEntry], causes: &mut Vec<Cause>, remedies: &mut Vec<R
     }
 }
 
-/// Whether it fails as a server does that is asked without the PROXY header it wants.
+/// Reports whether the failure is typical of a server that requires a PROXY header and does not receive one.
 fn is_bypass(phase: Phase, kind: &FailureKind) -> bool {
     phase != Phase::Connect
         && matches!(
@@ -265,7 +265,7 @@ fn usual(
     }
 }
 
-/// Whether a vantage got an address for the name.
+/// Reports whether a vantage got an address for the name.
 fn resolved(answer: &VantageAnswer) -> bool {
     match &answer.outcome {
         Outcome::Ok { .. } => true,
@@ -274,7 +274,7 @@ fn resolved(answer: &VantageAnswer) -> bool {
     }
 }
 
-/// Who does not get through, against who does.
+/// Compares the vantages that cannot connect with those that can.
 fn unreached(asked: &CheckInput<'_>, members: &[&VantageAnswer]) -> &'static [CatalogueEntry] {
     let six = |answer: &VantageAnswer| {
         let last = answer.sight.dials.iter().rfind(|dial| !dial.overtaken);
@@ -283,7 +283,7 @@ fn unreached(asked: &CheckInput<'_>, members: &[&VantageAnswer]) -> &'static [Ca
     if members.iter().all(|member| six(member)) {
         return UNSERVED_V6;
     }
-    // Clients outside meet the balancer, and nothing of what a node does to its own.
+    // Clients outside connect to the load balancer; node-local failures do not affect them.
     if members
         .iter()
         .all(|member| matches!(member.vantage, Vantage::Outside { .. }))
@@ -306,7 +306,7 @@ fn unreached(asked: &CheckInput<'_>, members: &[&VantageAnswer]) -> &'static [Ca
     UNREACHED
 }
 
-/// What passes and is yet worth knowing.
+/// Observations that do not affect the verdict.
 pub(super) fn findings(asked: &CheckInput<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let dead: BTreeSet<String> = asked
@@ -319,13 +319,13 @@ pub(super) fn findings(asked: &CheckInput<'_>) -> Vec<Finding> {
         .collect();
     if !dead.is_empty() {
         let whose = match asked.check {
-            CheckKind::SelfCheck => "the self check races both families and does not see it",
-            CheckKind::Ca(_) => "the CA asks there first, and goes by IPv4 only where it cannot connect",
+            CheckKind::SelfCheck => "the self check races both address families and does not notice",
+            CheckKind::Ca(_) => "the CA tries it first, and falls back to IPv4 only if it cannot connect",
         };
         found.push(Finding {
             id: "F17".into(),
             text: format!(
-                "{} does not answer: {whose}",
+                "{} does not respond: {whose}",
                 dead.into_iter().collect::<Vec<_>>().join(", ")
             ),
         });
@@ -344,7 +344,7 @@ pub(super) fn findings(asked: &CheckInput<'_>) -> Vec<Finding> {
             found.push(Finding {
                 id: "F18".into(),
                 text: format!(
-                    "{status} for a path that nobody serves: authentication or a firewall may stand before the solver, too"
+                    "status {status} for a path that no solver serves: authentication or a firewall may block the solver as well"
                 ),
             });
         }

@@ -1,9 +1,9 @@
-//! Two verdicts on what all vantages saw of one host: cert-manager's self check and the CA's validation. They are never
-//! merged, and what is not known is never fine.
+//! Judges the observations of all vantages of one host: one verdict on cert-manager's self check and one on the
+//! CA's validation. They are never merged, and an unknown result is never a pass.
 //!
-//! The self check is one pod's: where that pod is decides, and what is different about it can make the answer of a
-//! prober beside it worth nothing. The CA stands outside: what fails on the way out of a node says nothing about it,
-//! what a server answers does.
+//! The self check is made by one Pod: its node decides, and properties of that Pod can make the response to a
+//! prober on the same node meaningless. The CA is outside: a failure on the path out of a node proves nothing about
+//! the CA, the response of a server does.
 
 mod authority;
 mod causes;
@@ -24,135 +24,135 @@ use serde::Serialize;
 
 use super::wording::{authority_says, self_check_says};
 
-/// Whose check.
+/// The check that a verdict is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "by", content = "client")]
 pub enum CheckKind {
-    /// cert-manager's own, before it tells the CA.
+    /// cert-manager's self check, before it requests validation.
     SelfCheck,
-    /// The CA's.
+    /// The CA's validation.
     Ca(ChallengeClient),
 }
 
-/// What one vantage saw.
+/// The result at one vantage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VantageAnswer {
-    /// From where.
+    /// The vantage.
     pub vantage: Vantage,
-    /// How it sits to the entry of what it connected to.
+    /// The vantage's placement relative to the entry that it connected to.
     pub placement: Placement,
-    /// What came of it.
+    /// The outcome of the probe.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// What it saw on its way.
+    /// The addresses, connections and redirects of the fetch.
     pub sight: ChallengeSight,
-    /// The whole of it.
+    /// The total duration.
     #[serde(rename = "total_us", skip_serializing_if = "Option::is_none")]
     pub total: Option<Micros>,
 }
 
-/// Everything that one check is judged by.
+/// The input of one verdict.
 #[derive(Debug, Clone)]
 pub struct CheckInput<'a> {
-    /// Whose.
+    /// The check.
     pub check: CheckKind,
-    /// What was fetched.
+    /// The fetched URL.
     pub url: &'a str,
-    /// Whether the key authorization was served and compared; without it only the way there was.
+    /// Whether the key authorization was served and compared; otherwise only the path to a server was tested.
     pub with_key: bool,
-    /// Whether the name was resolved as the public sees it.
+    /// Whether public resolvers resolved the name.
     pub public_names: bool,
-    /// What came back.
+    /// The results.
     pub answers: &'a [VantageAnswer],
-    /// Who was asked and did not answer.
+    /// Vantages that were asked to probe and did not respond.
     pub silent: &'a [Vantage],
-    /// What the diagnosis says of the same probes.
+    /// The diagnosis of the same probes.
     pub diagnosed: Option<&'a Diagnosed>,
-    /// The node of cert-manager's pod, where it is known.
+    /// The node of cert-manager's Pod, if known.
     pub seat: Option<&'a NodeName>,
-    /// Whether that pod is in its node's network.
+    /// Whether that Pod uses its node's network.
     pub seat_in_host_network: bool,
-    /// Why the answer of a prober beside that pod is not the pod's own.
+    /// How the network path of that Pod differs from a prober's on the same node.
     pub differs: &'a [String],
-    /// What the facts of the name mean, where they were asked for.
+    /// The verdict on the name's DNS records, if they were queried.
     pub names: Option<&'a NameVerdict>,
 }
 
-/// A cause that fits a group.
+/// A cause that fits a group of failures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// Id in the catalogue.
+    /// The catalogue id.
     pub id: String,
-    /// A few words.
+    /// A short description.
     pub title: String,
-    /// Whether the diagnosis named it by its evidence; otherwise it is what usually does this.
+    /// Whether the diagnosis named it from evidence; otherwise it is the usual cause.
     pub diagnosed: bool,
 }
 
-/// Vantages that fail in the same way.
+/// Vantages with the same failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailureGroup {
-    /// Who.
+    /// The vantages.
     pub vantages: Vec<Vantage>,
-    /// The address that was tried last.
+    /// The address that was dialled last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// How far they came.
+    /// The phase that failed.
     pub phase: Phase,
-    /// What became of it.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The status that came.
+    /// The HTTP status of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// In our words.
+    /// The reason in Parallax's words.
     pub words: String,
-    /// In the words of whose check it is.
+    /// The message of the client whose check this is.
     pub theirs: String,
-    /// Likeliest first.
+    /// The causes, most likely first.
     pub causes: Vec<Cause>,
-    /// Ways out.
+    /// The remedies.
     pub remedies: Vec<Remedy>,
 }
 
-/// One verdict.
+/// The verdict on one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whose check.
+    /// The check.
     pub check: CheckKind,
-    /// How it stands.
+    /// The result.
     pub standing: CheckState,
-    /// In one sentence.
+    /// The result as one sentence.
     pub sentence: String,
-    /// Where it passes.
+    /// The vantages at which it passes.
     pub passed: Vec<Vantage>,
-    /// Where it fails, largest group first.
+    /// The groups of failures, largest first.
     pub failing: Vec<FailureGroup>,
-    /// What about the name itself fails it.
+    /// DNS problems of the name that fail the check.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<NameProblem>,
-    /// Who did not answer, or could not ask.
+    /// Vantages that did not respond or could not probe.
     pub silent: Vec<Vantage>,
-    /// What makes it uncertain.
+    /// Reasons for uncertainty.
     pub caveats: Vec<String>,
-    /// What to know besides.
+    /// Observations that do not affect the verdict.
     pub findings: Vec<Finding>,
 }
 
 /// Both verdicts on one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostVerdict {
-    /// The name.
+    /// The host name.
     pub host: String,
-    /// cert-manager's.
+    /// The verdict on cert-manager's self check.
     pub self_check: Verdict,
-    /// The CA's.
+    /// The verdict on the CA's validation.
     pub ca: Verdict,
-    /// What nobody looked at.
+    /// What the preflight did not test.
     pub not_checked: Vec<String>,
 }
 
-/// 0 both pass, 1 one fails, 3 one cannot be told and none fails. `strict` counts what passes only by where
-/// cert-manager's pod happens to be as failing.
+/// Returns the exit code: 0 if both verdicts pass, 1 if one fails, 3 if one is unknown and none fails. With
+/// `strict`, a self check that passes only because of the current node of cert-manager's Pod is treated as failed.
 #[must_use]
 pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> u8 {
     let standings: Vec<CheckState> = judged
@@ -169,7 +169,7 @@ pub fn exit_code<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: 
     }
 }
 
-/// The verdict on one check.
+/// Returns the verdict on one check.
 #[must_use]
 pub fn judge(asked: &CheckInput<'_>) -> Verdict {
     let passed: Vec<Vantage> = of(asked, |outcome| matches!(outcome, Outcome::Ok { .. }));
@@ -210,10 +210,10 @@ fn of(asked: &CheckInput<'_>, is: impl Fn(&Outcome) -> bool) -> Vec<Vantage> {
     vantages
 }
 
-/// How something failed: what makes two failures one.
+/// What distinguishes two failures: equal values are one group.
 type FailureManner = (Phase, FailureKind, Option<u16>, Option<IpAddr>);
 
-/// What failed alike, largest first.
+/// Groups equal failures, largest group first.
 fn groups(asked: &CheckInput<'_>) -> Vec<FailureGroup> {
     let mut alike: BTreeMap<FailureManner, Vec<&VantageAnswer>> = BTreeMap::new();
     for answer in asked.answers {
@@ -296,7 +296,7 @@ fn words(
     }
 }
 
-/// A node by its name, anything else as it is written.
+/// A node by its name, any other vantage in its written form.
 fn name(vantage: &Vantage) -> String {
     match vantage {
         Vantage::Cluster {
@@ -307,7 +307,7 @@ fn name(vantage: &Vantage) -> String {
     }
 }
 
-/// Names listed before the rest is counted.
+/// Vantages named in a sentence; the rest is counted.
 const LISTED: usize = 6;
 
 fn list(vantages: &[Vantage]) -> String {

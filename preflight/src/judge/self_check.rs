@@ -1,12 +1,12 @@
-//! cert-manager's own check: one pod's, on one node.
+//! The verdict on cert-manager's self check, which one Pod makes on one node.
 
 use parallax_api::preflight::CheckState;
 use parallax_model::{Network, Vantage};
 
 use super::{CheckInput, FailureGroup, list, list_refs, name};
 
-/// Where cert-manager's pod sits, as a vantage. Where nobody asks from its network on that node, the other network
-/// of the node stands for it.
+/// The vantage of cert-manager's Pod. If no prober in the Pod's own network responded on that node, the node's
+/// other network stands in.
 fn seat(
     asked: &CheckInput<'_>,
     passed: &[Vantage],
@@ -28,14 +28,14 @@ fn seat(
     };
     if !answered(&own) && answered(&other) {
         caveats.push(format!(
-            "nobody answered from {own}, where the pod's network is; {other} stands for it"
+            "no prober responded at {own}, the network of cert-manager's Pod; {other} is used instead"
         ));
         return Some(other);
     }
     Some(own)
 }
 
-/// How it stands, in a sentence.
+/// Returns the result and its sentence.
 pub(super) fn judge(
     asked: &CheckInput<'_>,
     passed: &[Vantage],
@@ -49,13 +49,17 @@ pub(super) fn judge(
     let what = failing.first().map_or("", |group| group.words.as_str());
     let counts = format!(
         "{} on {} of {total} vantages",
-        if asked.with_key { "passes" } else { "finds its way" },
+        if asked.with_key {
+            "passes"
+        } else {
+            "gets a response"
+        },
         passed.len()
     );
     let (standing, mut sentence) = match &seat {
         _ if total == silent.len() => (
             CheckState::Unknown,
-            "nobody answered, so nothing is known of the self check".to_owned(),
+            "no vantage responded, so the result of the self check is unknown".to_owned(),
         ),
         Some(seat) if failed.contains(&seat) => {
             let group = failing.iter().find(|group| group.vantages.contains(seat));
@@ -63,7 +67,7 @@ pub(super) fn judge(
             (
                 CheckState::Failed,
                 format!(
-                    "cert-manager's pod sits on {}, where it fails: {what}; it {counts}",
+                    "cert-manager's Pod runs on {}, where the check fails: {what}; it {counts}",
                     name(seat)
                 ),
             )
@@ -74,39 +78,42 @@ pub(super) fn judge(
             }
             (
                 CheckState::Passed,
-                format!("{counts}, on {} too, where cert-manager's pod sits", name(seat)),
+                format!(
+                    "{counts}, including {}, where cert-manager's Pod runs",
+                    name(seat)
+                ),
             )
         }
         Some(seat) if passed.contains(seat) => (
             CheckState::AtRisk,
             format!(
-                "{counts}: on {}, where cert-manager's pod sits now, but not on {} ({what}); it depends on where that pod runs",
+                "{counts}: on {}, where cert-manager's Pod runs now, but not on {} ({what}); the result depends on the node of that Pod",
                 name(seat),
                 list_refs(&failed)
             ),
         ),
         _ if failed.is_empty() && silent.is_empty() => (
             CheckState::Passed,
-            format!("{counts}, whichever node cert-manager's pod is on"),
+            format!("{counts}, whichever node cert-manager's Pod runs on"),
         ),
         Some(seat) if failed.is_empty() => (
             CheckState::Unknown,
             format!(
-                "{counts}, and cert-manager's pod sits on {}, which did not answer",
+                "{counts}, but cert-manager's Pod runs on {}, which did not respond",
                 name(seat)
             ),
         ),
         None if failed.is_empty() => (
             CheckState::Unknown,
             format!(
-                "{counts}; {} did not answer, and where cert-manager's pod sits is not known",
+                "{counts}; {} did not respond, and the node of cert-manager's Pod is unknown",
                 list(silent)
             ),
         ),
         Some(seat) => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({what}); {}, where cert-manager's pod sits, did not answer",
+                "{counts}, not on {} ({what}); {}, where cert-manager's Pod runs, did not respond",
                 list_refs(&failed),
                 name(seat)
             ),
@@ -114,18 +121,18 @@ pub(super) fn judge(
         None => (
             CheckState::Failed,
             format!(
-                "{counts}, not on {} ({what}); where cert-manager's pod sits is not known",
+                "{counts}, not on {} ({what}); the node of cert-manager's Pod is unknown",
                 list_refs(&failed)
             ),
         ),
     };
     caveats.extend(asked.differs.iter().cloned());
-    // What the pod itself meets is another thing than what a prober beside it met.
+    // The Pod itself may get another result than the prober on the same node.
     let standing = if asked.differs.is_empty() {
         standing
     } else {
         sentence = format!(
-            "{sentence}. But cert-manager's own pod {}",
+            "{sentence}. But cert-manager's own Pod {}",
             asked.differs.join(", and ")
         );
         CheckState::Unknown

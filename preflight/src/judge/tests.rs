@@ -133,41 +133,41 @@ fn the_node_of_cert_managers_pod_decides_the_self_check() {
         (
             nodes(vec![ok("n1/pod"), ok("n2/pod")]).on("n2"),
             Passed,
-            "on n2 too, where cert-manager's pod sits",
+            "including n2, where cert-manager's Pod runs",
         ),
         (
             nodes(all()).on("n1"),
             AtRisk,
-            "on n1, where cert-manager's pod sits now, but not on n2, n3 (connection refused at 203.0.113.10)",
+            "on n1, where cert-manager's Pod runs now, but not on n2, n3 (connection refused at 203.0.113.10)",
         ),
         (
             nodes(all()).on("n3"),
             Failed,
-            "cert-manager's pod sits on n3, where it fails: connection refused",
+            "cert-manager's Pod runs on n3, where the check fails: connection refused",
         ),
         (nodes(all()), Failed, "passes on 1 of 3 vantages, not on n2, n3"),
         (
             nodes(vec![ok("n1/pod")]).silent("n2/pod"),
             Unknown,
-            "n2 did not answer, and where cert-manager's pod sits is not known",
+            "n2 did not respond, and the node of cert-manager's Pod is unknown",
         ),
         (
             nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n1"),
             Passed,
-            "on n1 too",
+            "including n1",
         ),
         (
             nodes(vec![ok("n1/pod")]).silent("n2/pod").on("n2"),
             Unknown,
-            "on n2, which did not answer",
+            "on n2, which did not respond",
         ),
         (
             nodes(vec![ok("n1/pod"), not_asked("n2/pod")]).on("n2"),
             Unknown,
-            "did not answer",
+            "did not respond",
         ),
-        (nodes(vec![]).silent("n1/pod"), Unknown, "nobody answered"),
-        (nodes(vec![not_asked("n1/pod")]), Unknown, "nobody answered"),
+        (nodes(vec![]).silent("n1/pod"), Unknown, "no vantage responded"),
+        (nodes(vec![not_asked("n1/pod")]), Unknown, "no vantage responded"),
     ] {
         let verdict = case.judge();
         assert_eq!(verdict.standing, standing, "{}", verdict.sentence);
@@ -180,12 +180,14 @@ fn where_nobody_asks_from_the_pods_own_network_the_nodes_other_one_stands_for_it
     let verdict = nodes(vec![ok("n1/host"), refused("n2/host")]).on("n2").judge();
     assert_eq!(verdict.standing, Failed);
     assert!(
-        verdict.sentence.contains("sits on n2/host, where it fails"),
+        verdict
+            .sentence
+            .contains("runs on n2/host, where the check fails"),
         "{}",
         verdict.sentence
     );
     assert!(
-        verdict.caveats[0].contains("nobody answered from n2/pod"),
+        verdict.caveats[0].contains("no prober responded at n2/pod"),
         "{:?}",
         verdict.caveats
     );
@@ -213,7 +215,7 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
     let out = "internet:laptop";
     let reserved = || failed("n1/pod", "resolve", "no_address", None);
     for (answers, public, standing, says) in [
-        // I1: the CA does not take the nodes' way.
+        // I1: the CA does not use the nodes' network path.
         (
             vec![ok("n1/pod"), refused("n2/pod"), refused("n3/pod")],
             false,
@@ -226,12 +228,12 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
             Unknown,
             "says nothing about the internet",
         ),
-        // I7: inside all is well, outside nobody gets in.
+        // I7: clients inside succeed, clients outside cannot connect.
         (
             vec![ok("n1/pod"), failed(out, "connect", "connect_timeout", None)],
             false,
             Failed,
-            "from outside (internet:laptop) it fails",
+            "it fails from outside (internet:laptop)",
         ),
         (
             vec![refused("n1/pod"), ok(out)],
@@ -243,13 +245,13 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
             vec![failed("n1/pod", "check", "redirect_refused", Some(303))],
             false,
             Failed,
-            "what the server answers",
+            "the response of the server",
         ),
         (
             vec![ok("n1/pod"), failed("n2/pod", "check", "status", Some(404))],
             false,
             Failed,
-            "though not always",
+            "but not always",
         ),
         (
             vec![failed("n1/pod", "first-byte", "eof", None)],
@@ -257,16 +259,11 @@ fn the_cas_verdict_is_about_the_server_and_the_internet_and_not_about_a_nodes_wa
             Unknown,
             "says nothing about the internet",
         ),
-        // F29: only what public DNS says decides.
-        (
-            vec![reserved()],
-            false,
-            Unknown,
-            "what public DNS says is not known",
-        ),
-        (vec![reserved()], true, Failed, "public DNS fails it"),
-        (vec![not_asked("n1/pod")], false, Unknown, "nobody answered"),
-        (vec![], false, Unknown, "nobody answered"),
+        // F29: only public DNS decides.
+        (vec![reserved()], false, Unknown, "the public answer is unknown"),
+        (vec![reserved()], true, Failed, "it fails in public DNS"),
+        (vec![not_asked("n1/pod")], false, Unknown, "no vantage responded"),
+        (vec![], false, Unknown, "no vantage responded"),
     ] {
         let mut case = Case::new(CA, answers);
         case.public_names = public;
@@ -290,7 +287,7 @@ fn an_ipv6_address_that_a_racing_client_never_misses_is_told() {
     let verdict = nodes(vec![raced]).judge();
     assert_eq!(verdict.standing, Passed);
     assert_eq!(verdict.findings[0].id, "F17");
-    assert!(verdict.findings[0].text.contains("does not see it"));
+    assert!(verdict.findings[0].text.contains("does not notice"));
 }
 
 #[test]
@@ -326,7 +323,7 @@ fn unknown_is_never_fine_and_at_risk_is_what_the_caller_makes_of_it() {
     assert_eq!(exit_code(&[], false), 3);
 }
 
-/// What facts of the name mean, as `names::judge_names` would say it.
+/// A verdict on DNS facts, as `names::judge_names` would return it.
 fn named(json: &serde_json::Value) -> NameVerdict {
     let mut whole =
         json!({"caa": "unrestricted", "caa_words": "", "problems": [], "unknown": [], "findings": []});
@@ -371,10 +368,10 @@ fn what_fails_the_name_fails_the_ca_however_well_its_server_answers_and_never_th
         with_name(CheckKind::SelfCheck, &[ok("n1/pod")], &forbidden).standing,
         Passed
     );
-    // Its test server looks at no such records.
+    // Pebble ignores CAA records.
     let pebble = with_name(CheckKind::Ca(ChallengeClient::Pebble), &passes, &forbidden);
     assert_eq!((pebble.standing, pebble.problems.len()), (Passed, 0));
-    // Two reasons are two reasons.
+    // Both reasons are listed.
     let both = with_name(
         CA,
         &[failed("internet:laptop", "check", "status", Some(503))],

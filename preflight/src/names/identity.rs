@@ -1,11 +1,11 @@
-//! By which name an authority goes in CAA records (RFC 8555 §9.7.6: `caaIdentities` of its directory).
+//! The CA's identity in CAA records (RFC 8555 §9.7.6: `caaIdentities` of its directory).
 //!
-//! An authority is asked for nothing here: a directory's host stands for the identity that its operator documents.
+//! No CA is queried: the directory's host determines the identity that its operator documents.
 
 use url::Url;
 
-/// Hosts of ACME directories, with the identity that their operators tell people to put into CAA records:
-/// letsencrypt.org/docs/caa, pki.goog/faq, zerossl.com and sectigo.com (one issuer), ssl.com.
+/// Hosts of ACME directories, with the CAA identity that their operators document: letsencrypt.org/docs/caa,
+/// pki.goog/faq, zerossl.com and sectigo.com (one issuer), ssl.com.
 const KNOWN: &[(&str, &str)] = &[
     ("acme-v02.api.letsencrypt.org", "letsencrypt.org"),
     ("acme-staging-v02.api.letsencrypt.org", "letsencrypt.org"),
@@ -16,7 +16,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("acme.ssl.com", "ssl.com"),
 ];
 
-/// Identities of the authority behind an ACME directory; none where it is not known.
+/// Returns the identities of the CA behind an ACME directory; empty if unknown.
 #[must_use]
 pub fn caa_identities(directory: &str) -> Vec<String> {
     let host = Url::parse(directory)

@@ -1,4 +1,4 @@
-//! What the facts of a name mean for the CA.
+//! Judges what the DNS facts of a name mean for the CA.
 
 use std::net::IpAddr;
 
@@ -13,13 +13,12 @@ use parallax_model::{
     },
 };
 
-/// What the facts mean for a certificate by an authority that goes by these identities in CAA records (none where it is
-/// not known), asked for by this account (where it is known).
+/// Judges the facts for the CA with these identities in CAA records (empty if unknown) and this account (if known).
 #[must_use]
 pub fn judge_names(facts: &NameFacts, identities: &[String], account: Option<&str>) -> NameVerdict {
     let mut judged = NameVerdict {
         caa: CaaState::NotAsked,
-        caa_words: "CAA records as the public sees them were not asked for".to_owned(),
+        caa_words: "the public CAA records were not queried".to_owned(),
         problems: Vec::new(),
         unknown: Vec::new(),
         findings: differences(facts),
@@ -29,7 +28,7 @@ pub fn judge_names(facts: &NameFacts, identities: &[String], account: Option<&st
     judged
 }
 
-/// What every public server agrees on. One that says otherwise leaves it open.
+/// Only facts on which all public servers agree are problems; a single different response leaves the result open.
 fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
     let name = &facts.name;
     let answers: Vec<(&RecordAnswer, &RecordAnswer)> = facts
@@ -53,7 +52,7 @@ fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
     } else if empty {
         NameProblem {
             cause: NameCause::NoAddress,
-            words: format!("{name} has neither an A nor an AAAA record in public"),
+            words: format!("{name} has neither an A nor an AAAA record in public DNS"),
             theirs: format!(
                 "dns: no valid A records found for {name}; no valid AAAA records found for {name}"
             ),
@@ -62,10 +61,10 @@ fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
     } else if failing {
         NameProblem {
             cause: NameCause::Servfail,
-            words: format!("every public server fails on {name} (SERVFAIL)"),
+            words: format!("every public server returns SERVFAIL for {name}"),
             theirs: format!("dns: {}", lookup_problem(&FailureKind::ServFail, "A", name)),
             remedy:
-                "look at the zone's servers and its DNSSEC: resolvers answer so where signatures do not hold"
+                "check the zone's servers and its DNSSEC: resolvers return SERVFAIL if signatures are invalid"
                     .to_owned(),
         }
     } else {
@@ -74,7 +73,7 @@ fn addresses(facts: &NameFacts, judged: &mut NameVerdict) {
     judged.problems.push(problem);
 }
 
-/// Where the inside sees another name than the public.
+/// Findings on names that resolve differently inside the cluster and in public DNS.
 fn differences(facts: &NameFacts) -> Vec<Finding> {
     let (inside, public) = (
         facts.addresses(ResolverSide::Inside),
@@ -96,7 +95,7 @@ fn differences(facts: &NameFacts) -> Vec<Finding> {
     let mut findings = vec![Finding {
         id: "F15".into(),
         text: format!(
-            "inside the name leads to {}, in public to {}: the self check and the CA do not ask the same server",
+            "the name resolves to {} inside and to {} in public DNS: the self check and the CA do not connect to the same server",
             list(&inside),
             list(&public)
         ),
@@ -110,7 +109,7 @@ fn differences(facts: &NameFacts) -> Vec<Finding> {
         findings.push(Finding {
             id: "F17".into(),
             text: format!(
-                "{} is published and not seen inside: the CA asks there first, the self check never",
+                "{} is published but not visible inside: the CA tries it first, the self check never does",
                 list(&only)
             ),
         });
@@ -118,8 +117,8 @@ fn differences(facts: &NameFacts) -> Vec<Finding> {
     findings
 }
 
-/// The verdict of one look at the records, with who may issue where that is all that is known. A name that nobody asked
-/// for on the way up may have some.
+/// Evaluates the CAA chain that one vantage saw; without an identity, only whether any CA may issue. A parent
+/// domain that was not queried may have records, so it is treated as unknown.
 fn of_climb(name: &str, told: &[CaaAt], identities: &[String], account: Option<&str>) -> CaaVerdict {
     let names: Vec<CaaAt> = caa_names(name)
         .into_iter()
@@ -149,7 +148,7 @@ fn of_climb(name: &str, told: &[CaaAt], identities: &[String], account: Option<&
         .iter()
         .map(|issuer| judge_caa(&names, ask(issuer)))
         .min_by_key(rank)
-        // No record can name this: what remains is what holds for whomever.
+        // No record can name this identity, so what remains applies to every CA.
         .unwrap_or_else(|| judge_caa(&names, ask("\0")))
 }
 
@@ -175,7 +174,7 @@ fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: 
             judged.caa = CaaState::Unknown;
             let said: Vec<String> = several.iter().map(|verdict| words(verdict, issuer).0).collect();
             judged.caa_words = format!(
-                "public servers do not agree on the CAA records: {}",
+                "public servers disagree on the CAA records: {}",
                 said.join("; or ")
             );
             judged.unknown.push(judged.caa_words.clone());
@@ -183,8 +182,8 @@ fn caa(facts: &NameFacts, identities: &[String], account: Option<&str>, judged: 
     }
 }
 
-/// The cluster's own resolver may be told something else than the CA. What it says is no proof, but neither is it to be
-/// passed over where it forbids.
+/// The cluster's own resolver may return other records than the CA gets. Its response proves nothing, but records
+/// that restrict issuance are not ignored.
 fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict) {
     let harmless = |verdict: &CaaVerdict| match verdict {
         CaaVerdict::Unrestricted => true,
@@ -193,13 +192,12 @@ fn inside_only(own: &[CaaVerdict], issuer: &str, judged: &mut NameVerdict) {
     };
     let said: Vec<String> = own.iter().map(|verdict| words(verdict, issuer).0).collect();
     let said = said.join("; or ");
-    judged.caa_words = format!(
-        "as the asking machines' own resolvers have them (nobody was asked who sees what the public sees): {said}"
-    );
+    judged.caa_words =
+        format!("according to the probing machines' own resolvers (no public view was queried): {said}");
     if !own.iter().all(harmless) {
         judged.caa = CaaState::Unknown;
         judged.unknown.push(format!(
-            "{said}; the asking machines' own resolvers say so, and what public DNS says is not known (resolvers.public in the aggregator's configuration)"
+            "{said}, according to the probing machines' own resolvers; the public CAA records are unknown (set resolvers.public in the aggregator's configuration)"
         ));
     }
 }
@@ -238,7 +236,8 @@ fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerd
             }
         }
         CaaVerdict::Unknown { kind, .. } => {
-            // Boulder issues nothing without an answer; what only this resolver failed to give may be given to it.
+            // Boulder issues nothing if the lookup returns SERVFAIL. Other failures may affect only this resolver,
+            // and not Boulder's.
             if *kind == FailureKind::ServFail {
                 judged.problems.push(problem(NameCause::CaaLookup));
             } else {
@@ -249,19 +248,19 @@ fn decided(name: &str, verdict: &CaaVerdict, issuer: &str, judged: &mut NameVerd
     };
 }
 
-/// In our words, and what would help.
+/// Returns the description and the remedy.
 fn words(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
     let known = !issuer.is_empty();
-    let who = if known { issuer } else { "the authority" };
+    let who = if known { issuer } else { "the CA" };
     let none = String::new;
     match verdict {
-        CaaVerdict::Unrestricted => ("no CAA records, so any authority may issue".to_owned(), none()),
+        CaaVerdict::Unrestricted => ("no CAA records, so any CA may issue".to_owned(), none()),
         CaaVerdict::Allowed { at, accounts } if accounts.is_empty() => {
             (format!("the CAA records of {at} allow {who} to issue"), none())
         }
         CaaVerdict::Allowed { at, accounts } => (
             format!(
-                "the CAA records of {at} allow {who} for the account {} only, and which account asks is not known",
+                "the CAA records of {at} allow {who} only for the account {}, and the requesting account is unknown",
                 accounts.join(", ")
             ),
             none(),
@@ -271,7 +270,7 @@ fn words(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
             why: CaaRefusal::Others(others),
         } if !known && !others.is_empty() => (
             format!(
-                "the CAA records of {at} say that only {} may issue; whether that is yours is not known (--caa-identity)",
+                "the CAA records of {at} allow only {} to issue; whether that is your CA is unknown (give --caa-identity)",
                 others.join(", ")
             ),
             none(),
@@ -279,10 +278,10 @@ fn words(verdict: &CaaVerdict, issuer: &str) -> (String, String) {
         CaaVerdict::Forbidden { at, why } => why.words(at, who),
         CaaVerdict::Unknown { at, kind } => (
             format!(
-                "the CAA records of {at} cannot be looked up ({}), and without an answer nothing is issued",
+                "the CAA records of {at} cannot be looked up ({}), and CAs do not issue without this lookup",
                 kind.words()
             ),
-            "the zone's servers fail on records of the type CAA, or on its DNSSEC: look at them".to_owned(),
+            "check the zone's servers: they fail for CAA records, or the zone's DNSSEC is broken".to_owned(),
         ),
     }
 }

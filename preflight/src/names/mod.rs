@@ -1,10 +1,11 @@
-//! What is said of a name, by whom, and what that means for a certificate of it. Pure.
+//! The DNS facts of a name from all views, and what they mean for a certificate. Pure.
 //!
 //! ```text
-//! (vantage, sight)… ─▶ NameFacts ─▶ judge (CAA by the public's answers, what the public has and the inside has not)
+//! (vantage, sight)… ─▶ NameFacts ─▶ judge (public CAA records; differences between the public and the inside view)
 //! ```
 //!
-//! Only what the public says decides: the CA never sees the cluster's own answer. What that says otherwise is shown.
+//! Only public DNS decides, because the CA never sees the cluster's own DNS responses. Differences are reported as
+//! findings.
 
 mod identity;
 mod judge;
@@ -22,12 +23,12 @@ pub use self::{
     query::{NameAnswer, NameQuery},
 };
 
-/// What was wanted besides each machine's own resolvers.
+/// The resolvers that were queried in addition to each machine's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueriedResolvers {
     /// The configuration names public resolvers.
     pub public: bool,
-    /// The configuration has the zone's own servers asked.
+    /// The configuration enables queries to the zone's own servers.
     pub authorities: bool,
 }
 
@@ -51,7 +52,7 @@ pub fn name_facts(name: &str, sights: &[(Vantage, NameSight)], wanted: QueriedRe
                 ServerOwner::Authority { .. } => ResolverSide::Zone,
             };
             let same = |seen: &ObservedAnswer| seen.side == side && seen.view == *view;
-            // Several vantages ask the same resolver; what it told the first is enough where it told all the same.
+            // Several vantages query the same resolver; equal responses are listed once.
             if !facts.views.iter().any(same) {
                 facts.views.push(ObservedAnswer {
                     vantage: vantage.clone(),
@@ -78,7 +79,7 @@ pub fn name_facts(name: &str, sights: &[(Vantage, NameSight)], wanted: QueriedRe
     if !wanted.public && facts.of_side(ResolverSide::Public).next().is_none() {
         facts
                 .not_asked
-                .push("public resolvers: none is configured (resolvers.public in the aggregator's configuration), and no vantage stands on the internet".to_owned());
+                .push("public resolvers: none are configured (resolvers.public in the aggregator's configuration), and there is no vantage on the internet".to_owned());
     }
     if !wanted.authorities {
         facts

@@ -1,4 +1,4 @@
-//! What is asked of a host's name, for whom, and what became of the question.
+//! The query for a host's DNS facts, and its result.
 
 use parallax_api::{
     names::CaaState,
@@ -6,26 +6,26 @@ use parallax_api::{
 };
 use parallax_model::HostName;
 
-/// What became of the question.
+/// The result of the query.
 #[derive(Debug)]
 pub enum NameAnswer {
-    /// It was answered.
+    /// The facts.
     Found(Box<NameFactsResult>),
-    /// It was not, and why.
+    /// The query was not made or not answered; the reason.
     NotAsked(String),
 }
 
-/// What is asked of the name, for whom.
+/// The CA and account for which the DNS facts are evaluated.
 #[derive(Debug, Clone, Default)]
 pub struct NameQuery {
-    /// By which names the authority goes in CAA records; none where it is not known.
+    /// The CA's identities in CAA records; empty if unknown.
     pub identities: Vec<String>,
-    /// The account that would ask.
+    /// The URL of the requesting account.
     pub account_uri: Option<String>,
 }
 
 impl NameQuery {
-    /// The run that asks.
+    /// Returns the run that queries the facts.
     #[must_use]
     pub fn request(&self, host: &HostName) -> RunRequest {
         RunRequest {
@@ -41,18 +41,16 @@ impl NameQuery {
 }
 
 impl NameAnswer {
-    /// What a run came to.
+    /// Converts the result of a run.
     #[must_use]
     pub fn of(found: Option<Box<NameFactsResult>>) -> Self {
         match found {
             Some(found) if !found.facts.views.is_empty() => Self::Found(found),
-            _ => Self::NotAsked(
-                "nobody answered; probers of an older version do not know the question".to_owned(),
-            ),
+            _ => Self::NotAsked("no vantage responded; older probers do not support this query".to_owned()),
         }
     }
 
-    /// The answer, where there is one.
+    /// The facts, if there are any.
     #[must_use]
     pub const fn found(&self) -> Option<&NameFactsResult> {
         match self {
@@ -61,12 +59,12 @@ impl NameAnswer {
         }
     }
 
-    /// What nobody looked at, of what could be looked at here.
+    /// Lists what was not tested.
     #[must_use]
     pub fn not_checked(&self) -> Vec<String> {
         match self {
             Self::NotAsked(why) => vec![format!(
-                "CAA records, and what others than the asking nodes say of the name: {why}"
+                "CAA records, and the responses of resolvers other than the nodes' own: {why}"
             )],
             Self::Found(found) => {
                 let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What facts of a name mean.
+//! What the DNS facts of a name mean for the CA.
 
 use parallax_api::names::{CaaState, NameCause, NameVerdict};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::*;
 
 const HOST: &str = "shop.example.test";
 
-/// One vantage's sight: (whose server, A, AAAA), and the CAA answers of the name and what is above it.
+/// One vantage's view: (server owner, A, AAAA), and the CAA records of the name and its parent domains.
 fn sight(views: &[(&str, Value, Value)], caa: &[Value]) -> NameSight {
     let names = [HOST, "example.test", "test"];
     let views: Vec<Value> = views
@@ -43,7 +43,7 @@ fn of(vantage: &str, sight: NameSight) -> (Vantage, NameSight) {
     (vantage.parse().unwrap(), sight)
 }
 
-/// A sound shop, whose public view has these CAA answers.
+/// A healthy host whose public view has these CAA records.
 fn shop(caa: &[Value]) -> NameFacts {
     let views = [
         ("own", a(&["203.0.113.10"]), json!("none")),
@@ -70,7 +70,7 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
             "letsencrypt.org",
             vec![none(), none(), none()],
             Unrestricted,
-            "any authority",
+            "any CA",
         ),
         (
             "letsencrypt.org",
@@ -90,12 +90,12 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
             Forbidden,
             "no authority at all",
         ),
-        // Who issues is not known: who may is said, and nothing is decided, but where nobody may.
+        // Without the CA's identity, the records are reported and nothing is decided, unless they forbid every CA.
         (
             "",
             vec![none(), issue("pki.goog"), none()],
             Unknown,
-            "whether that is yours is not known",
+            "whether that is your CA is unknown",
         ),
         (
             "",
@@ -103,7 +103,7 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
             Forbidden,
             "no authority at all",
         ),
-        ("", vec![none(), none(), none()], Unrestricted, "any authority"),
+        ("", vec![none(), none(), none()], Unrestricted, "any CA"),
         (
             "letsencrypt.org",
             vec![
@@ -112,7 +112,7 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
                 none(),
             ],
             Unknown,
-            "which account asks is not known",
+            "the requesting account is unknown",
         ),
         (
             "letsencrypt.org",
@@ -222,7 +222,7 @@ fn views_of_the_public_that_do_not_agree_on_who_may_issue_prove_nothing() {
     let said = judged(&name_facts(HOST, &sights, BOTH), "letsencrypt.org");
     assert_eq!(said.caa, CaaState::Unknown);
     assert!(
-        said.problems.is_empty() && said.unknown[0].contains("do not agree"),
+        said.problems.is_empty() && said.unknown[0].contains("disagree"),
         "{said:?}"
     );
 }
@@ -320,7 +320,7 @@ fn any_sight() -> impl Strategy<Value = NameSight> {
 }
 
 proptest! {
-    /// May issue is said only where somebody who sees what the public sees was told every name up to the deciding one.
+    /// A CA is reported as allowed only if a vantage with the public view saw every name up to the deciding one.
     #[test]
     fn that_an_authority_may_issue_is_never_said_without_the_publics_answer(
         sights in proptest::collection::vec((prop_oneof![Just("n1/pod"), Just("internet:a"), Just("vpc:b")], any_sight()), 0..4)

@@ -1,10 +1,10 @@
-//! Bridge ports: whether they reflect, and whether what crosses the bridge passes iptables.
+//! Bridge facts: hairpin mode of the ports, and whether bridged packets pass iptables.
 
 use std::path::Path;
 
 use super::{names, number};
 
-/// Whether every bridge port reflects; none where there is no bridge port (a routed network).
+/// Whether every bridge port has hairpin mode; `None` without bridge ports (a routed network).
 pub(super) fn hairpin(root: &Path) -> Option<bool> {
     names(&root.join("sys/class/net"))
         .iter()
@@ -13,7 +13,7 @@ pub(super) fn hairpin(root: &Path) -> Option<bool> {
         .reduce(|all, one| all && one)
 }
 
-/// `net.bridge.bridge-nf-call-iptables`; none without the module.
+/// `net.bridge.bridge-nf-call-iptables`; `None` without the kernel module.
 pub(super) fn calls_iptables(root: &Path) -> Option<bool> {
     number::<u8>(&root.join("proc/sys/net/bridge/bridge-nf-call-iptables")).map(|value| value == 1)
 }

@@ -1,4 +1,4 @@
-//! How full the conntrack table of the node is.
+//! Fill level of the node's conntrack table.
 
 use std::path::Path;
 

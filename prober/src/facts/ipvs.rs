@@ -1,4 +1,4 @@
-//! Addresses on `kube-ipvs0`, by netlink: the kernel lists addresses to anybody (rtnetlink(7), `RTM_GETADDR`).
+//! Addresses on `kube-ipvs0` from netlink, which lists them without privileges (rtnetlink(7), `RTM_GETADDR`).
 
 use std::{
     collections::BTreeSet,
@@ -29,10 +29,10 @@ const HEADER: usize = 16;
 const BODY: usize = 8;
 const ATTRIBUTE: usize = 4;
 
-/// Largest message of a dump: the kernel fills what it is given, 32 KiB at most.
+/// Receive buffer for a dump; the kernel fills at most 32 KiB of it.
 const BUFFER: usize = 64 << 10;
 
-/// Sorted; empty where there is no such interface; none where the kernel does not say.
+/// Returns the addresses in order: empty without such an interface, `None` if the kernel does not list them.
 pub(super) fn addresses(root: &Path) -> Option<Vec<IpAddr>> {
     let index = root.join("sys/class/net").join(INTERFACE).join("ifindex");
     if !root.join("sys/class/net").is_dir() {
@@ -44,7 +44,7 @@ pub(super) fn addresses(root: &Path) -> Option<Vec<IpAddr>> {
     }
 }
 
-/// Addresses on the interface of an index.
+/// Returns the addresses on the interface with an index.
 pub(super) fn on_interface(index: u32) -> io::Result<Vec<IpAddr>> {
     let mut socket = Socket::new(
         Domain::from(libc::AF_NETLINK),
@@ -64,7 +64,7 @@ pub(super) fn on_interface(index: u32) -> io::Result<Vec<IpAddr>> {
     Ok(found.into_iter().take(MOST_IPVS_ADDRESSES).collect())
 }
 
-/// A dump of the addresses of every interface and family.
+/// A request for the addresses of all interfaces and families.
 fn request() -> [u8; HEADER + BODY] {
     let mut message = [0; HEADER + BODY];
     message[..4].copy_from_slice(&24_u32.to_ne_bytes());
@@ -74,7 +74,7 @@ fn request() -> [u8; HEADER + BODY] {
     message
 }
 
-/// Takes the messages of one read; false at the end of the dump.
+/// Parses the messages of one read. Returns false at the end of the dump.
 pub(super) fn take(mut bytes: &[u8], index: u32, found: &mut BTreeSet<IpAddr>) -> io::Result<bool> {
     let broken = || io::Error::new(io::ErrorKind::InvalidData, "a netlink message is cut off");
     while !bytes.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn take(mut bytes: &[u8], index: u32, found: &mut BTreeSet<IpAddr>) -
     Ok(true)
 }
 
-/// The address among the attributes: the local one where the two differ (a point-to-point link).
+/// Returns the address in the attributes: `IFA_LOCAL` if it differs from `IFA_ADDRESS` (on a point-to-point link).
 fn address(mut attributes: &[u8]) -> Option<IpAddr> {
     let mut found = None;
     while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
@@ -124,7 +124,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Messages and attributes begin at multiples of four; one without a length would never end.
+/// Rounds up to the alignment of messages and attributes. The minimum prevents an endless loop over empty ones.
 const fn aligned(length: usize) -> usize {
     let length = if length < ATTRIBUTE { ATTRIBUTE } else { length };
     (length + 3) & !3

@@ -1,4 +1,4 @@
-//! What kube-proxy says of itself over HTTP.
+//! Facts that kube-proxy serves over HTTP.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::tls::TlsConfigs;
 
-/// It answers from memory.
+/// Timeout of one request. kube-proxy responds from memory.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Its answers have some hundred bytes.
+/// Maximum size of a response; kube-proxy sends a few hundred bytes.
 const LONGEST: usize = 4 << 10;
-/// Health check ports asked at one look.
+/// Maximum number of health check ports per collection.
 pub(super) const MOST_CHECKS: usize = 64;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct KubeProxy(Client);
 
 impl KubeProxy {
     pub(super) fn new() -> Result<Self, reqwest::Error> {
-        // It speaks plain HTTP only; the client must have a TLS configuration all the same, so it gets an empty one.
+        // kube-proxy serves plain HTTP, but the client requires a TLS configuration, so it gets an empty one.
         Client::builder()
             .tls_backend_preconfigured(TlsConfigs::with_roots([]).control())
             .http1_only()
@@ -35,7 +35,7 @@ impl KubeProxy {
         self.0.get(format!("http://{address}{path}")).send().await.ok()
     }
 
-    /// Its mode in its own words.
+    /// Returns the proxy mode as kube-proxy names it.
     pub(super) async fn mode(&self, address: SocketAddr) -> Option<String> {
         let response = self.get(address, "/proxyMode").await?;
         if response.status() != StatusCode::OK {
@@ -44,7 +44,8 @@ impl KubeProxy {
         mode(&body(response).await?)
     }
 
-    /// Whether it takes itself for healthy; none where nobody answers, as with another Service implementation.
+    /// Returns whether kube-proxy reports itself healthy; `None` without a response, as with another Service
+    /// implementation.
     pub(super) async fn healthy(&self, address: SocketAddr) -> Option<bool> {
         match self.get(address, "/healthz").await?.status() {
             StatusCode::OK => Some(true),
@@ -53,8 +54,8 @@ impl KubeProxy {
         }
     }
 
-    /// What it answers a balancer on the health check port of a Service. 503 says that there is no endpoint: an answer
-    /// like any other.
+    /// Returns the response on the health check port of a Service. Status 503 means that there is no local endpoint and
+    /// is parsed like any other.
     pub(super) async fn health_check(&self, address: SocketAddr) -> Option<HealthCheck> {
         let response = self.get(address, "/").await?;
         health_check(address.port(), &body(response).await?)
@@ -72,14 +73,14 @@ async fn body(mut response: Response) -> Option<Vec<u8>> {
     Some(body)
 }
 
-/// A word; anything else is not kube-proxy.
+/// Parses the mode, a single word. Anything else is not kube-proxy.
 pub(super) fn mode(body: &[u8]) -> Option<String> {
     let word = std::str::from_utf8(body).ok()?.trim();
     let plain = !word.is_empty() && word.len() <= 32 && word.bytes().all(|b| b.is_ascii_alphanumeric());
     plain.then(|| word.to_owned())
 }
 
-/// `{"service": {…}, "localEndpoints": 1, "serviceProxyHealthy": true}`; the last since Kubernetes 1.28.
+/// Parses `{"service": {…}, "localEndpoints": 1, "serviceProxyHealthy": true}`; the last field since Kubernetes 1.28.
 pub(super) fn health_check(port: u16, body: &[u8]) -> Option<HealthCheck> {
     let said: Value = serde_json::from_slice(body).ok()?;
     Some(HealthCheck {

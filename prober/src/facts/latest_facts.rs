@@ -1,34 +1,34 @@
-//! When facts go out: with the next report after they changed, and now and then for an aggregator that is new.
+//! Decides when facts are reported: with the next report after a change, and periodically for new aggregators.
 
 use std::time::{Duration, Instant};
 
 use parallax_model::HostFacts;
 use parking_lot::Mutex;
 
-/// Facts that did not change are said again.
+/// Interval at which unchanged facts are repeated.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// The latest look.
+/// The latest collected facts.
 #[derive(Debug, Default)]
 pub(crate) struct LatestFacts(Mutex<Option<HostFacts>>);
 
 impl LatestFacts {
-    /// Takes a look's facts.
+    /// Stores newly collected facts.
     pub(crate) fn put(&self, facts: HostFacts) {
         *self.0.lock() = Some(facts);
     }
 }
 
-/// What one aggregator was told of them.
+/// The facts that were delivered to one aggregator.
 #[derive(Debug, Default)]
 pub(crate) struct FactDelivery {
-    /// Handed to a report that is not acknowledged yet.
+    /// Facts in a report that is not acknowledged yet.
     sent: Option<HostFacts>,
     delivered: Option<(HostFacts, Instant)>,
 }
 
 impl FactDelivery {
-    /// What the next report carries, if anything. Nothing known is nothing to say, but for taking back what was said.
+    /// Returns the facts for the next report, if any. Empty facts are sent only to revoke delivered ones.
     pub(crate) fn due(&mut self, desk: &LatestFacts, now: Instant) -> Option<HostFacts> {
         let latest = desk.0.lock().clone();
         let due = latest.filter(|latest| match &self.delivered {
@@ -39,7 +39,7 @@ impl FactDelivery {
         due
     }
 
-    /// The report was taken.
+    /// Records that the report was acknowledged.
     pub(crate) fn delivered(&mut self, now: Instant) {
         if let Some(sent) = self.sent.take() {
             self.delivered = Some((sent, now));

@@ -1,10 +1,10 @@
-//! `/proc/net/stat/rt_cache`: a line of names, then one of hexadecimal counts for each CPU.
+//! `/proc/net/stat/rt_cache`: a line of names, then a line of hexadecimal counters per CPU.
 
 use std::path::Path;
 
 use super::text;
 
-/// Packets dropped so far because their source is an address of the node.
+/// Returns the number of packets dropped so far because their source is an address of the node.
 pub(super) fn read(root: &Path) -> Option<u64> {
     parse(&text(&root.join("proc/net/stat/rt_cache"))?)
 }
@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     let counts: Option<Vec<u64>> = lines
         .map(|line| u64::from_str_radix(line.split_whitespace().nth(column)?, 16).ok())
         .collect();
-    // Each is 32 bits wide and wraps by itself.
+    // Each counter is 32 bits wide and wraps separately.
     counts
         .filter(|counts| !counts.is_empty())
         .map(|counts| counts.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)))

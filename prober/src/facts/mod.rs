@@ -1,11 +1,11 @@
-//! What the prober's node says of itself: priors and hazards of the diagnosis, one source a file.
+//! Facts about the prober's node, for priors and hazards of the diagnosis; one file per source.
 //!
 //! ```text
 //! host network: netlink + /sys + /proc + kube-proxy :10249 ─┐
-//! pod network:  kube-proxy :10256 and health check ports ───┴▶ HostFacts ─▶ Desk ─▶ header of a report
+//! pod network:  kube-proxy :10256 and health check ports ───┴▶ HostFacts ─▶ LatestFacts ─▶ header of a report
 //! ```
 //!
-//! Everything is read without privilege. What cannot be read is unknown, never a guess; nothing here delays a probe.
+//! Everything is read without privileges. Unreadable facts are unknown, never guessed. Collection never delays a probe.
 
 mod bridge;
 mod conntrack;
@@ -31,13 +31,13 @@ use tokio_util::sync::CancellationToken;
 use kube_proxy::KubeProxy;
 pub(crate) use latest_facts::{FactDelivery, LatestFacts};
 
-/// Time between two looks.
+/// Interval of collections.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// Where a host's facts are read.
+/// The sources of the facts of a host.
 #[derive(Debug, Clone)]
 pub struct FactSources {
-    /// The folder that holds `proc` and `sys`.
+    /// The directory that contains `proc` and `sys`.
     pub root: PathBuf,
     /// Base address of kube-proxy's metrics server (`/proxyMode`).
     pub kube_proxy: std::net::SocketAddr,
@@ -52,10 +52,10 @@ impl Default for FactSources {
     }
 }
 
-/// Looks now and then, for as long as the prober lives.
+/// Collects facts periodically.
 #[derive(Debug)]
 pub(crate) struct FactCollector {
-    /// None but on the host network: a pod's own network namespace says nothing of the node's.
+    /// `None` unless on the host network: a Pod's own network namespace says nothing about that of the node.
     host: Option<FactSources>,
     questions: watch::Receiver<FactQuestions>,
     kube_proxy: KubeProxy,
@@ -84,7 +84,7 @@ impl FactCollector {
     pub(crate) async fn run(mut self, desk: impl Fn(HostFacts), cancel: CancellationToken) {
         let mut tick = interval(EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Without the plan's stream there are no new questions; the old ones stand.
+        // Once the sender is dropped, the last questions stay in force.
         let mut listening = true;
         loop {
             tokio::select! {
@@ -126,7 +126,7 @@ impl FactCollector {
     }
 }
 
-/// What files and netlink say.
+/// Reads the facts from files and netlink.
 fn host(root: &Path) -> HostFacts {
     HostFacts {
         proxy_mode: None,
@@ -141,10 +141,10 @@ fn host(root: &Path) -> HostFacts {
     }
 }
 
-/// A small file of `/proc` or `/sys`, as text.
+/// Reads a small file of `/proc` or `/sys` as text.
 fn text(path: &Path) -> Option<String> {
     use io::Read as _;
-    /// A table with a line for each of some hundred CPUs fits.
+    /// Maximum size; enough for a table with a line for each of some hundred CPUs.
     const MOST: u64 = 256 << 10;
     let mut text = String::new();
     fs::File::open(path)
@@ -155,14 +155,14 @@ fn text(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// A file that holds one number.
+/// Reads a file that contains one number.
 fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
     text(path)?.trim().parse().ok()
 }
 
-/// Names in a folder, at most so many; none where it cannot be read.
+/// Returns the entries of a directory, up to a maximum; none if it cannot be read.
 fn names(folder: &Path) -> Vec<PathBuf> {
-    /// Interfaces of a node: one for each pod, and some.
+    /// Maximum number of entries; a node has one interface per Pod, and a few more.
     const MOST: usize = 4_096;
     fs::read_dir(folder)
         .into_iter()

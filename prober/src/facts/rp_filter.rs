@@ -1,11 +1,11 @@
-//! Filtering by reverse path. The kernel takes the larger of the value for all interfaces and that of the one
-//! (Documentation/networking/ip-sysctl): 1 is strict, 2 loose.
+//! Reverse path filtering. The kernel uses the larger of the value for all interfaces and the value of the interface
+//! (Documentation/networking/ip-sysctl): 1 is strict, 2 is loose.
 
 use std::path::Path;
 
 use super::{names, number};
 
-/// Whether some interface but the loopback filters strictly.
+/// Whether any interface other than the loopback filters strictly.
 pub(super) fn strict(root: &Path) -> Option<bool> {
     let folder = root.join("proc/sys/net/ipv4/conf");
     let all: u8 = number(&folder.join("all/rp_filter"))?;

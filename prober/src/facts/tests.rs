@@ -1,4 +1,4 @@
-//! Each source on a tree of its own, whatever it may hold; and what goes out when.
+//! Each source reads a directory tree of arbitrary contents; facts are reported when they change.
 
 use std::{collections::BTreeSet, fs, net::IpAddr, time::Instant};
 
@@ -80,7 +80,7 @@ fn what_is_not_there_or_not_readable_is_unknown() {
     assert_eq!(
         rubbish.host(),
         expected,
-        "but for the interface that is not there"
+        "except the addresses of the interface that does not exist"
     );
 }
 
@@ -109,7 +109,7 @@ fn the_kernel_lists_the_addresses_of_an_interface_to_anybody() {
     assert!(ipvs::on_interface(u32::MAX).unwrap().is_empty());
 }
 
-/// One address of an interface as the kernel writes it.
+/// One address of an interface, as the kernel encodes it.
 fn newaddr(index: u32, attributes: &[(u16, &[u8])]) -> Vec<u8> {
     let mut body = vec![2, 32, 0, 0];
     body.extend(index.to_ne_bytes());
@@ -176,7 +176,7 @@ proptest! {
     #[test]
     fn no_bytes_make_a_reader_panic_or_go_round_for_ever(bytes in prop::collection::vec(any::<u8>(), 0..300), index in any::<u32>()) {
         let _ = ipvs::take(&bytes, index, &mut BTreeSet::new());
-        // Behind a header that is in order, so that the attributes are reached.
+        // After a valid header, so that the attributes are parsed.
         let mut body = vec![2, 32, 0, 0];
         body.extend(index.to_ne_bytes());
         body.extend(&bytes);
@@ -210,15 +210,19 @@ fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_ea
     };
     assert_eq!(telling.due(&desk, at(0)), None);
     desk.put(HostFacts::default());
-    assert_eq!(telling.due(&desk, at(0)), None, "nothing known is nothing to say");
+    assert_eq!(telling.due(&desk, at(0)), None, "empty facts are not sent");
     desk.put(facts(true));
     assert_eq!(telling.due(&desk, at(1)), Some(facts(true)));
-    assert_eq!(telling.due(&desk, at(2)), Some(facts(true)), "not taken yet");
+    assert_eq!(
+        telling.due(&desk, at(2)),
+        Some(facts(true)),
+        "not acknowledged yet"
+    );
     telling.delivered(at(2));
     assert_eq!(telling.due(&desk, at(3)), None);
     desk.put(facts(false));
     assert_eq!(telling.due(&desk, at(4)), Some(facts(false)));
-    // A look between sending and the answer: what was not sent is not delivered.
+    // A collection between request and response: facts that were not sent are not delivered.
     desk.put(facts(true));
     telling.delivered(at(4));
     assert_eq!(telling.due(&desk, at(5)), Some(facts(true)));
@@ -230,7 +234,7 @@ fn facts_go_out_when_they_change_until_a_report_with_them_was_taken_and_again_ea
     assert_eq!(
         telling.due(&desk, at(66)),
         Some(HostFacts::default()),
-        "what is no longer known is taken back"
+        "facts that are no longer known are revoked"
     );
 }
 
@@ -248,7 +252,7 @@ fn each_aggregator_is_told_the_facts_whoever_else_has_them() {
     assert_eq!(other.due(&desk, now), Some(facts));
 }
 
-/// Answers every request by its path.
+/// A server that responds to every request by its path.
 async fn kube_proxy_server() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -306,5 +310,5 @@ async fn a_host_asks_for_the_mode_and_a_pod_only_what_it_was_told_to_ask() {
         (pod.health_checks[0].local_endpoints, pod.health_checks[0].port),
         (0, address.port())
     );
-    assert_eq!(pod.conntrack, None, "a pod's own table is not the node's");
+    assert_eq!(pod.conntrack, None, "the table of a Pod is not that of the node");
 }

@@ -1,4 +1,4 @@
-//! Polls the connection beside whatever is waited for: nothing is spawned, one future is one probe (R2).
+//! Polls the connection in the same future as the request, so that a probe is one future and spawns no tasks.
 
 use std::{
     future::poll_fn,
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where hyper's HTTP/2 puts the work it would have spawned; the driver polls it and drops it with the probe.
+/// The executor of hyper's HTTP/2: the driver polls the tasks and drops them with the probe.
 #[derive(Clone, Default)]
 pub(crate) struct SpawnedTasks(Arc<Mutex<Vec<Task>>>);
 
@@ -23,7 +23,7 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for SpawnedTasks {
     }
 }
 
-/// The connection of one exchange.
+/// Drives the connection of one exchange.
 pub(crate) struct ConnectionDriver<'a, C> {
     connection: Pin<&'a mut C>,
     ended: Option<hyper::Result<()>>,
@@ -41,8 +41,8 @@ impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
         }
     }
 
-    /// The wanted future has the say; the end of the connection is only noted, because it may come in the very poll
-    /// that readies the answer (R3).
+    /// Polls the connection until the wanted future is ready. An end of the connection is only recorded, because it may
+    /// occur in the same poll that makes the response ready.
     pub(crate) async fn drive<F: Future>(&mut self, wanted: F) -> F::Output {
         let mut wanted = pin!(wanted);
         poll_fn(|cx| {
@@ -58,8 +58,8 @@ impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
         .await
     }
 
-    /// As [`ConnectionDriver::drive`], but nothing where the connection ends first: what waits for an ended connection to be ready
-    /// waits for ever, because it is kept until the probe is over.
+    /// Like [`ConnectionDriver::drive`], but returns `None` if the connection ends first: a future that waits for an
+    /// ended connection to become ready never completes, because the connection is kept until the end of the probe.
     pub(crate) async fn drive_while_it_lasts<F: Future>(&mut self, wanted: F) -> Option<F::Output> {
         let mut wanted = pin!(wanted);
         poll_fn(|cx| {
@@ -78,7 +78,7 @@ impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
         .await
     }
 
-    /// Polls connection and tasks; whether something happened that the wanted future may not have seen.
+    /// Polls connection and tasks. Returns whether there was progress that the wanted future may not have seen.
     fn advance(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
         if self.ended.is_none()
@@ -94,7 +94,7 @@ impl<'a, C: Future<Output = hyper::Result<()>>> ConnectionDriver<'a, C> {
         moved || !self.arriving.0.lock().is_empty()
     }
 
-    /// Why the connection failed, where it did: more precise than the request that was cancelled for it.
+    /// The error of the connection, if it failed: more precise than the error of the request that it cancelled.
     pub(crate) fn failure(&self) -> Option<&hyper::Error> {
         self.ended.as_ref()?.as_ref().err()
     }

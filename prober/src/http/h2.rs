@@ -1,7 +1,7 @@
-//! The same exchange over HTTP/2.
+//! An HTTP/2 exchange.
 //!
-//! A server sends its settings unasked, so the first byte of the connection is not the first byte of the answer: the
-//! head of the answer is what is waited for here.
+//! A server sends its settings unprompted, so the first byte on the connection is not the first byte of the response.
+//! Here the first byte is the head of the response.
 
 use std::{pin::pin, time::Instant};
 
@@ -23,7 +23,7 @@ use crate::{
     timestamped_stream::FirstByteTimes,
 };
 
-/// Sends the request over HTTP/2 and reads the answer, both under the deadline.
+/// Sends the request over HTTP/2 and reads the response, both under the deadline.
 pub(crate) async fn exchange<S>(
     stream: S,
     request: Ask,
@@ -91,7 +91,8 @@ where
     .await
 }
 
-/// HTTP/2 has no `Host` and no `Connection`: the first is a part of the target, the second forbidden (RFC 9113 §8.2.2).
+/// Converts a request to HTTP/2: `Host` becomes the authority of the target, and `Connection` is forbidden
+/// (RFC 9113 §8.2.2).
 fn of_version_2(request: Ask) -> Result<Ask, EarlyEnd> {
     let wrong = |detail: String| EarlyEnd::new(Phase::Request, OwnFault::Unaskable).because(detail);
     let (mut parts, body) = request.into_parts();

@@ -1,4 +1,4 @@
-//! One HTTP exchange on one connection, driven in the probe's own future (R2, R3).
+//! One HTTP exchange on one connection, driven in the probe's own future.
 
 mod driver;
 mod h2;
@@ -37,44 +37,47 @@ use crate::{
     timestamped_stream::{FIRST, FirstByteTimes, SharedStamps, TimestampedStream},
 };
 
-/// How much of an answer is kept for the content check.
+/// Bytes of a body that are kept for the content check.
 pub(crate) const KEPT: usize = 64 * 1024;
 
-/// Where reading ends unless a bound is set; what lies beyond says nothing more of reachability, and costs both sides.
+/// Bytes of a body that are read unless a maximum is set. More would say nothing about reachability, but would cost
+/// both sides.
 const READ: u64 = 1024 * 1024;
 
-/// Longest head of an answer, and most lines of it: an endless one must not grow our memory.
+/// Maximum size of a response head and maximum number of its headers, which bound the memory.
 const HEAD: usize = 64 * 1024;
 const HEADERS: usize = 128;
 
-/// Most interim answers (1xx) before the real one. A server has one or two to say; Go's client gives up behind five.
+/// Maximum number of interim responses (1xx) before the final one. Servers send one or two; Go's client gives up after
+/// five.
 const INTERIMS: u32 = 16;
 
-/// Who asks.
+/// The `User-Agent` of probes.
 pub(crate) const USER_AGENT: &str = concat!("parallax/", env!("CARGO_PKG_VERSION"));
 
 pub(crate) type Ask = Request<Full<Bytes>>;
 
-/// What one request says.
+/// The contents of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RequestContent<'a> {
     pub(crate) method: Method,
-    /// `Host`.
+    /// The `Host` header.
     pub(crate) authority: &'a str,
     /// Path and query.
     pub(crate) path: &'a str,
     pub(crate) user_agent: &'a str,
     pub(crate) accept: Option<&'a str>,
-    /// Says that a compressed answer is welcome; whoever asks so decompresses it.
+    /// Accept a gzip response. The caller decompresses it.
     pub(crate) gzip: bool,
-    /// Media type and content of a POST.
+    /// Media type and body of a POST.
     pub(crate) body: Option<(&'a str, &'a str)>,
-    /// Asks to close. A server's last bytes may otherwise wait for our delayed ACK: 40 ms that no user sees (R5).
+    /// Send `Connection: close`. Otherwise the server's last bytes may wait for the delayed ACK of this machine: 40 ms
+    /// that no user sees.
     pub(crate) close: bool,
 }
 
 impl<'a> RequestContent<'a> {
-    /// A GET as a probe makes it.
+    /// Returns a GET with the headers of a probe.
     pub(crate) const fn get(authority: &'a str, path: &'a str) -> Self {
         Self {
             method: Method::Get,
@@ -88,7 +91,7 @@ impl<'a> RequestContent<'a> {
         }
     }
 
-    /// The request, where it can be put on the wire.
+    /// Builds the request, or fails if a header value or the path is invalid.
     pub(crate) fn request(self) -> Result<Ask, EarlyEnd> {
         let mut builder = Request::builder()
             .method(self.method.label())
@@ -115,18 +118,18 @@ impl<'a> RequestContent<'a> {
     }
 }
 
-/// What came of an exchange, as far as it got.
+/// The result of an exchange, as far as it got.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    /// The head of the answer.
+    /// The head of the response.
     pub(crate) head: Option<http::response::Parts>,
-    /// The first [`KEPT`] bytes of the answer.
+    /// The first [`KEPT`] bytes of the body.
     pub(crate) kept: Vec<u8>,
-    /// Bytes of the answer that were read.
+    /// Bytes of the body that were read.
     pub(crate) read: u64,
-    /// Where it stopped early.
+    /// The failure that ended the exchange early.
     pub(crate) stop: Option<EarlyEnd>,
-    /// The first bytes that came, whether or not they were HTTP.
+    /// The first bytes received, whether or not they were HTTP.
     pub(crate) first: [u8; FIRST],
 }
 
@@ -136,31 +139,31 @@ impl Exchange {
     }
 }
 
-/// How an exchange is made.
+/// The options of an exchange.
 #[derive(Default)]
 pub(crate) struct ExchangeOptions<'a> {
-    /// More bytes than this are a failure.
+    /// Maximum size of the body; a larger one is a failure.
     pub(crate) most: Option<u64>,
-    /// Sent behind the first answer on the same connection.
+    /// A second request on the same connection, sent after the first response.
     pub(crate) again: Option<Ask>,
-    /// What of an answer's content is read, from its head; otherwise all of it.
+    /// Selects from the head how much of the body is read; all of it by default.
     pub(crate) reading: Option<&'a (dyn Fn(&http::response::Parts) -> BodyReading + Sync)>,
 }
 
-/// What of an answer's content is read.
+/// How much of a body is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyReading {
-    /// All of it, up to a bound of our own. More than so many bytes are a failure, announced ones too.
+    /// All of it, up to 1 MiB. With a maximum, a larger body is a failure, even if it is only announced.
     Whole { most: Option<u64> },
-    /// So many bytes, whatever was announced; the rest is left where it is.
+    /// At least this many bytes if the body has them, whatever size is announced.
     Upto(u64),
-    /// As many bytes for politeness, unless more are announced: what goes wrong with them is nobody's business.
+    /// This many bytes, unless a larger size is announced; errors are ignored.
     Skimmed(u64),
-    /// None.
+    /// Nothing.
     Nothing,
 }
 
-/// Sends the request over HTTP/1.1 and reads the answer, both under the deadline.
+/// Sends the request over HTTP/1.1 and reads the response, both under the deadline.
 pub(crate) async fn exchange<S>(
     stream: S,
     request: Ask,
@@ -184,8 +187,8 @@ where
     result
 }
 
-/// Books an exchange that ends now; `failed` is the phase that ended it early. What failed in an earlier phase than it
-/// was noticed in (R9) takes all the time since.
+/// Records the phase times of an exchange that ends now; `failed` is the phase that ended it early. A failure of an
+/// earlier phase that is noticed later (such as a TLS alert after the handshake) gets all the time since.
 fn book(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
     let now = Instant::now();
     for (phase, end) in [
@@ -195,7 +198,7 @@ fn book(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
         if failed.is_some_and(|failed| failed <= phase) {
             break;
         }
-        // A server may speak before it is asked: then a phase was passed and took no time.
+        // If the server sends first, the request phase takes no time.
         match end.or(stamps.first_read) {
             Some(end) => laps.book_until(phase, end),
             None => laps.book_until(phase, now),
@@ -204,7 +207,7 @@ fn book(laps: &mut PhaseTimer, stamps: FirstByteTimes, failed: Option<Phase>) {
     laps.book_until(failed.unwrap_or(Phase::Body), now);
 }
 
-/// Counts the interim answers before the real one.
+/// Counts the interim responses before the final one.
 #[derive(Debug, Clone, Default)]
 struct InterimResponses(Arc<AtomicU32>);
 
@@ -220,7 +223,7 @@ impl InterimResponses {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits for an answer, but not through a storm of interim ones; absent where there are too many.
+    /// Waits for the final response; `None` after too many interim ones.
     async fn weather<F: Future>(&self, answer: F) -> Option<F::Output> {
         let mut answer = pin!(answer);
         poll_fn(|cx| match answer.as_mut().poll(cx) {
@@ -245,7 +248,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let io = TokioIo::new(TimestampedStream::new(stream, stamps.clone()));
-    // No byte moves here; hyper only builds its state.
+    // This sends nothing; hyper only builds its state.
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(HEAD)
         .max_headers(HEADERS)
@@ -277,7 +280,7 @@ where
             Ok(Some(Ok(()))) => {}
             Ok(_) => {
                 return Err(EarlyEnd::new(Phase::Request, FailureKind::Eof)
-                    .because("the server closed the connection behind its first answer"));
+                    .because("the server closed the connection after its first response"));
             }
             Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(Phase::Request)),
         }
@@ -320,13 +323,13 @@ where
     let response = match deadline.bound(driver.drive(answer)).await {
         Err(DeadlineExceeded) if interims.seen() > 0 => {
             return Err(EarlyEnd::timeout(Phase::FirstByte)
-                .because("interim answers (1xx) came and nothing behind them"));
+                .because("interim responses (1xx) arrived, but no final response"));
         }
         Err(DeadlineExceeded) => return Err(EarlyEnd::timeout(reached(stamps))),
         Ok(None) => {
             return Err(
                 EarlyEnd::new(Phase::FirstByte, FailureKind::InterimStorm).because(format!(
-                    "more than {INTERIMS} interim answers (1xx) came before the answer"
+                    "more than {INTERIMS} interim responses (1xx) arrived before a final one"
                 )),
             );
         }
@@ -341,7 +344,7 @@ where
     read(body, driver, deadline, reading, result, explain).await
 }
 
-/// The phase an exchange is in, from what has moved.
+/// The phase that an exchange has reached, from the bytes sent and received.
 fn reached(stamps: &SharedStamps) -> Phase {
     let stamps = stamps.get();
     match (stamps.last_write, stamps.first_read) {
@@ -351,7 +354,8 @@ fn reached(stamps: &SharedStamps) -> Phase {
     }
 }
 
-/// A request that was cancelled because its connection failed: the connection knows why.
+/// Classifies an error of a request. If the request was cancelled because its connection failed, the error of the
+/// connection is more precise.
 fn more_precise<C>(driver: &ConnectionDriver<'_, C>, error: &hyper::Error, stamps: &SharedStamps) -> EarlyEnd
 where
     C: Future<Output = hyper::Result<()>>,
@@ -361,7 +365,7 @@ where
         _ => error,
     };
     let answering = stamps.get().first_read.is_some();
-    // Bytes that are not HTTP are an answer that began and was none.
+    // Bytes that are not HTTP fail in the first-byte phase, although a byte was received.
     let phase = match reached(stamps) {
         Phase::Body if error.is_parse() => Phase::FirstByte,
         phase => phase,

@@ -1,4 +1,4 @@
-//! Reading an answer: bounded in what is kept, in what is read, and in time.
+//! Reads a response body, with bounds on the bytes kept, the bytes read and the time.
 
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
@@ -10,7 +10,7 @@ use crate::{
     clock::{Deadline, DeadlineExceeded},
 };
 
-/// Reads what is to be read. Nothing is ever decompressed here: a bomb stays as small as it travelled.
+/// Reads the body as requested. Nothing is decompressed here, so that a compression bomb stays small.
 pub(super) async fn read<C>(
     mut body: Incoming,
     driver: &mut ConnectionDriver<'_, C>,
@@ -23,7 +23,7 @@ where
     C: Future<Output = hyper::Result<()>>,
 {
     let (most, upto) = match reading {
-        // An announced size is believed, so that nothing of it need be read.
+        // An announced size beyond the maximum fails without reading the body.
         BodyReading::Whole { most } => {
             within(body.size_hint().lower(), most)?;
             (most, if most.is_some() { u64::MAX } else { READ })
@@ -59,8 +59,9 @@ where
 
 fn within(bytes: u64, most: Option<u64>) -> Result<(), EarlyEnd> {
     match most {
-        Some(most) if bytes > most => Err(EarlyEnd::new(Phase::Body, FailureKind::BodyTooLarge)
-            .because(format!("{bytes} bytes or more, at most {most} are allowed"))),
+        Some(most) if bytes > most => Err(EarlyEnd::new(Phase::Body, FailureKind::BodyTooLarge).because(
+            format!("it has {bytes} bytes or more, at most {most} are allowed"),
+        )),
         _ => Ok(()),
     }
 }

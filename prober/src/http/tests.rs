@@ -1,6 +1,6 @@
-//! That our own side of a kept connection never waits for a delayed ACK (R5): every request goes out in one write, on a
-//! socket that sends at once. Two small writes without `TCP_NODELAY` are the trap: the second waits for the ACK of the
-//! first, which the server's kernel holds back for 40 ms.
+//! The prober's side of a kept connection never waits for a delayed ACK: every request is one write on a socket with
+//! `TCP_NODELAY`. With two small writes and without `TCP_NODELAY`, the second would wait for the ACK of the first,
+//! which the server's kernel delays by 40 ms.
 
 use std::{
     io::IoSlice,
@@ -26,7 +26,7 @@ use crate::{clock::Deadline, connect::connect, phase_timer::PhaseTimer};
 
 const AMPLE: Duration = Duration::from_secs(20);
 
-/// Counts what is handed to the kernel, and whether the socket sends at once at that moment.
+/// Counts the writes and asserts at each of them that the socket has `TCP_NODELAY`.
 struct CountingStream {
     stream: TcpStream,
     writes: Arc<AtomicU32>,
@@ -34,7 +34,7 @@ struct CountingStream {
 
 impl CountingStream {
     fn wrote(&self) {
-        assert!(self.stream.nodelay().unwrap(), "the socket waits before it sends");
+        assert!(self.stream.nodelay().unwrap(), "the socket lacks TCP_NODELAY");
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -77,14 +77,18 @@ impl AsyncWrite for CountingStream {
     }
 }
 
-/// Answers two requests with a body each.
+/// Responds to two requests that have a body each.
 async fn answer_twice(listener: TcpListener, body: usize) {
     let mut stream = BufReader::new(listener.accept().await.unwrap().0);
     for _ in 0..2 {
         let mut line = String::new();
         while line != "\r\n" {
             line.clear();
-            assert_ne!(stream.read_line(&mut line).await.unwrap(), 0, "a whole head");
+            assert_ne!(
+                stream.read_line(&mut line).await.unwrap(),
+                0,
+                "the head is complete"
+            );
         }
         stream.read_exact(&mut vec![0; body]).await.unwrap();
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -126,8 +130,8 @@ async fn each_request_of_a_kept_connection_is_one_write_on_a_socket_that_sends_a
     )
     .await;
     assert_eq!(exchange.stop, None);
-    assert_eq!(writes.load(Ordering::Relaxed), 2, "head and body go together");
-    // The very socket that was used, asked through a descriptor of its own.
+    assert_eq!(writes.load(Ordering::Relaxed), 2, "head and body are one write");
+    // The same socket through a duplicated file descriptor.
     assert!(kernels.tcp_nodelay().unwrap());
     server.await.unwrap();
 }

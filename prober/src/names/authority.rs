@@ -1,4 +1,4 @@
-//! The zone's own servers: found from the nearest name above that has some, and down every referral from there.
+//! Finds and queries the authoritative servers of a name: from the nearest enclosing zone down along the referrals.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{clock::Deadline, dns::ask_for};
 
-/// Servers of a zone that are asked. More of them say the same, or their operator has found out before us.
+/// Maximum number of servers queried per zone. More of them would rarely add a difference.
 const SERVERS: usize = 4;
 
-/// Referrals that are followed; each leads at least one label down.
+/// Maximum number of referrals followed; each leads at least one label down.
 const REFERRALS: usize = 8;
 
 const PORT: u16 = 53;
@@ -32,7 +32,7 @@ struct ZoneServers {
     servers: Vec<(Name, IpAddr)>,
 }
 
-/// Who helps to find servers, and where those may be that are asked themselves.
+/// The resolver that is queried to find servers, and the scope of their addresses.
 #[derive(Clone, Copy)]
 struct AuthorityGuide<'a> {
     at: SocketAddr,
@@ -40,13 +40,14 @@ struct AuthorityGuide<'a> {
 }
 
 impl AuthorityGuide<'_> {
-    /// Whoever owns a zone decides which addresses its servers have: none that a run must not ask.
+    /// Whether a server may be queried. The owner of a zone chooses the addresses of its servers, so they must be
+    /// within the scope of the run.
     fn admits(&self, address: &IpAddr) -> bool {
         self.scope.is_none_or(|scope| scope.refuses(*address).is_none())
     }
 }
 
-/// What the servers of the name's zone say, each on its own and of its own knowledge.
+/// Queries each authoritative server of the name's zone, without recursion.
 pub(super) async fn views(
     name: &str,
     guide: SocketAddr,
@@ -75,7 +76,7 @@ pub(super) async fn views(
     Ok(join_all(views).await)
 }
 
-/// The nearest zone that the guide knows servers of: of the name, or of one above it.
+/// Returns the nearest zone of the name or a parent domain for which the guide knows servers.
 async fn enclosing(
     name: &str,
     guide: AuthorityGuide<'_>,
@@ -102,7 +103,7 @@ async fn enclosing(
     Err(last)
 }
 
-/// Where the first server that answers sends one for this name; nowhere where it speaks for it itself.
+/// Returns the zone to which the first responding server refers for this name; `None` if that server is authoritative.
 async fn below(
     zone: &ZoneServers,
     name: &Name,
@@ -150,7 +151,7 @@ fn servers<'a>(records: impl Iterator<Item = &'a hickory_proto::rr::Record>, zon
     servers
 }
 
-/// One address of each: that which came along, or what the guide knows.
+/// Returns one address per server: the glue record of the message, or the answer of the guide.
 async fn addresses(
     servers: Vec<Name>,
     message: &Message,

@@ -1,10 +1,10 @@
-//! What is said of a name, by whom: addresses, aliases and CAA records at the machine's own resolver, at public ones and
-//! at the zone's own servers. What it means is [`parallax_model::dns`]'s.
+//! Collects addresses, aliases and CAA records of a name at the machine's own resolvers, at public resolvers and at the
+//! authoritative servers of its zone. [`parallax_model::dns`] interprets them.
 //!
 //! ```text
 //! facts ─▶ view (one server: A, AAAA, CAA)
-//!   ├────▶ authority (the zone's own servers)
-//!   └────▶ climb (CAA of the name and of all above it)
+//!   ├────▶ authority (the zone's authoritative servers)
+//!   └────▶ climb (CAA of the name and of all its parent domains)
 //! ```
 
 mod authority;
@@ -21,27 +21,27 @@ use parallax_model::{
 
 use crate::{clock::Deadline, context::ProbeContext, resolution::ResolverChoice};
 
-/// Who is asked about a name.
+/// The servers to query for a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Viewers {
-    /// The machine's own resolvers; for a pod the cluster's.
+    /// The machine's own resolvers; for a Pod those of the cluster.
     pub own: Vec<SocketAddr>,
-    /// Resolvers that see what the world sees.
+    /// Resolvers with the public view.
     pub public: Vec<SocketAddr>,
-    /// Whether the zone's own servers are asked too. They are found with the help of the first public resolver, or of the
-    /// machine's own where there is none.
+    /// Whether to query the zone's authoritative servers too. They are found through the first public resolver, or the
+    /// machine's own if there is none.
     pub authorities: bool,
-    /// Where the zone's own servers may be; anywhere where absent.
+    /// The allowed addresses of authoritative servers; any if `None`.
     pub scope: Option<Scope>,
 }
 
-/// Collects what is said of a name, from everybody at once. Never fails itself: what became of each question is in the
-/// result. A wildcard's name is that below its asterisk.
+/// Queries all servers for a name concurrently. Never fails itself: failures are in the result. For a wildcard it
+/// queries the name after `*.`.
 pub async fn facts(name: &str, viewers: &Viewers, deadline: Duration) -> NameSight {
     within(name, viewers, Deadline::within(deadline)).await
 }
 
-/// As [`facts`], by an absolute deadline.
+/// Like [`facts`], with an absolute deadline.
 pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) -> NameSight {
     let name = plain(name);
     let guides = if viewers.public.is_empty() {
@@ -85,7 +85,7 @@ pub(crate) async fn within(name: &str, viewers: &Viewers, deadline: Deadline) ->
     }
 }
 
-/// The CAA records of a name and of all above it; [`parallax_model::dns::judge_caa`] says what they mean.
+/// Looks up the CAA records of a name and of all its parent domains, for [`parallax_model::dns::judge_caa`].
 pub async fn caa_of(
     context: &ProbeContext,
     name: &str,
@@ -99,7 +99,7 @@ pub async fn caa_of(
     climb(&plain(name), &servers, Deadline::within(deadline)).await
 }
 
-/// Asks for all of them at once, as Boulder does, each at the first of the servers that answers.
+/// Queries all names concurrently, as Boulder does, each at the servers in turn until one answers.
 async fn climb(name: &str, servers: &[SocketAddr], deadline: Deadline) -> Vec<CaaAt> {
     join_all(caa_names(name).into_iter().map(async |name| {
         let mut answer = CaaAnswer::Failed(FailureKind::ResolverUnreachable);
@@ -119,7 +119,7 @@ fn plain(name: &str) -> String {
     name.strip_prefix("*.").map_or(name.clone(), str::to_owned)
 }
 
-/// A name as it stands on the wire; absent where it cannot.
+/// Converts a name to its wire form; `None` if it is not a domain name.
 fn wire(name: &str) -> Option<Name> {
     let mut name = Name::from_ascii(name).ok()?;
     name.set_fqdn(true);

@@ -1,4 +1,4 @@
-//! What one server says of a name.
+//! The records of a name at one server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,10 +22,10 @@ use crate::{
     text::tamed,
 };
 
-/// Addresses, aliases and records kept of one answer: more than a name has that anybody looks after.
+/// Maximum number of addresses, aliases and records kept per answer; names in ordinary use have fewer.
 const MOST: usize = 32;
 
-/// Asks a server for everything, at once.
+/// Queries a server for all record types concurrently.
 pub(super) async fn view(
     name: &str,
     by: ServerOwner,
@@ -87,7 +87,7 @@ async fn addresses(
     (answer, aliases)
 }
 
-/// The CAA records of one name; those of a name it is an alias of are its own.
+/// Queries the CAA records of one name. Records of a name that it is an alias of count as its own.
 pub(super) async fn caa(name: &str, server: SocketAddr, recursion: bool, deadline: Deadline) -> CaaAnswer {
     let Some(wire) = wire(name) else {
         return CaaAnswer::None;
@@ -114,13 +114,13 @@ pub(super) async fn caa(name: &str, server: SocketAddr, recursion: bool, deadlin
     match message.metadata.response_code {
         ResponseCode::NoError if records.is_empty() => CaaAnswer::None,
         ResponseCode::NoError => CaaAnswer::Records(records),
-        // A name that was removed in between has no records; a top-level domain that is gone is another matter.
+        // A name that does not exist has no records; a top-level domain that does not exist is a failure.
         ResponseCode::NXDomain if wire.num_labels() > 1 => CaaAnswer::None,
         code => CaaAnswer::Failed(of_code(code)),
     }
 }
 
-/// The name and what it is an alias of, in the order in which they lead to each other.
+/// Returns the name with everything it is an alias of, and the aliases in order.
 fn followed(message: &Message, name: &Name) -> (BTreeSet<Name>, Vec<String>) {
     let links: BTreeMap<Name, Name> = message
         .answers
@@ -151,7 +151,8 @@ pub(super) fn of_code(code: ResponseCode) -> FailureKind {
     }
 }
 
-/// Faults of this machine count as a resolver out of reach: about the name nothing is known either way.
+/// The failure kind of a query. A fault of this machine is reported as an unreachable resolver: in both cases nothing
+/// is known about the name.
 pub(super) fn kind(stop: &EarlyEnd) -> FailureKind {
     match &stop.fault {
         FailureOrigin::Target(kind) => kind.clone(),

@@ -1,4 +1,4 @@
-//! A challenge of a run: the client's own rules decide, and what it saw on its way travels along.
+//! An HTTP-01 challenge of a run, fetched by the rules of a client profile. The report contains what the client saw.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
     text::tamed,
 };
 
-/// Addresses, connections and redirects that travel of one challenge: more than any client follows.
+/// Maximum number of addresses, connections and redirects reported per challenge: more than any client follows.
 const MOST: usize = 24;
 
-/// Fetches of one probe.
+/// Maximum number of fetches of one probe.
 const MOST_PASSES: u32 = 5;
 
 impl Probe<'_> {
@@ -48,7 +48,7 @@ impl Probe<'_> {
             ResolverChoice::Servers(spec.nameservers.clone())
         };
         let seen = validate_within(&profile, &challenge, &choice, spec.scope.as_ref(), self.context).await;
-        // The one that decided: of a race, the address that won it; of a failure, the last that was tried.
+        // The connection that decided: the winner of a race, or the last one tried.
         let decided = seen
             .dials
             .iter()
@@ -74,7 +74,8 @@ impl Probe<'_> {
     }
 }
 
-/// Nobody answers for the token yet, so that its content cannot be wrong, and "not found" is what a sound server says.
+/// Adjusts the outcome for a challenge without a key: no solver serves the token yet, so any content is acceptable, and
+/// a healthy server responds with a status below 500, such as 404.
 fn without_a_key(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::Failed {

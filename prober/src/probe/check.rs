@@ -1,4 +1,5 @@
-//! Holding what came against what was expected. Pure but for the clock that certificates are held against.
+//! Compares responses and handshakes with the expectations of a probe. Pure, except for the clock that certificate
+//! expiry is compared with.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +15,7 @@ use crate::{
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// Whether a whole answer is the expected one.
+/// Checks a complete response against the expectations.
 pub(super) fn answer(spec: &HttpProbe, head: &Parts, exchange: &Exchange) -> Result<(), EarlyEnd> {
     let failed = |kind| EarlyEnd::new(Phase::Check, kind);
     if !spec.expect_status.holds(head.status.as_u16()) {
@@ -51,8 +52,8 @@ pub(super) fn contains(body: &[u8], wanted: &[u8]) -> bool {
     wanted.is_empty() || body.windows(wanted.len()).any(|window| window == wanted)
 }
 
-/// Whether a handshake that verified is the expected one. What is wrong is the front's and not the answer's, so it is
-/// booked in the TLS phase.
+/// Checks a verified handshake against the expectations. A mismatch is evidence about the front, not about the
+/// response, so it is recorded in the TLS phase.
 pub(super) fn handshake(expected: &TlsExpectation, facts: &TlsFacts) -> Result<(), EarlyEnd> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -67,7 +68,7 @@ fn handshake_at(expected: &TlsExpectation, facts: &TlsFacts, now: i64) -> Result
     {
         return failed(
             FailureKind::TlsTooOld,
-            format!("TLS {agreed} was agreed on, at least {least} is demanded"),
+            format!("TLS {agreed} was negotiated, at least {least} is required"),
         );
     }
     if let Some(name) = &expected.name
@@ -99,7 +100,7 @@ fn handshake_at(expected: &TlsExpectation, facts: &TlsFacts, now: i64) -> Result
         return failed(
             FailureKind::CertificateExpiresSoon,
             format!(
-                "{} expires in {} days, {days} are demanded",
+                "{} expires in {} days, {days} are required",
                 first.subject,
                 left(first, now)
             ),
@@ -112,7 +113,7 @@ fn left(certificate: &CertificateFacts, now: i64) -> i64 {
     (certificate.not_after - now).div_euclid(DAY)
 }
 
-/// Turns the outcome over where the target must not answer.
+/// Inverts the outcome for a target that must not answer.
 pub(super) fn silence(
     wanted: Option<&MustNotAnswer>,
     ended: Result<Option<u16>, EndedProbe>,
@@ -140,7 +141,7 @@ pub(super) fn silence(
         Ok(None) => forbidden(None),
         Err(failed) => match &failed.stop.fault {
             FailureOrigin::Target(kind) if wanted.allows(kind) => Ok(None),
-            // Something spoke, whatever it was. Silence of another kind than asked for stays the failure it is.
+            // The target responded in some form. A failure that was not expected stays a failure.
             FailureOrigin::Target(kind) if spoke(kind) => forbidden(None),
             _ => Err(failed),
         },
@@ -240,13 +241,13 @@ mod tests {
         assert_eq!(judged(failed(FailureKind::Refused)), Ok(None));
         assert_eq!(judged(Ok(Some(404))), Ok(Some(404)));
         assert_eq!(judged(Ok(Some(200))), forbidden);
-        assert_eq!(judged(Ok(None)), forbidden, "a TCP connection is an answer");
+        assert_eq!(judged(Ok(None)), forbidden, "an open TCP connection is an answer");
         assert_eq!(judged(failed(FailureKind::Malformed)), forbidden);
         assert_eq!(judged(failed(FailureKind::CertificateExpired)), forbidden);
         assert_eq!(
             judged(failed(FailureKind::ConnectTimeout)),
             Err(FailureKind::ConnectTimeout.into()),
-            "another silence than asked for"
+            "a failure that was not expected"
         );
         let own = parallax_model::OwnFault::NoPort;
         assert_eq!(

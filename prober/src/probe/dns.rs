@@ -1,4 +1,4 @@
-//! A question to a resolver, or a walk of the search list as a client of a C library makes it.
+//! A query to a resolver, or a lookup through the search list as a C library makes it.
 
 use parallax_model::{DnsAnswer, DnsProbe, DnsTransport, OwnFault, Phase};
 
@@ -33,7 +33,7 @@ impl Probe<'_> {
         }
         let Some(server) = spec.resolver.or_else(|| resolver.first()) else {
             let stop = EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver);
-            return Err(stop.because("resolv.conf names no nameserver").into());
+            return Err(stop.because("resolv.conf contains no nameserver").into());
         };
         let transport = match spec.transport {
             DnsTransport::Udp => DnsTransportKind::Udp,

@@ -1,4 +1,4 @@
-//! Another prober's echo. The answer must name the pod and the node that were meant to be asked.
+//! A probe of another prober's echo. The response must name the Pod and the node that the assignment names.
 
 use parallax_model::{
     Assignment, DialAddress, ECHO_NONCE_HEADER, ECHO_PATH, EchoIdentity, FailureKind, OwnFault, Phase,
@@ -30,7 +30,8 @@ impl Probe<'_> {
         };
         let mut request = RequestContent::get(&bracketed(&host, Some(port)), &path).request()?;
         let nonce = nonce.parse().map_err(|_| {
-            EarlyEnd::new(Phase::Request, OwnFault::Unaskable).because("the nonce cannot be a header value")
+            EarlyEnd::new(Phase::Request, OwnFault::Unaskable)
+                .because("the nonce is not a valid header value")
         })?;
         request.headers_mut().insert(ECHO_NONCE_HEADER, nonce);
         let address = self.address(assignment.dial, &host, port).await?;
@@ -66,13 +67,13 @@ impl Probe<'_> {
     ) -> Result<(), FailureKind> {
         let text = exchange.kept.trim_ascii();
         if text.is_empty() && size.is_some() {
-            // Asked for fewer bytes than it takes to say who answers.
+            // The requested size is too small for the identity.
             return Ok(());
         }
         let echo: EchoIdentity = serde_json::from_slice(text).map_err(|_| FailureKind::WrongBody)?;
         let other_pod = assignment.entry.as_ref().is_some_and(|e| e.pod != echo.pod);
         let other_node = assignment.peer.as_ref().is_some_and(|node| *node != echo.node);
-        // Who answered is booked also where it is the wrong one: that is the finding.
+        // A wrong responder is recorded too: it is the finding.
         self.result.entry = Some(echo.pod.clone());
         self.result.dst_node = Some(echo.node.clone());
         self.result.echo = Some(echo);
@@ -84,7 +85,7 @@ impl Probe<'_> {
     }
 }
 
-/// Host and port of an echo that is approached by name: its target says them.
+/// Returns host and port of an echo that is probed by name, from its target.
 fn host_of(target: &TargetId) -> Result<(String, u16), EarlyEnd> {
     Url::parse(target.as_str())
         .ok()
@@ -94,7 +95,7 @@ fn host_of(target: &TargetId) -> Result<(String, u16), EarlyEnd> {
         })
         .ok_or_else(|| {
             EarlyEnd::new(Phase::Resolve, OwnFault::Unaskable)
-                .because("an echo without an address needs a target like http://HOST:PORT/")
+                .because("an echo probe without an address needs a target like http://HOST:PORT/")
         })
 }
 

@@ -1,4 +1,4 @@
-//! A request over HTTP, and the redirects behind it. Each hop is a connection of its own whose phases add up.
+//! An HTTP probe with its redirects. Each hop opens a new connection, whose phase times are added.
 
 use parallax_model::{AnswerPrint, Channel, DialAddress, HttpProbe, HttpVersion, Method, Phase, Scheme};
 use tokio_util::either::Either;
@@ -23,7 +23,7 @@ impl Probe<'_> {
         check::silence(spec.must_not_answer.as_ref(), ended)
     }
 
-    /// The request and what it is sent on to; the last answer is the one that is checked.
+    /// Sends the request and follows its redirects. The last response is the one that is checked.
     async fn requests(&mut self, dial: DialAddress, spec: &HttpProbe) -> Result<Option<u16>, EndedProbe> {
         let mut at = RequestDestination::of(spec);
         let mut method = spec.method;
@@ -54,7 +54,7 @@ impl Probe<'_> {
                         status: Some(status),
                     });
                 }
-                // A success is the target's own front's; a failure stays with the front that failed.
+                // A success is reported for the target's own front, a failure for the front that failed.
                 self.result.front = own_front;
                 check::answer(spec, head, &exchange).map_err(with_status)?;
                 return Ok(Some(status));
@@ -73,8 +73,9 @@ impl Probe<'_> {
         }
     }
 
-    /// A forced address stays forced on its own host, as a user's own connections do who reaches that host there; but
-    /// an endpoint's port belongs to the endpoint.
+    /// Returns how to connect for a redirect. A forced address stays forced for the same host, as for a user who
+    /// reaches the host at that address. On the channel `direct`, another port is not the endpoint's, so the name is
+    /// resolved.
     fn dial_of_hop(
         &self,
         dial: DialAddress,

@@ -1,4 +1,4 @@
-//! One connection with all its phases: connect → PROXY header → TLS. A probe has one, or one a redirect.
+//! One connection with its phases: connect → PROXY header → TLS. A probe opens one, and one more per redirect.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ use crate::{
     tls::HandshakeOptions,
 };
 
-/// What a connection is opened with.
+/// The options of a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConnectionOpening<'a> {
     pub(crate) proxy_header: Option<ProxyHeader>,
@@ -26,14 +26,14 @@ pub(crate) struct ConnectionOpening<'a> {
     pub(crate) expect_tls: Option<&'a TlsExpectation>,
 }
 
-/// What was learnt of it, as far as it got.
+/// The facts about a connection, as far as it got.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLeg {
     pub(crate) tls: Option<TlsFacts>,
 }
 
 impl ConnectionLeg {
-    /// Opens a connection to one address. Never tries another one.
+    /// Opens a connection to one address. Never tries another address.
     pub(crate) async fn open(
         &mut self,
         context: &ProbeContext,
@@ -44,7 +44,7 @@ impl ConnectionLeg {
     ) -> Result<Stream, EarlyEnd> {
         let attempt = connect::connect(address, deadline).await;
         laps.book_until(Phase::Connect, attempt.ended);
-        // The kernel's own measure speaks of one handshake: the first one, that with the target's front.
+        // The kernel's round trip is that of one handshake: the first one, with the target's front.
         laps.times.kernel_rtt = laps.times.kernel_rtt.or(attempt.kernel_rtt());
         if let Some(again) = attempt.syn_retransmits() {
             laps.times.syn_retransmits = Some(laps.times.syn_retransmits.unwrap_or(0) + again);
@@ -71,7 +71,7 @@ impl ConnectionLeg {
             .is_some_and(|wanted| agreed != Some(wanted))
         {
             return Err(EarlyEnd::new(Phase::Tls, FailureKind::TlsProtocol)
-                .because("the server did not agree to HTTP/2 in the handshake (ALPN)"));
+                .because("the server did not agree to HTTP/2 in the TLS handshake (ALPN)"));
         }
         Ok(Either::Right(stream))
     }

@@ -1,6 +1,7 @@
-//! One probe: resolve → connect → PROXY header → tls → request → first byte → body → check, under one absolute deadline.
+//! One probe: resolve → connect → PROXY header → tls → request → first byte → body → check, under one absolute
+//! deadline.
 //!
-//! The result is filled as the probe goes, so that a failure still carries what was learnt before it.
+//! The result is filled in phase by phase, so that a failure still contains what earlier phases showed.
 
 mod challenge;
 mod check;
@@ -34,11 +35,11 @@ use crate::{
     text::tamed,
 };
 
-/// Response header in which a backend may name its own pod; opt-in, and the only way a probe through a virtual
-/// address learns who answered. A list, should other spellings ever be agreed on.
+/// Response headers in which a backend may name its own Pod. This is opt-in, and the only means by which a probe
+/// through a virtual address learns which Pod responded.
 pub const SERVED_BY_HEADERS: &[&str] = &["parallax-pod"];
 
-/// Makes one probe. Never fails itself: whatever happens is the result's outcome. Dropping the future closes the
+/// Makes one probe. Never fails itself: every failure is the outcome of the result. Dropping the future closes the
 /// socket.
 pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult {
     let start = Instant::now();
@@ -56,11 +57,11 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
         ProbeSpec::Tcp(spec) => probe.tcp(assignment.dial, spec).await,
         ProbeSpec::Dns(spec) => probe.dns(spec).await.map(|()| None),
         ProbeSpec::Echo { nonce, size } => probe.echo(assignment, nonce, *size).await,
-        // Boxed: the largest of them by far, and not counted in microseconds.
+        // Boxed: by far the largest futures, and their times need no microsecond precision.
         ProbeSpec::Challenge(spec) => Box::pin(probe.challenge(spec, assignment.timeout.into())).await,
         ProbeSpec::Names(spec) => Box::pin(probe.names(spec)).await,
     };
-    // What is not booked yet belongs to the phase it ended in.
+    // Time that is not recorded yet belongs to the phase in which the probe ended.
     match &ended {
         Ok(_) if checked(&assignment.probe) => probe.laps.book(Phase::Check),
         Err(EndedProbe { stop, .. })
@@ -73,7 +74,7 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
     let mut result = probe.result;
     let told = result.times.total;
     result.times = probe.laps.finished();
-    // Another client's fetches have told their time themselves.
+    // A challenge measures the total of its fetches itself.
     result.times.total = told.or(result.times.total);
     result.outcome = match ended {
         Ok(status) => Outcome::Ok { status },
@@ -85,7 +86,7 @@ pub async fn run(assignment: &Assignment, context: &ProbeContext) -> ProbeResult
     result
 }
 
-/// Whether a success of this probe is one because an answer was held against something.
+/// Whether a success of this probe includes a check of the response.
 fn checked(probe: &ProbeSpec) -> bool {
     match probe {
         ProbeSpec::Http(_) | ProbeSpec::Echo { .. } => true,
@@ -94,17 +95,17 @@ fn checked(probe: &ProbeSpec) -> bool {
     }
 }
 
-/// Whether the phases of this probe have times of their own. Another client's fetch has its total alone.
+/// Whether the phases of this probe are timed. A challenge has only a total.
 const fn timed(probe: &ProbeSpec) -> bool {
     !matches!(probe, ProbeSpec::Challenge(_))
 }
 
-/// The certificates that a target's own settings trust.
+/// The root certificates that the target's settings trust.
 fn trusted(roots: Option<&RootCertificates>) -> &[CertificateDer<'static>] {
     roots.map_or(&[], RootCertificates::certificates)
 }
 
-/// A probe that ended before its end.
+/// A probe that ended early, with the status if a response arrived.
 struct EndedProbe {
     stop: EarlyEnd,
     status: Option<u16>,
@@ -127,8 +128,8 @@ struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// The address to connect to: the forced one, or the first the name resolves to. One address a probe: a dead one
-    /// is never hidden behind a live one.
+    /// Returns the address to connect to: the forced one, or the first to which the name resolves. A probe uses one
+    /// address only, so that a working address never hides a dead one.
     async fn address(&mut self, dial: DialAddress, host: &str, port: u16) -> Result<SocketAddr, EarlyEnd> {
         self.laps.set_out();
         match dial {
@@ -137,18 +138,18 @@ impl Probe<'_> {
         }
     }
 
-    /// Opens a connection; its phases add to those of connections before it.
+    /// Opens a connection. Its phase times are added to those of earlier connections of the probe.
     async fn open(
         &mut self,
         address: SocketAddr,
         opening: ConnectionOpening<'_>,
     ) -> Result<Stream, EarlyEnd> {
-        // The one place where connections begin: whatever name or redirect led here. Nothing else about the address is
-        // said or asked (no TTL evidence either).
+        // Every connection of a probe is opened here, whatever name or redirect led to it. Nothing else about a refused
+        // address is reported or probed (no front, so no TTL evidence either).
         if let Some(why) = self.scope.and_then(|scope| scope.refuses(address.ip())) {
             return Err(
                 EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
-                    "{} is {}, which may not be asked for",
+                    "{} is {}, which must not be probed",
                     address.ip(),
                     why.words()
                 )),
@@ -179,19 +180,19 @@ impl Probe<'_> {
         if answer.is_some() || first.is_err() {
             self.laps.book(Phase::Resolve);
         }
-        // What the target's own name resolved to; a redirect's host is another subject.
+        // The answer for the target's own name; the host of a redirect is another subject.
         if self.result.dns.is_none() {
             self.result.dns = answer;
         }
         first
     }
 
-    /// The channel `proxied` is approached with a header, whether or not the probe names one.
+    /// The PROXY header to send: that of the probe, or the default for the channel `proxied`.
     fn proxy_header(&self, asked: Option<ProxyHeader>) -> Option<ProxyHeader> {
         asked.or_else(|| (self.channel == Channel::Proxied).then_some(ProxyHeader::Tcp))
     }
 
-    /// The head of an exchange that came to its end.
+    /// Records the response of an exchange and returns its head, or the failure that ended the exchange.
     fn finish<'e>(&mut self, exchange: &'e Exchange) -> Result<&'e ::http::response::Parts, EndedProbe> {
         self.result.answer = exchange
             .head

@@ -1,4 +1,4 @@
-//! The facts of a name, for a run: everybody who was meant is asked at once.
+//! Collects the DNS records of a name for a run, from all selected servers concurrently.
 
 use parallax_model::{
     FailureKind, OwnFault, Phase,
@@ -11,7 +11,7 @@ use crate::{
     names::{Viewers, within},
 };
 
-/// Resolvers of one kind that are asked: a resolv.conf has three at most, and a configuration that names more gains
+/// Maximum number of resolvers of one kind that are queried: a resolv.conf has at most three, and more public ones add
 /// nothing.
 const MOST: usize = 4;
 
@@ -28,7 +28,7 @@ impl Probe<'_> {
         if viewers.own.is_empty() && viewers.public.is_empty() {
             let stop = EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver);
             return Err(stop
-                .because("resolv.conf names no nameserver, and no public resolver is configured")
+                .because("resolv.conf contains no nameserver, and no public resolver is configured")
                 .into());
         }
         let sight = within(spec.name.as_str(), &viewers, self.deadline).await;
@@ -42,7 +42,7 @@ impl Probe<'_> {
     }
 }
 
-/// What became of the question where not one server said anything of the name; that there is none is something.
+/// Returns the first failure if every query failed. An answer that the name does not exist is not a failure.
 fn nobody_answered(sight: &NameSight) -> Option<FailureKind> {
     let mut answers = sight.views.iter().flat_map(|view| [&view.a, &view.aaaa]);
     let failed = |answer: &RecordAnswer| match answer {

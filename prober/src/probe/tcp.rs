@@ -1,4 +1,4 @@
-//! A TCP connection, over TLS or not; something said, something heard, or neither.
+//! A TCP probe, with or without TLS, that optionally sends bytes and expects bytes.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{EndedProbe, Probe, check, leg::ConnectionOpening, trusted};
 use crate::{classify::EarlyEnd, clock::DeadlineExceeded, connect::Stream, tls::HandshakeOptions};
 
-/// How much of what a server sends is looked at.
+/// Maximum number of received bytes that are searched for the expected ones.
 const HEARD: usize = 4096;
 
 impl Probe<'_> {
@@ -55,7 +55,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Reads until the expected bytes are there, or cannot come any more.
+    /// Reads until the expected bytes have arrived, or no longer can.
     async fn hear(&mut self, stream: &mut Stream, expected: &[u8]) -> Result<(), EarlyEnd> {
         let mut heard = Vec::new();
         let mut buffer = [0; 1024];
@@ -69,7 +69,7 @@ impl Probe<'_> {
                 Ok(Ok(got)) => got,
                 Ok(Err(error)) => break Err(EarlyEnd::io(phase, &error)),
                 Err(DeadlineExceeded) if heard.is_empty() => break Err(EarlyEnd::timeout(Phase::FirstByte)),
-                // It spoke, and did not say what was expected.
+                // The server sent something, but not the expected bytes.
                 Err(DeadlineExceeded) => break Err(EarlyEnd::new(Phase::Check, FailureKind::WrongBody)),
             };
             if heard.is_empty() && got > 0 {

@@ -1,4 +1,4 @@
-//! What a client reads of an answer, and when it is the right one. Pure.
+//! How much of a response a client reads, and when the response is correct. Pure.
 
 use std::io::Read as _;
 
@@ -13,13 +13,13 @@ use crate::{
     redirect::{CODES, location},
 };
 
-/// What cert-manager reads at most; the others' bounds are smaller or none.
+/// The maximum that cert-manager reads; the maxima of the others are smaller or absent.
 const MOST: u64 = 1024 * 1024;
 
-/// How much of a redirect's content Go reads before it goes on.
+/// Bytes of a redirect's body that Go reads before it follows the redirect.
 const SKIMMED: u64 = 2 << 10;
 
-/// What of an answer is read.
+/// Returns how much of a body is read.
 pub(super) fn reading(profile: &Profile, head: &Parts) -> BodyReading {
     if CODES.contains(&head.status.as_u16()) && location(head).is_some() {
         return BodyReading::Skimmed(SKIMMED);
@@ -28,14 +28,14 @@ pub(super) fn reading(profile: &Profile, head: &Parts) -> BodyReading {
         return BodyReading::Nothing;
     }
     match profile.body.most {
-        // How much comes of it is known once it is decompressed.
+        // The size is known only after decompression.
         Some(_) if compressed(profile, head) => BodyReading::Upto(KEPT as u64),
         Some(most) => BodyReading::Upto(most + 1),
         None => BodyReading::Upto(MOST),
     }
 }
 
-/// The content as the client sees it. `whole` says that nothing of what came was left out.
+/// Returns the content as the client sees it, decompressed.
 pub(super) fn content(profile: &Profile, head: &Parts, kept: Vec<u8>) -> Result<Vec<u8>, EarlyEnd> {
     if !compressed(profile, head) || kept.is_empty() {
         return Ok(kept);
@@ -58,7 +58,7 @@ fn compressed(profile: &Profile, head: &Parts) -> bool {
             .is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip"))
 }
 
-/// Whether a whole answer is the right one.
+/// Checks a complete response. `whole` says that the content contains all bytes received.
 pub(super) fn judged(
     profile: &Profile,
     status: u16,

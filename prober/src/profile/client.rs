@@ -1,4 +1,4 @@
-//! Fetching a challenge as a profile says.
+//! Fetches a challenge by the rules of a client profile.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -24,67 +24,67 @@ use crate::{
     text::tamed,
 };
 
-/// What is fetched.
+/// The challenge to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChallengeRequest {
-    /// The name to be certified.
+    /// The name to certify.
     pub host: String,
-    /// Port of the first request; 80 but for tests.
+    /// Port of the first request; 80 except in tests.
     pub port: u16,
-    /// Path, with its slash.
+    /// Path, with its leading slash.
     pub path: String,
     /// The key authorization.
     pub expected: String,
 }
 
-/// What came of it.
+/// The result of fetching a challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidationResult {
-    /// What became of it. Of several passes, the first that failed, or the last.
+    /// The outcome: that of the first failed pass, or of the last pass.
     pub outcome: Outcome,
-    /// What a library or the kernel said of a failure: bounded, without control characters.
+    /// The error text of a library or the kernel: bounded, without control characters.
     pub detail: Option<String>,
-    /// The failure as the certificate authority itself would report it; absent for a success, for a client that is none,
-    /// and for a fault of this machine.
+    /// The failure as the certificate authority itself would report it; `None` for a success, for a client that is not
+    /// an authority, and for a fault of this machine.
     pub problem: Option<AcmeProblem>,
-    /// Passes that succeeded.
+    /// Number of successful passes.
     pub passes: u32,
-    /// What the challenge's own name resolved to in the last pass.
+    /// The resolution of the challenge's own name in the last pass.
     pub resolution: Option<Resolution>,
-    /// Every address a connection was tried to in the last pass, in order, and why it failed. A family that a racing
-    /// client never misses shows here.
+    /// Every connection attempt of the last pass, in order, with its outcome. It shows a dead family that a racing
+    /// client does not notice.
     pub dials: Vec<DialTried>,
-    /// The redirects that were followed in the last pass.
+    /// The redirects followed in the last pass.
     pub hops: Vec<RedirectHop>,
-    /// Time of all passes, without the pauses.
+    /// Duration of all passes, without the pauses.
     pub took: Micros,
 }
 
-/// One connection that was tried.
+/// One connection attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DialTried {
-    /// Where to.
+    /// The address.
     pub address: SocketAddr,
-    /// What became of it.
+    /// The outcome.
     pub outcome: DialOutcome,
 }
 
-/// What became of one connection.
+/// The outcome of one connection attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DialOutcome {
-    /// It came about.
+    /// The connection was established.
     Connected,
-    /// It did not.
+    /// The attempt failed.
     Failed(FailureKind),
-    /// It had not answered when the other family's was there; a racing client never learns more of it.
+    /// The other family connected first, so the result is unknown.
     Overtaken,
 }
 
-/// Without a pause between them further fetches begin only within this part of the time that one may take: together
-/// they are over not much later than one could be.
+/// Without a pause between them, further passes start only within this fraction of the timeout of one fetch, so that
+/// all passes together take not much longer than one fetch may take.
 const SOON: u32 = 4;
 
-/// Fetches a challenge by a client's rules, as often as that client does. Never fails itself.
+/// Fetches a challenge by the rules of a client, as often as that client does. Never fails itself.
 pub async fn validate(
     profile: &Profile,
     challenge: &ChallengeRequest,
@@ -94,7 +94,7 @@ pub async fn validate(
     validate_within(profile, challenge, choice, None, context).await
 }
 
-/// As [`validate`], and no connection leaves a scope, whatever name or redirect leads out of it.
+/// Like [`validate`], but never connects outside a scope, whatever a name or a redirect leads to.
 pub(crate) async fn validate_within(
     profile: &Profile,
     challenge: &ChallengeRequest,
@@ -141,7 +141,7 @@ pub(crate) async fn validate_within(
     }
 }
 
-/// A fetch that ended before its end.
+/// A fetch that ended early.
 struct FailedFetch {
     stop: EarlyEnd,
     status: Option<u16>,
@@ -167,9 +167,9 @@ pub(super) struct ChallengeFetch<'a> {
     pub(super) dials: Vec<DialTried>,
     pub(super) scene: FetchStage,
     hops: Vec<RedirectHop>,
-    /// What the challenge's own name led to.
+    /// The resolution of the challenge's own name.
     first: Option<Resolution>,
-    /// Kept over a fallback to IPv4, as Boulder keeps its records: a redirect seen before is then a loop.
+    /// Kept across a fallback to IPv4, as Boulder keeps its records: a repeated redirect is then a loop.
     trail: RedirectTrail,
 }
 
@@ -223,7 +223,7 @@ impl<'a> ChallengeFetch<'a> {
         }
     }
 
-    /// The end of finding an address and connecting to it.
+    /// The deadline for resolving a name and connecting to it.
     fn dialling(&self) -> Deadline {
         match (self.profile.named_resolvers_timeout, self.choice) {
             (Some(timeout), ResolverChoice::Servers(_)) => self.deadline.at_most(timeout),
@@ -231,7 +231,7 @@ impl<'a> ChallengeFetch<'a> {
         }
     }
 
-    /// From the first URL along the redirects to the answer that counts.
+    /// Follows the redirects from the first URL to the final response, and checks that.
     async fn walk(
         &mut self,
         first: &RequestDestination,
@@ -328,7 +328,7 @@ impl<'a> ChallengeFetch<'a> {
     }
 }
 
-/// To these clients an answer begins with its whole head: what breaks off before is no answer.
+/// Converts a failure before the end of the head: these clients treat an incomplete head as no response.
 fn headless(stop: EarlyEnd) -> EarlyEnd {
     let kind = match &stop.fault {
         FailureOrigin::Target(FailureKind::BodyStalled) => FailureKind::FirstByteTimeout,

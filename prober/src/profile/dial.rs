@@ -1,4 +1,4 @@
-//! Which of a host's addresses a client connects to, and in what order.
+//! Connects to the addresses of a host in the order of a client profile.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -22,13 +22,13 @@ use crate::{
     tls::HandshakeOptions,
 };
 
-/// How long the one family has before the other one is tried beside it (Go's `FallbackDelay`).
+/// Head start of the first family before the other one is tried concurrently (Go's `FallbackDelay`).
 const HEAD_START: Duration = Duration::from_millis(300);
 
-/// The least an address is given of the time for all of them, while there is so much (Go's `partialDeadline`).
+/// Minimum share of the remaining time for each address, as long as there is that much (Go's `partialDeadline`).
 const LEAST: Duration = Duration::from_secs(2);
 
-/// What all addresses of one dial have in common.
+/// The parameters that all attempts of one dial share.
 #[derive(Debug, Clone, Copy)]
 struct DialContext<'a> {
     port: u16,
@@ -39,7 +39,7 @@ struct DialContext<'a> {
 type DialResult = (Vec<DialTried>, Result<TcpStream, EarlyEnd>);
 
 impl ChallengeFetch<'_> {
-    /// Connects as the profile says; every address that was tried is kept.
+    /// Connects by the rules of the profile and records every attempt.
     pub(super) async fn dial(
         &mut self,
         at: &RequestDestination,
@@ -66,7 +66,8 @@ impl ChallengeFetch<'_> {
         opened
     }
 
-    /// Shakes hands where the scheme wants it. After a redirect nobody of them verifies the certificate.
+    /// Performs the TLS handshake for `https`, which occurs only after a redirect. None of the clients verifies the
+    /// certificate there.
     pub(super) async fn secured(&self, at: &RequestDestination, tcp: TcpStream) -> Result<Stream, EarlyEnd> {
         if at.scheme == Scheme::Http {
             return Ok(Stream::Left(tcp));
@@ -86,7 +87,7 @@ impl ChallengeFetch<'_> {
     }
 }
 
-/// IPv6 first, IPv4 beside it after the head start or as soon as IPv6 has failed.
+/// Tries IPv6 first, and IPv4 concurrently after the head start or as soon as IPv6 has failed.
 async fn race(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
     let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| address.is_ipv6());
     let (first, second) = if v6.is_empty() { (v4, v6) } else { (v6, v4) };
@@ -105,7 +106,7 @@ async fn race(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
     }
 }
 
-/// Each address has its share of the time that is left.
+/// Tries the addresses in turn, each with its share of the remaining time.
 async fn one_after_the_other(dialling: DialContext<'_>, addresses: &[IpAddr]) -> DialResult {
     let deadline = dialling.deadline;
     let mut tried = Vec::new();
@@ -113,7 +114,7 @@ async fn one_after_the_other(dialling: DialContext<'_>, addresses: &[IpAddr]) ->
     for (n, address) in addresses.iter().enumerate() {
         let address = SocketAddr::new(*address, dialling.port);
         if deadline.left().is_zero() {
-            // Even a connection that would stand at once comes too late.
+            // Even an immediate connection would be too late.
             ended = Err(EarlyEnd::timeout(Phase::Connect));
             break;
         }
@@ -128,7 +129,7 @@ async fn one_after_the_other(dialling: DialContext<'_>, addresses: &[IpAddr]) ->
                 fault: FailureOrigin::Target(kind),
                 ..
             }) => DialOutcome::Failed(kind.clone()),
-            // Nothing was connected to, so nothing is known of the address.
+            // No connection was attempted, so nothing is known about the address.
             Err(EarlyEnd {
                 fault: FailureOrigin::Own(_),
                 ..
@@ -142,24 +143,22 @@ async fn one_after_the_other(dialling: DialContext<'_>, addresses: &[IpAddr]) ->
     (tried, ended)
 }
 
-/// An address that may not be asked for, be it a name or a redirect that leads there.
+/// Returns the fault for an address outside the scope, whatever name or redirect led to it.
 fn refused(address: IpAddr, scope: Option<&Scope>) -> Option<EarlyEnd> {
     let why = scope?.refuses(address)?;
     Some(
-        EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope).because(format!(
-            "{address} is {}, which may not be asked for",
-            why.words()
-        )),
+        EarlyEnd::new(Phase::Connect, OwnFault::OutOfScope)
+            .because(format!("{address} is {}, which must not be probed", why.words())),
     )
 }
 
-/// What one of so many addresses may take of the time that is left.
+/// Returns the share of the remaining time for the next of `addresses` addresses.
 fn share(left: Duration, addresses: usize) -> Duration {
     let equal = left / u32::try_from(addresses).unwrap_or(u32::MAX).max(1);
     if equal < LEAST { left.min(LEAST) } else { equal }
 }
 
-/// The other family's turn after a dial error.
+/// Continues with the other family after a dial error.
 async fn or_else((mut tried, opened): DialResult, rest: impl Future<Output = DialResult>) -> DialResult {
     if opened.is_ok() {
         return (tried, opened);
@@ -172,7 +171,7 @@ async fn or_else((mut tried, opened): DialResult, rest: impl Future<Output = Dia
     (tried, later)
 }
 
-/// The family that had not answered by then.
+/// The entry for the family that had not connected by then.
 fn overtaken(port: u16, first: &[IpAddr]) -> DialTried {
     DialTried {
         address: SocketAddr::new(first.first().copied().unwrap_or(IpAddr::from([0; 4])), port),

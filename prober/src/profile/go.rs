@@ -1,10 +1,10 @@
-//! Text as Go writes it.
+//! Text in the form that Go's libraries produce.
 
 use std::fmt::Write as _;
 
 use crate::timestamped_stream::FIRST;
 
-/// The name that Go has for the alert a TLS library tells of.
+/// Returns Go's name for the TLS alert in an error text of rustls.
 pub(super) fn alert(detail: &str) -> Option<&'static str> {
     const NAMES: &[(&str, &str)] = &[
         ("AccessDenied", "access denied"),
@@ -36,14 +36,14 @@ pub(super) fn alert(detail: &str) -> Option<&'static str> {
         .find_map(|(ours, gos)| (*ours == name).then_some(*gos))
 }
 
-/// A SETTINGS frame on stream 0, the way Boulder recognises it: by how Go would quote it, and so only with a length that
-/// is no letter and no escape of its own.
+/// Whether the bytes start with a SETTINGS frame on stream 0, by Boulder's test: it compares the text that Go quotes,
+/// and so recognizes only lengths that Go writes as `\x…`.
 pub(super) fn speaks_http2(first: [u8; FIRST]) -> bool {
     let [a, b, length, kind, rest @ ..] = first;
     (a, b, kind, rest) == (0, 0, 4, [0; FIRST - 4]) && matches!(length, 0..=6 | 0x0e..=0x1f | 0x7f..)
 }
 
-/// Text as Go's `%q` writes it.
+/// Quotes text as Go's `%q` does.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     let mut text = String::from("\"");
     for chunk in bytes.utf8_chunks() {

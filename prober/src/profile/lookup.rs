@@ -1,4 +1,4 @@
-//! Which addresses a client finds for a host.
+//! Resolves a host by the rules of a client profile.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl ChallengeFetch<'_> {
-    /// Addresses a connection may be tried to, IPv6 first.
+    /// Returns the addresses to which the client may connect, IPv6 first.
     pub(super) async fn resolve(&mut self, host: &str, deadline: Deadline) -> Result<Vec<IpAddr>, EarlyEnd> {
         let found = match (self.profile.client, self.choice) {
             (ClientProfile::CertManager, ResolverChoice::Servers(servers)) if servers.len() > 1 => {
@@ -35,8 +35,8 @@ impl ChallengeFetch<'_> {
         resolve_all(self.context, host, choice, SearchManner::Glibc, deadline.left()).await
     }
 
-    /// cert-manager turns to the next of its solver nameservers with every question, and a name is two questions. Which
-    /// of the two comes first is a race there; here it is IPv4. No question is asked again at another one.
+    /// cert-manager sends every query to the next of its solver nameservers, and a lookup is two queries. Which of the
+    /// two comes first is a race there; here it is IPv4. No query is repeated at another server.
     async fn in_rotation(&self, host: &str, servers: &[SocketAddr], deadline: Deadline) -> Resolution {
         let at = |n: usize| ResolverChoice::Servers(servers.get(n).copied().into_iter().collect());
         let (first, second) = (at(0), at(1));
@@ -64,7 +64,7 @@ impl ChallengeFetch<'_> {
     }
 }
 
-/// The addresses a client of these rules goes on with.
+/// Returns the addresses that a client with these rules uses.
 fn usable(
     found: &Resolution,
     rule: LookupRule,

@@ -1,8 +1,9 @@
-//! Clients as data: who fetches an HTTP-01 challenge, and by which rules. The self check is not the certificate
-//! authority; they differ in both directions, so each has its own profile and its own verdict.
+//! Client profiles: the rules by which clients fetch an HTTP-01 challenge, as data. Each of cert-manager's self check
+//! and the certificate authority accepts challenges that the other rejects, so each has its own profile and its own
+//! verdict.
 //!
-//! Read in the sources of cert-manager (`pkg/issuer/acme/http/http.go`, 1.21), Boulder (`va/http.go`, August 2026) and
-//! Pebble 2.4.0 (`va/va.go`).
+//! Sources: cert-manager 1.21 (`pkg/issuer/acme/http/http.go`), Boulder of August 2026 (`va/http.go`), Pebble 2.4.0
+//! (`va/va.go`).
 
 mod answer;
 mod client;
@@ -23,120 +24,120 @@ use crate::{
     redirect::{CODES, FollowRules, RedirectHosts, RedirectPorts},
 };
 
-/// One client's rules.
+/// The rules of one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent rule")]
 pub struct Profile {
-    /// What it is called.
+    /// The client.
     pub client: ClientProfile,
-    /// How it introduces itself.
+    /// Its `User-Agent` header.
     pub user_agent: &'static str,
-    /// Its `Accept` header, where it sends one.
+    /// Its `Accept` header, if it sends one.
     pub accept: Option<&'static str>,
-    /// Whether the first request's `Host` carries the port though it is the scheme's own. Behind an absolute redirect it
-    /// is what that one says, in all of them.
+    /// Whether the `Host` of the first request contains the port even if it is the default of the scheme. After an
+    /// absolute redirect, all clients use the host as written there.
     pub host_with_port: bool,
-    /// Whether it asks for a compressed answer and decompresses it, as Go's client does by itself.
+    /// Whether it requests a compressed response and decompresses it, as Go's client does by default.
     pub gzip: bool,
-    /// Deadline of one fetch with all its redirects.
+    /// Timeout of one fetch with all its redirects.
     pub timeout: Duration,
-    /// Deadline of one connect, where it has its own.
+    /// Timeout of one connect, if it is separate.
     pub dial_timeout: Option<Duration>,
-    /// Deadline of one TLS handshake, where it has its own.
+    /// Timeout of one TLS handshake, if it is separate.
     pub handshake_timeout: Option<Duration>,
-    /// Time for finding a name's address *and* connecting to it, where resolvers were named to it.
+    /// Timeout for resolving a name *and* connecting to it, if resolvers are configured for the client.
     pub named_resolvers_timeout: Option<Duration>,
-    /// When a name leads nowhere.
+    /// When a lookup fails.
     pub lookup: LookupRule,
-    /// Which of a host's addresses it connects to.
+    /// The addresses of a host to which it connects.
     pub addresses: AddressRule,
     /// Whether it connects to private and reserved addresses.
     pub reserved_allowed: bool,
-    /// Which redirects it follows.
+    /// The redirects that it follows.
     pub redirects: RedirectRules,
-    /// When the answer's body is the right one. The status must be 200 in all of them.
+    /// When the body is correct. All clients require status 200.
     pub body: BodyRule,
-    /// Fetches in a row that must all succeed; the first failure ends them.
+    /// Number of consecutive fetches that must succeed; the first failure ends them.
     pub passes: u32,
-    /// Time between two of those.
+    /// Pause between two fetches.
     pub pause: Duration,
-    /// Whether it goes through the proxy its environment names (see [`parallax_model::proxied_by`]).
+    /// Whether it uses the proxy of its environment (see [`parallax_model::proxied_by`]).
     pub honours_proxy_environment: bool,
 }
 
-/// Who fetches.
+/// The known clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientProfile {
-    /// A plain careful client: the probe's own manners.
+    /// A plain client with the rules of probes.
     Generic,
     /// cert-manager's self check.
     CertManager,
     /// Let's Encrypt's server.
     Boulder,
-    /// Its test server.
+    /// Let's Encrypt's test server.
     Pebble,
 }
 
-/// When a name leads nowhere.
+/// When a lookup fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupRule {
-    /// When neither family has an address, whatever became of the two questions.
+    /// If neither family has an address, whatever the results of the two queries are.
     EitherFamily,
-    /// Also when one of the two questions gets no answer in this time. Any response code is an answer.
+    /// Also if one of the two queries gets no answer in this time. Any response code is an answer.
     BothAnswered {
-        /// Time for both.
+        /// Timeout for both queries.
         within: Duration,
     },
 }
 
-/// Which addresses a client connects to.
+/// The addresses of a host to which a client connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressRule {
-    /// Both families raced (Go's dialer, RFC 8305): a dead IPv6 address is invisible to it.
+    /// Races both families (Go's dialer, RFC 8305), so the client does not notice a dead IPv6 address.
     Raced,
-    /// The first AAAA; the first A only after a dial error. The fallback belongs to the first host alone, and starts
+    /// The first AAAA, and the first A only after a dial error. The fallback applies to the first host only, and starts
     /// again from the first URL.
     V6ThenV4OnDialError,
-    /// The first address, IPv6 before IPv4, and no other.
+    /// Only the first address, IPv6 before IPv4.
     FirstOnly,
 }
 
-/// Which redirects a client follows.
+/// The redirects that a client follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RedirectRules {
-    /// Most redirects followed.
+    /// Maximum number of redirects.
     pub most: usize,
-    /// Statuses that are redirects and yet refused.
+    /// Redirect statuses that are refused.
     pub refused_codes: &'static [u16],
-    /// The only ports allowed; any where empty.
+    /// The allowed ports; any if empty.
     pub ports: &'static [u16],
-    /// Whether a URL seen before is refused at once.
+    /// Whether a repeated URL is refused immediately.
     pub notices_loops: bool,
     /// Whether reserved addresses, names without a dot and names that lack a slash (`….well-known`) are refused.
     pub public_hosts_only: bool,
-    /// Longest path, in bytes.
+    /// Maximum length of the path in bytes.
     pub longest_path: Option<usize>,
 }
 
-/// When a body is the right one.
+/// When a body is correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyRule {
-    /// Most bytes; one more fails whatever they are. What lies behind that one is not read.
+    /// Maximum size in bytes. A larger body fails whatever it contains; only one more byte is read.
     pub most: Option<u64>,
-    /// Whether it is read before the status is looked at.
+    /// Whether the body is read before the status is checked.
     pub before_status: bool,
-    /// What is cut off its end before it is compared.
+    /// What is trimmed off the end before the comparison.
     pub trim: BodyTrim,
 }
 
-/// What is cut off the end of a body.
+/// What is trimmed off the end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyTrim {
-    /// Nothing: a trailing newline is a wrong body.
+    /// Nothing: a trailing newline makes the body wrong.
     Nothing,
     /// Unicode white space.
     WhiteSpace,
-    /// `\n`, `\r` and `\t`, but not the blank.
+    /// `\n`, `\r` and `\t`, but not spaces.
     LineEnds,
 }
 
@@ -151,7 +152,7 @@ impl BodyTrim {
 }
 
 impl Profile {
-    /// The rules of a client.
+    /// Returns the rules of a client.
     #[must_use]
     pub const fn of(client: ClientProfile) -> Self {
         match client {
@@ -195,9 +196,9 @@ impl Profile {
         }
     }
 
-    /// `http.Client{Timeout: 10s}` with Go's own redirect policy: an error once ten requests have been made, any host
-    /// and port, no notice of loops. Five passes, two seconds apart. Where solver nameservers are given, a dialer of
-    /// three seconds finds and connects.
+    /// `http.Client{Timeout: 10s}` with Go's default redirect policy: an error after ten requests, any host and port,
+    /// no detection of loops. Five passes, two seconds apart. With solver nameservers, a dialer with a timeout of three
+    /// seconds resolves and connects.
     const fn cert_manager() -> Self {
         Self {
             client: ClientProfile::CertManager,
@@ -226,8 +227,8 @@ impl Profile {
         }
     }
 
-    /// Eleven redirects: the test `numRedirects > 10` precedes the increment. The whole time is that of its test
-    /// configuration, less the 200 ms it keeps back; production's is not published.
+    /// Eleven redirects: the test `numRedirects > 10` precedes the increment. The timeout is that of Boulder's test
+    /// configuration, minus the 200 ms that it reserves; that of production is not published.
     const fn boulder() -> Self {
         Self {
             client: ClientProfile::Boulder,
@@ -255,7 +256,7 @@ impl Profile {
         }
     }
 
-    /// Stricter than Boulder where IPv6 is dead, laxer nearly everywhere else.
+    /// Stricter than Boulder if IPv6 is dead, more lenient in nearly every other respect.
     const fn pebble() -> Self {
         Self {
             client: ClientProfile::Pebble,
@@ -263,7 +264,7 @@ impl Profile {
             host_with_port: true,
             gzip: true,
             timeout: Duration::from_secs(15),
-            // Its DNS library waits so long for each of the two answers, and asks once.
+            // Its DNS library waits this long for each of the two answers, and does not retry.
             lookup: LookupRule::BothAnswered {
                 within: Duration::from_secs(2),
             },

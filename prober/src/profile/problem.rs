@@ -1,7 +1,9 @@
-//! A failure in the certificate authority's own words: the type and the detail a client of it reads in the challenge.
+//! Converts a failure to the problem document that the certificate authority reports: type and detail, as an ACME
+//! client reads them in the challenge.
 //!
-//! Boulder's are those of `va.detailedError`, `va/http.go`, `va/dns.go` and `bdns/problem.go`, Pebble's those of `va/va.go`
-//! and of the errors of Go it passes on. Texts that tell of a local port or of Go's insides are given without that part.
+//! Boulder's texts are from `va.detailedError`, `va/http.go`, `va/dns.go` and `bdns/problem.go`, Pebble's from
+//! `va/va.go` and from the Go errors that it passes on. Parts that mention a local port or internals of Go are left
+//! out.
 
 use std::net::SocketAddr;
 
@@ -19,21 +21,21 @@ use crate::{
     timestamped_stream::FIRST,
 };
 
-/// Longest [`AcmeProblem::detail`], in characters. They quote a URL, and the key authorization twice.
+/// Maximum length of [`AcmeProblem::detail`] in characters. It may quote a URL, and the key authorization twice.
 const MAX_DETAIL: usize = 1000;
 
-/// What a certificate authority would report (RFC 8555 §6.7).
+/// A problem document of a certificate authority (RFC 8555 §6.7).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AcmeProblem {
-    /// Its type.
+    /// The type.
     #[serde(rename = "type")]
     pub class: ProblemClass,
-    /// Its sentence: bounded, without control characters.
+    /// The detail: bounded, without control characters.
     pub detail: String,
 }
 
 impl AcmeProblem {
-    /// A problem of this type; the sentence is tamed.
+    /// Returns a problem with this type. The detail is shortened, and control characters are replaced by spaces.
     #[must_use]
     pub fn new(class: ProblemClass, detail: &str) -> Self {
         Self {
@@ -47,31 +49,31 @@ impl AcmeProblem {
     }
 }
 
-/// The types that an HTTP-01 validation can end with.
+/// The problem types with which an HTTP-01 validation can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum ProblemClass {
-    /// The server could not be connected to, or did not speak as it should.
+    /// The authority could not connect to the server, or the server violated the protocol.
     #[serde(rename = "urn:ietf:params:acme:error:connection")]
     Connection,
     /// A lookup failed.
     #[serde(rename = "urn:ietf:params:acme:error:dns")]
     Dns,
-    /// It answered with something else than the key authorization.
+    /// The response was not the key authorization.
     #[serde(rename = "urn:ietf:params:acme:error:unauthorized")]
     Unauthorized,
-    /// TLS ended with an alert.
+    /// The server ended the TLS handshake with an alert.
     #[serde(rename = "urn:ietf:params:acme:error:tls")]
     Tls,
-    /// CAA records forbid the issuance.
+    /// CAA records forbid issuance.
     #[serde(rename = "urn:ietf:params:acme:error:caa")]
     Caa,
-    /// The authority blames itself. Pebble does so where an answer breaks off.
+    /// An error of the authority. Pebble reports it if a response ends early.
     #[serde(rename = "urn:ietf:params:acme:error:serverInternal")]
     ServerInternal,
 }
 
 impl ProblemClass {
-    /// The last word of its URN.
+    /// The last component of its URN.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -85,29 +87,30 @@ impl ProblemClass {
     }
 }
 
-/// Where a fetch stood when it ended.
+/// The state of a fetch when it ended.
 #[derive(Debug, Default)]
 pub(super) struct FetchStage {
     /// The first URL.
     pub(super) first_url: String,
     /// The URL that was fetched last.
     pub(super) url: String,
-    /// Where its answer leads, as it was written.
+    /// The `Location` of its response, as written.
     pub(super) location: Option<String>,
     /// The address that was dialled last.
     pub(super) address: Option<SocketAddr>,
-    /// The host that was looked up last, and what it led to.
+    /// The host that was resolved last, and its resolution.
     pub(super) host: String,
     pub(super) resolution: Option<Resolution>,
-    /// The first bytes of the answer, whatever they were.
+    /// The first bytes of the response, whatever they were.
     pub(super) first_bytes: [u8; FIRST],
-    /// The answer's content.
+    /// The content of the response.
     pub(super) content: Vec<u8>,
-    /// What it should be.
+    /// The expected content.
     pub(super) expected: String,
 }
 
-/// The failure as the client in question reports it; absent where it is no authority, or where the fault is ours.
+/// Returns the problem that the client reports; `None` for a client that is not an authority, and for a fault of this
+/// machine.
 pub(super) fn of(
     client: ClientProfile,
     stop: &EarlyEnd,
@@ -154,7 +157,7 @@ impl FetchFailure<'_> {
         match (self.phase, self.kind) {
             (Phase::Resolve, _) => {
                 let said = self.unresolved();
-                // A name that a redirect leads to is looked up while the redirect is judged.
+                // Boulder looks up the host of a redirect while it evaluates the redirect.
                 match &scene.location {
                     Some(location) => {
                         AcmeProblem::new(ProblemClass::Dns, &format!("{at}Fetching {location}: {said}"))
@@ -200,7 +203,7 @@ impl FetchFailure<'_> {
         }
     }
 
-    /// What became of a request, for Boulder.
+    /// Boulder's type and text for a failed request.
     fn fetching(&self) -> (ProblemClass, String) {
         let connection = |said: &str| (ProblemClass::Connection, said.to_owned());
         if let Some(refusal) = self.refusal {
@@ -225,7 +228,7 @@ impl FetchFailure<'_> {
         }
     }
 
-    /// Both families of the name, each with what became of it.
+    /// Boulder's text for a failed lookup, which names both families.
     fn unresolved(&self) -> String {
         let host = &self.scene.host;
         let Some(found) = &self.scene.resolution else {
@@ -365,7 +368,7 @@ fn refused(refusal: &RedirectRefusal) -> String {
         }
         RedirectRefusal::TooLong => "Redirect target too long".to_owned(),
         RedirectRefusal::Loop(_) => "Redirect loop detected".to_owned(),
-        // Go cannot read the location, or there is no such rule.
+        // Go cannot parse the location, or Boulder has no such rule.
         RedirectRefusal::NoUrl | RedirectRefusal::OtherHost(_) => OTHER.to_owned(),
     }
 }

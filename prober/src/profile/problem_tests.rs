@@ -1,4 +1,4 @@
-//! The dictionary: each failure in the authority's own words.
+//! Each failure with the problem document of each authority.
 
 use super::*;
 use crate::resolution::Resolution;
@@ -73,8 +73,8 @@ fn a_fetch_that_fails_is_told_as_boulder_tells_it() {
         (P::FirstByte, K::Reset, "", Connection, fetching("Connection reset by peer")),
         (P::FirstByte, K::Eof, "", Connection, fetching("Error getting validation data")),
         (P::FirstByte, K::Malformed, "", Connection, fetching("Error getting validation data")),
-        // `va.detailedError` has a sentence for it, but Go's client replaces the error it looks for: that one is of
-        // tls-alpn-01 alone.
+        // `va.detailedError` has a text for it, but Go's client replaces the error that it tests for: the text occurs
+        // only for tls-alpn-01.
         (P::Tls, K::NotTls, "", Connection, fetching("Error getting validation data")),
         (
             P::Tls,
@@ -219,7 +219,7 @@ fn http2_without_tls_is_recognised_by_its_first_frame() {
     for (first, is) in [
         ([0, 0, 0x12, 4, 0, 0, 0, 0, 0], true),
         ([0, 0, 0, 4, 0, 0, 0, 0, 0], true),
-        // Go would write these lengths as `$` and `\f`, which Boulder does not look for.
+        // Go quotes these lengths as `$` and `\f`, which Boulder does not test for.
         ([0, 0, 0x24, 4, 0, 0, 0, 0, 0], false),
         ([0, 0, 0x0c, 4, 0, 0, 0, 0, 0], false),
         (*b"SSH-2.0-O", false),

@@ -1,4 +1,4 @@
-//! The rules of each client against the table of the notes: redirects, counts, trimming.
+//! The rules of each client: redirects, their number, trimming.
 
 use http::Response;
 
@@ -8,7 +8,7 @@ use crate::{
     redirect::{RedirectTrail, RequestDestination},
 };
 
-/// Whether the profile follows a redirect of this code from `http://shop.example.org/` to there.
+/// Whether the profile follows a redirect with this status from `http://shop.example.org/` to a location.
 fn follows(client: ClientProfile, code: u16, to: &str) -> bool {
     let at = RequestDestination::of_url(
         &"http://shop.example.org/.well-known/acme-challenge/t"
@@ -39,7 +39,7 @@ fn each_client_follows_the_redirects_it_follows_in_its_source() {
         (308, "https://shop.example.org/", [true, true, true]),
         (303, "https://shop.example.org/", [false, true, true]),
         (301, "http://shop.example.org:8080/", [false, true, true]),
-        // Explicit ports are held against both, whatever the scheme.
+        // Both ports are allowed for either scheme.
         (301, "https://shop.example.org:80/", [true, true, true]),
         (301, "ftp://shop.example.org/", [false, false, false]),
         (301, "https://10.0.0.1/", [false, true, true]),

@@ -1,4 +1,4 @@
-//! Where an answer sends us, and whether we go there. Pure; the rules are data, for targets and for client profiles.
+//! Decides whether and where a redirect is followed. Pure; the rules are data, for targets and for client profiles.
 
 mod place;
 mod reserved;
@@ -15,35 +15,36 @@ pub(crate) use self::{
 };
 use crate::{classify::EarlyEnd, text::tamed};
 
-/// The codes that send a client elsewhere at once.
+/// Statuses that redirect a client.
 pub(crate) const CODES: &[u16] = &[301, 302, 303, 307, 308];
 
-/// What a client follows.
+/// The redirect rules of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct FollowRules {
     /// Statuses that are redirects.
     pub(crate) codes: &'static [u16],
-    /// Those among them that are refused.
+    /// Statuses among them that are refused.
     pub(crate) refused_codes: &'static [u16],
-    /// Most redirects followed.
+    /// Maximum number of redirects.
     pub(crate) most: usize,
-    /// Whether a URL seen before is a loop of its own kind; else only the count ends it.
+    /// Whether a repeated URL is a loop; otherwise only the maximum ends it.
     pub(crate) notices_loops: bool,
-    /// Both where empty.
+    /// The allowed schemes; both if empty.
     pub(crate) schemes: Vec<Scheme>,
     pub(crate) hosts: RedirectHosts,
     pub(crate) ports: RedirectPorts,
-    /// Longest path, in bytes.
+    /// Maximum length of the path in bytes.
     pub(crate) longest_path: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum RedirectHosts {
-    /// Any.
+    /// Any host.
     Any,
-    /// These.
+    /// Only these hosts.
     Only(Vec<String>),
-    /// Any but what Let's Encrypt's server refuses: a missing slash (`….well-known`), a reserved address, no dot.
+    /// Any host except those that Let's Encrypt's server refuses: a missing slash (`….well-known`), a reserved address,
+    /// no dot.
     Public,
 }
 
@@ -54,7 +55,7 @@ pub(crate) enum RedirectPorts {
 }
 
 impl FollowRules {
-    /// Those of a target: by default only the target itself.
+    /// The rules of a target: by default only its own host, at its own port, 80 and 443.
     pub(crate) fn of(policy: &RedirectPolicy, own: &RequestDestination) -> Self {
         let mut hosts = vec![own.host.to_ascii_lowercase()];
         hosts.extend(
@@ -104,7 +105,7 @@ impl FollowRules {
     }
 }
 
-/// Names that no registry of the public DNS holds (RFC 6761, RFC 6762, RFC 7686, RFC 9476, and ICANN's `internal`).
+/// Top-level domains outside the public DNS (RFC 6761, RFC 6762, RFC 7686, RFC 9476, and ICANN's `internal`).
 const NOT_PUBLIC: &[&str] = &[
     "alt",
     "example",
@@ -116,8 +117,8 @@ const NOT_PUBLIC: &[&str] = &[
     "test",
 ];
 
-/// The host rules of Boulder's `va/http.go`. It wants a top-level domain that IANA has registered; that list changes
-/// weekly, and a name that is in neither list does not resolve in public anyway.
+/// The host rules of Boulder's `va/http.go`. Boulder requires a top-level domain that IANA has registered. That list
+/// changes weekly and is not included; a name that is in neither list does not resolve publicly anyway.
 fn public(host: &str) -> Result<(), RedirectRefusal> {
     if host.ends_with(".well-known") {
         return Err(RedirectRefusal::MissingSlash(host.to_owned()));
@@ -135,26 +136,26 @@ fn public(host: &str) -> Result<(), RedirectRefusal> {
     }
 }
 
-/// Why a redirect is not followed.
+/// The reason why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RedirectRefusal {
-    /// So many were followed, and no more are.
+    /// The maximum number of redirects was followed.
     TooMany(usize),
-    /// Its status is none that may send a client elsewhere.
+    /// The client refuses this redirect status.
     Status,
-    /// It leads to what is no URL.
+    /// The location is not a URL.
     NoUrl,
     Scheme(String),
     Port(u16),
     TooLong,
-    /// A URL without a host.
+    /// The URL has no host.
     NoHost,
-    /// A host like `shop.example.org.well-known`.
+    /// The host is like `shop.example.org.well-known`.
     MissingSlash(String),
     Reserved(IpAddr),
     NotPublic(String),
     OtherHost(String),
-    /// Back to a URL that was seen.
+    /// The URL was requested before.
     Loop(String),
 }
 
@@ -172,6 +173,7 @@ impl From<RefusedRedirect> for EarlyEnd {
             RedirectRefusal::Loop(_) => FailureKind::RedirectLoop,
             _ => FailureKind::RedirectRefused,
         };
+        // The preflight recognizes these texts in reports (`parallax_preflight::wording`).
         let to = match &refused.why {
             RedirectRefusal::TooMany(most) => {
                 return Self::new(Phase::Check, kind).because(format!("at most {most} are followed"));
@@ -180,7 +182,7 @@ impl From<RefusedRedirect> for EarlyEnd {
                 return Self::new(Phase::Check, kind).because(tamed(&format!("back to {to}")));
             }
             RedirectRefusal::Status => "which must not be used here".to_owned(),
-            RedirectRefusal::NoUrl => "to what is no URL".to_owned(),
+            RedirectRefusal::NoUrl => "to an invalid URL".to_owned(),
             RedirectRefusal::Scheme(scheme) => format!("to the scheme {scheme}"),
             RedirectRefusal::Port(port) => format!("to port {port}"),
             RedirectRefusal::TooLong => "with too long a path".to_owned(),
@@ -194,13 +196,13 @@ impl From<RefusedRedirect> for EarlyEnd {
     }
 }
 
-/// Where an answer says to go; nowhere where it says nothing, or nothing but an empty text.
+/// Returns the `Location` of a response, unless it is absent or empty.
 pub(crate) fn location(head: &Parts) -> Option<Cow<'_, str>> {
     let value = head.headers.get(header::LOCATION)?.as_bytes();
     (!value.is_empty()).then(|| String::from_utf8_lossy(value))
 }
 
-/// The host and port of a location as they were written, and what follows; absent where it is relative.
+/// Returns host and port of a location as written, and the rest; `None` if it is relative.
 pub(crate) fn written(location: &str) -> Option<(&str, &str)> {
     if location.starts_with("///") {
         return None;
@@ -220,7 +222,7 @@ pub(crate) fn written(location: &str) -> Option<(&str, &str)> {
     Some((host, tail))
 }
 
-/// Where a location leads from here. Three slashes begin a path to Go, and a host to browsers.
+/// Resolves a location against the current URL, as Go does: after three slashes Go reads a path, browsers a host.
 fn joined(mut here: Url, location: &str) -> Result<Url, url::ParseError> {
     if !location.starts_with("///") {
         return here.join(location);
@@ -233,7 +235,7 @@ fn joined(mut here: Url, location: &str) -> Result<Url, url::ParseError> {
     Ok(here)
 }
 
-/// The way of one probe so far.
+/// The URLs that a probe has requested so far.
 #[derive(Debug)]
 pub(crate) struct RedirectTrail {
     seen: Vec<String>,
@@ -244,7 +246,7 @@ impl RedirectTrail {
         Self { seen: vec![at.url()] }
     }
 
-    /// Where the answer sends us; nowhere where it is none to be followed.
+    /// Returns the next destination; `None` if the response is not a redirect.
     pub(crate) fn next(
         &mut self,
         at: &RequestDestination,
@@ -265,7 +267,7 @@ impl RedirectTrail {
         if rules.refused_codes.contains(&status) {
             return refused(RedirectRefusal::Status);
         }
-        // The URL library, like a browser, would take the first part of the path for the host.
+        // The URL library, like a browser, would use the first part of the path as the host.
         if written(&location).is_some_and(|(host, _)| host.trim_start_matches(':').is_empty()) {
             return refused(RedirectRefusal::NoHost);
         }
@@ -288,7 +290,7 @@ impl RedirectTrail {
     }
 }
 
-/// Whether the next request keeps method and body (RFC 9110 §15.4): only 307 and 308 do.
+/// Whether the next request keeps method and body (RFC 9110 §15.4): only after 307 and 308.
 pub(crate) fn keeps_method(status: StatusCode) -> bool {
     matches!(
         status,
@@ -354,9 +356,13 @@ mod tests {
         ] {
             assert_eq!(goes(&rules, 301, location), expected, "{location}");
         }
-        assert_eq!(goes(&rules, 304, "/x"), Ok(None), "no redirect");
-        assert_eq!(goes(&rules, 301, ""), Ok(None), "it leads nowhere");
-        assert_eq!(goes(&rules, 301, "http:///login"), refused, "the path is no host");
+        assert_eq!(goes(&rules, 304, "/x"), Ok(None), "not a redirect");
+        assert_eq!(goes(&rules, 301, ""), Ok(None), "an empty location");
+        assert_eq!(
+            goes(&rules, 301, "http:///login"),
+            refused,
+            "the path is not a host"
+        );
     }
 
     #[test]

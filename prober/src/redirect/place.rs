@@ -1,13 +1,13 @@
-//! Where a request goes: a URL in parts, with its path as it was written.
+//! The destination of a request: a URL in parts, with its path as written.
 
 use parallax_model::{HttpProbe, Scheme};
 use url::Url;
 
-/// One request's destination.
+/// The destination of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestDestination {
     pub(crate) scheme: Scheme,
-    /// Without brackets where it is an IPv6 address.
+    /// Without brackets, also for an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
     /// Path and query.
@@ -24,7 +24,7 @@ impl RequestDestination {
         }
     }
 
-    /// A place of HTTP; absent for any other scheme.
+    /// Converts an `http` or `https` URL; `None` for any other scheme.
     pub(crate) fn of_url(url: &Url) -> Option<Self> {
         let scheme = match url.scheme() {
             "http" => Scheme::Http,
@@ -43,7 +43,7 @@ impl RequestDestination {
         })
     }
 
-    /// The `Host` of a request: the port only where it is not the scheme's own.
+    /// The `Host` of a request, with the port if it is not the default of the scheme.
     pub(crate) fn authority(&self) -> String {
         bracketed(&self.host, (self.port != usual(self.scheme)).then_some(self.port))
     }
@@ -53,7 +53,7 @@ impl RequestDestination {
     }
 }
 
-/// The scheme's own port.
+/// The default port of the scheme.
 pub(crate) const fn usual(scheme: Scheme) -> u16 {
     match scheme {
         Scheme::Http => 80,

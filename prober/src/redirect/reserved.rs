@@ -1,8 +1,8 @@
-//! Addresses that no certificate authority connects to (the IANA special-purpose registries).
+//! Addresses to which certificate authorities do not connect (the IANA special-purpose registries).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether the address is private, local or otherwise not of the public internet.
+/// Whether the address is private, local or otherwise not part of the public internet.
 pub(crate) fn reserved(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => reserved_v4(v4),
@@ -13,9 +13,9 @@ pub(crate) fn reserved(address: IpAddr) -> bool {
 fn reserved_v4(v4: Ipv4Addr) -> bool {
     let [a, b, c, _] = v4.octets();
     match a {
-        // This network, private, loopback; multicast and the rest.
+        // This network, private, loopback; multicast and above.
         0 | 10 | 127 | 224.. => true,
-        // Shared by carriers.
+        // Carrier-grade NAT.
         100 => (64..=127).contains(&b),
         // Link-local.
         169 => b == 254,
@@ -37,7 +37,7 @@ fn reserved_v4(v4: Ipv4Addr) -> bool {
 
 fn reserved_v6(v6: Ipv6Addr) -> bool {
     let [a, b, c, ..] = v6.segments();
-    // Only 2000::/3 is global unicast, less protocol assignments, documentation, 6to4 and AS112.
+    // Only 2000::/3 is global unicast, except protocol assignments, documentation, 6to4 and AS112.
     !(0x2000..=0x3fff).contains(&a)
         || matches!(
             (a, b),

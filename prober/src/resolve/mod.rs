@@ -1,7 +1,7 @@
-//! Names to addresses as a client sees them, with every server and question under our own control.
+//! Resolves names as a client's C library does, with full control over servers and queries.
 //!
-//! `/etc/hosts` is not consulted: a probe asks what the cluster's resolvers say, and an entry of the prober's own image
-//! would hide that. `localhost` alone is answered without a question, as RFC 6761 §6.3 demands.
+//! `/etc/hosts` is not consulted: a probe tests the cluster's resolvers, and an entry in the prober's own image would
+//! hide their answers. Only `localhost` is answered without a query, as RFC 6761 §6.3 requires.
 
 mod recheck;
 pub(crate) mod walk;
@@ -28,22 +28,22 @@ use crate::{
     resolv_conf::ResolvConf,
 };
 
-/// How long addresses of the one family wait for the other one's (RFC 8305 §3, "Resolution Delay").
+/// How long a lookup waits for the other address family once one has answered (RFC 8305 §3, "Resolution Delay").
 const OTHER_FAMILY: Duration = Duration::from_millis(50);
 
-/// How often the file is looked at again; glibc looks at each lookup.
+/// How often the file is checked for changes; glibc checks it at each lookup.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// What a name led to.
+/// A resolved name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResolvedName {
-    /// Addresses in order of preference: IPv4 first, each family as the server ordered it.
+    /// Addresses in order of preference: IPv4 first, each family in the order of the response.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Who said so; absent for a literal address and for `localhost`.
+    /// The answer of the resolver; `None` for a literal address and for `localhost`.
     pub(crate) answer: Option<DnsAnswer>,
 }
 
-/// A name that led nowhere, and what was learnt of it.
+/// A name that could not be resolved, with the answer of the resolver if there was one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnresolvedName {
     pub(crate) stop: EarlyEnd,
@@ -56,7 +56,7 @@ impl From<EarlyEnd> for UnresolvedName {
     }
 }
 
-/// The machine's resolvers and search list, followed as the file changes.
+/// The machine's resolvers and search list, reloaded when the file changes.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     path: PathBuf,
@@ -71,7 +71,7 @@ struct ResolutionLog {
 }
 
 impl Resolver {
-    /// Follows a file in the form of `resolv.conf(5)`. Without the file there is no resolver, and asking is
+    /// Uses a file in the format of `resolv.conf(5)`. Without the file there is no resolver, and a lookup fails with
     /// [`OwnFault::NoResolver`].
     #[must_use]
     pub(crate) fn new(path: PathBuf) -> Self {
@@ -91,7 +91,7 @@ impl Resolver {
             return Arc::clone(&seen.conf);
         }
         seen.looked = Some(Instant::now());
-        // A small local file: reading it takes less than handing it to another thread.
+        // A small local file: reading it takes less time than handing it to another thread.
         let changed = fs::metadata(&self.path).and_then(|meta| meta.modified()).ok();
         if changed.is_none() || changed != seen.changed {
             let text = fs::read_to_string(&self.path).unwrap_or_default();
@@ -101,12 +101,12 @@ impl Resolver {
         Arc::clone(&seen.conf)
     }
 
-    /// The machine's own first resolver.
+    /// The machine's first resolver.
     pub(crate) fn first(&self) -> Option<SocketAddr> {
         self.conf().servers.first().copied()
     }
 
-    /// Looks a name up: both families at once, search list and `ndots` in the manner of a C library.
+    /// Looks up a name for both families concurrently, with search list and `ndots` as in the given C library.
     pub(crate) async fn lookup(
         &self,
         name: &str,
@@ -121,7 +121,7 @@ impl Resolver {
         }
         let conf = self.conf();
         if conf.servers.is_empty() {
-            let detail = format!("{} names no nameserver", self.path.display());
+            let detail = format!("{} contains no nameserver", self.path.display());
             return Err(EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver)
                 .because(detail)
                 .into());
@@ -140,7 +140,7 @@ impl Resolver {
     }
 }
 
-/// Literal addresses and `localhost` need no resolver.
+/// Returns the addresses of literal addresses and of `localhost`, which need no query.
 pub(crate) fn without_question(name: &str) -> Option<Vec<IpAddr>> {
     if let Ok(address) = name.parse() {
         return Some(vec![address]);
@@ -150,8 +150,7 @@ pub(crate) fn without_question(name: &str) -> Option<Vec<IpAddr>> {
         .then(|| vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()])
 }
 
-/// The addresses that one server gave, and what was lost on the way there: before it, another may have been asked, or it
-/// itself in vain.
+/// Returns the addresses from the server that answered, with its earlier unanswered queries.
 fn resolved(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
     let mut answer = answer(asked);
     let mut earlier = all.iter().filter(|other| other.server == asked.server);
@@ -168,13 +167,13 @@ fn resolved(asked: &ServerAnswer, all: &[ServerAnswer]) -> ResolvedName {
     }
 }
 
-/// Both families of one server as one answer.
+/// Merges both families of one server into one answer.
 fn answer(asked: &ServerAnswer) -> DnsAnswer {
     let replies = || [&asked.a, &asked.aaaa].into_iter().flatten().flatten();
     let mut addresses: Vec<IpAddr> = replies().flat_map(|r| r.addresses.iter().copied()).collect();
     addresses.sort_unstable();
     addresses.dedup();
-    // Beside an address the absence of the other family says nothing of how long that address holds.
+    // If one family has addresses, the TTL of the other family's negative response does not apply to them.
     let decides = |reply: &&dns::DnsReply| addresses.is_empty() || !reply.addresses.is_empty();
     let ttl_s = replies().filter(decides).filter_map(|reply| reply.ttl).min();
     DnsAnswer {
@@ -187,8 +186,8 @@ fn answer(asked: &ServerAnswer) -> DnsAnswer {
     }
 }
 
-/// The failures of a search, of which the client sees one: what ended the search tells most; else an existing name
-/// without address, else a failed resolver, else what was said of the name as it is.
+/// Picks the failure of a search that the client reports: the one that ended the search; otherwise an existing name
+/// without address, a failed resolver, or the failure of the name without a search domain, in this order.
 fn verdict(asked: &[ServerAnswer], name: &str, walk: &ResolverWalk<'_>) -> UnresolvedName {
     let failed = |one: &ServerAnswer| {
         one.failure(walk.manner).map(|stop| UnresolvedName {
@@ -216,7 +215,7 @@ fn verdict(asked: &[ServerAnswer], name: &str, walk: &ResolverWalk<'_>) -> Unres
         .unwrap_or(last)
 }
 
-/// One question to one named server, for the `dns` channel: no search list, no second attempt, no other server.
+/// Sends one query to one given server, for the `dns` channel: no search list, no second attempt, no other server.
 pub(crate) async fn question(
     server: SocketAddr,
     name: &str,

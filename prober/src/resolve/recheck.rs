@@ -1,8 +1,8 @@
-//! What is learnt of a question that gets no answer, while the client still waits for it.
+//! Diagnostic repeats of a query that gets no response, while the client is still waiting for it.
 //!
-//! Once half of the time has passed, the same server is asked again: over UDP, which takes another port, and over TCP.
-//! The client's own question goes on, and the probe's outcome, its duration and the addresses that are used rest on that
-//! one alone. A question that is answered in the first half costs nothing.
+//! After half of the time the same server is queried again, over UDP from another port and over TCP. The client's own
+//! query continues, and only that query determines the outcome, the duration and the addresses. A query that is
+//! answered in the first half is not repeated.
 
 use std::{future::Future, net::SocketAddr};
 
@@ -15,23 +15,23 @@ use crate::{
     dns::{self, DnsQuestion, DnsReply, DnsTransportKind},
 };
 
-/// Whether a server answered a question that it was asked again. Absent where it was not.
+/// Whether a server answered the repeated query; `None` if it was not repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Recheck {
-    /// Over UDP, from another port.
+    /// Over UDP, from a new port.
     again: Option<bool>,
     tcp: Option<bool>,
 }
 
-/// Waits for the answers to a client's questions; where they take longer than half of the time, the server is asked again
-/// for what `open` says is not answered then.
+/// Waits for the answers to a client's queries. After half of the time it repeats the query that `open` returns, which
+/// has no answer at that time.
 pub(super) async fn watched<T>(
     server: SocketAddr,
     deadline: Deadline,
     answers: impl Future<Output = T>,
     open: impl Fn() -> DnsQuestion,
 ) -> (T, Recheck) {
-    // On the heap, or every probe's future would carry all of them.
+    // On the heap: otherwise the future of every probe would contain them.
     let mut answers = Box::pin(answers);
     let half = deadline.left() / 2;
     tokio::select! {
@@ -58,14 +58,14 @@ pub(super) async fn watched<T>(
     (answers, recheck)
 }
 
-/// A question without an answer in time. A wrong or a refusing answer is one.
+/// Whether a query got no answer in time. A wrong answer or a refusal is an answer.
 fn is_lost(reply: Option<&Result<DnsReply, EarlyEnd>>) -> bool {
     let lost = FailureOrigin::Target(FailureKind::ResolveTimeout);
     matches!(reply, Some(Err(stop)) if stop.fault == lost)
 }
 
 impl ServerAnswer {
-    /// Its questions that got no answer; absent where each got one, or was not waited for.
+    /// The queries without an answer; `None` if each got one, or was not waited for.
     pub(super) fn unanswered(&self) -> Option<UnansweredQuestions> {
         let (a, aaaa) = (is_lost(self.a.as_ref()), is_lost(self.aaaa.as_ref()));
         if !a && !aaaa {

@@ -1,4 +1,4 @@
-//! The walk of a name through search list and servers, in the manner of either C library; every answer is kept.
+//! Queries a name along search list and servers, as either C library does, and keeps every answer.
 
 use std::{
     net::SocketAddr,
@@ -17,19 +17,19 @@ use crate::{
     resolv_conf::ResolvConf,
 };
 
-/// What became of one question.
+/// The result of one query.
 type QuestionResult = Result<DnsReply, EarlyEnd>;
 
-/// What was said of one name by one server.
+/// The answers of one server for one name.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerAnswer {
     pub(crate) name: String,
     pub(crate) server: SocketAddr,
-    /// Absent where it was not waited for.
+    /// `None` if the lookup did not wait for it.
     pub(crate) a: Option<QuestionResult>,
-    /// As `a`.
+    /// Like `a`.
     pub(crate) aaaa: Option<QuestionResult>,
-    /// What was learnt of a question that was waited for in vain.
+    /// The results of the diagnostic repeats.
     pub(crate) recheck: Recheck,
 }
 
@@ -42,7 +42,7 @@ impl ServerAnswer {
         self.replies().any(useful)
     }
 
-    /// Why a client of this manner gets no address out of it; absent where it gets one.
+    /// The reason why a client with this C library gets no address; `None` if it gets one.
     pub(crate) fn failure(&self, manner: SearchManner) -> Option<EarlyEnd> {
         match manner {
             SearchManner::Glibc => self.failure_in_glibc(),
@@ -50,7 +50,7 @@ impl ServerAnswer {
         }
     }
 
-    /// Addresses of either family are enough; of two failures the one that says more than "no address" counts.
+    /// glibc: an address of either family is enough. Of two failures, one other than "no address" counts.
     fn failure_in_glibc(&self) -> Option<EarlyEnd> {
         if self.found() {
             return None;
@@ -65,7 +65,7 @@ impl ServerAnswer {
         Some(failures.next().unwrap_or(first))
     }
 
-    /// Whatever fails one family fails the name, the IPv4 question first; only "no address" leaves it to the other.
+    /// musl: a failure of either family fails the lookup, IPv4 first, except "no address".
     fn failure_in_musl(&self) -> Option<EarlyEnd> {
         let mut failures = self.replies().filter_map(stop_of);
         let hard = failures.find(|stop| stop.fault != FailureKind::NoAddress.into());
@@ -91,18 +91,18 @@ fn stop_of(reply: &Result<DnsReply, EarlyEnd>) -> Option<EarlyEnd> {
     }
 }
 
-/// How a walk is made.
+/// A lookup along search list and servers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResolverWalk<'a> {
     pub(crate) conf: &'a ResolvConf,
     pub(crate) manner: SearchManner,
     pub(crate) deadline: Deadline,
-    /// How long addresses of the one family wait for the other's; absent: to the server's own time-out.
+    /// How long to wait for the other family once one has addresses; `None` for the timeout of the server.
     pub(crate) patience: Option<Duration>,
 }
 
 impl ResolverWalk<'_> {
-    /// Everything that was asked, in order. Where the last one has an address, that is the result.
+    /// Returns the answers to all queries, in order. If the last one has an address, it is the result.
     pub(crate) async fn walk(self, name: &str) -> Vec<ServerAnswer> {
         let mut asked = Vec::new();
         for candidate in self.conf.candidates_of(name, self.manner) {
@@ -118,7 +118,7 @@ impl ResolverWalk<'_> {
         asked
     }
 
-    /// Whether the search goes on to the next name after this failure.
+    /// Whether the search continues with the next name after this failure.
     pub(crate) fn goes_on(&self, fault: &FailureOrigin) -> bool {
         match (fault, self.manner) {
             (FailureOrigin::Target(FailureKind::NxDomain), _) => true,
@@ -129,7 +129,7 @@ impl ResolverWalk<'_> {
         }
     }
 
-    /// One server after the other, as often as configured, until one says something final.
+    /// Queries one server after the other, as often as configured, until one answers conclusively.
     async fn in_turn(&self, name: &str, asked: &mut Vec<ServerAnswer>) {
         for _ in 0..self.conf.attempts {
             for server in &self.conf.servers {
@@ -145,7 +145,7 @@ impl ResolverWalk<'_> {
         }
     }
 
-    /// All servers at once; the first final word counts.
+    /// Queries all servers concurrently; the first conclusive answer counts.
     async fn at_once(&self, name: &str, asked: &mut Vec<ServerAnswer>) {
         let attempts = u32::try_from(self.conf.attempts).unwrap_or(1).max(1);
         for _ in 0..attempts {
@@ -171,7 +171,7 @@ impl ResolverWalk<'_> {
         }
     }
 
-    /// Asks one server for both families on a socket each.
+    /// Queries one server for both families, each on a separate socket.
     async fn both_families(&self, server: SocketAddr, name: &str, timeout: Duration) -> ServerAnswer {
         let deadline = self.deadline.at_most(timeout);
         let (Ok(a), Ok(aaaa)) = (
@@ -179,7 +179,7 @@ impl ResolverWalk<'_> {
             DnsQuestion::new(name, RecordType::Aaaa),
         ) else {
             let no_name = EarlyEnd::new(Phase::Resolve, FailureKind::NxDomain)
-                .because(format!("{name:?} is no domain name"));
+                .because(format!("{name:?} is not a domain name"));
             return ServerAnswer {
                 name: name.to_owned(),
                 server,
@@ -214,7 +214,7 @@ impl ResolverWalk<'_> {
         }
     }
 
-    /// Waits for both answers, or for one alone where that is enough for the client.
+    /// Waits for both answers, or for only one if that is enough for the client.
     async fn wait_for(
         &self,
         a: impl Future<Output = QuestionResult>,
@@ -237,7 +237,7 @@ impl ResolverWalk<'_> {
                     };
                     (Some(first), second)
                 }
-                // IPv4 is preferred, so it is waited for.
+                // IPv4 is preferred, so wait for it.
                 second = &mut aaaa => {
                     let first = if useful(&second) { deadline.bound(a).await.ok() } else { Some(a.await) };
                     (first, Some(second))
@@ -247,7 +247,7 @@ impl ResolverWalk<'_> {
     }
 }
 
-/// Whether no other server is asked after this failure.
+/// Whether this failure is conclusive, so that no other server is queried.
 fn final_word(fault: &FailureOrigin) -> bool {
     matches!(
         fault,
@@ -255,7 +255,7 @@ fn final_word(fault: &FailureOrigin) -> bool {
     )
 }
 
-/// A walk without a single server.
+/// The failure of a lookup without any server.
 pub(crate) fn no_server() -> EarlyEnd {
     EarlyEnd::new(Phase::Resolve, OwnFault::NoResolver).because("no nameserver is configured")
 }

@@ -1,4 +1,4 @@
-//! The agent against an aggregator in the same process.
+//! The agent with an aggregator in the same process.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -36,7 +36,7 @@ pub(crate) fn config(aggregator: SocketAddr) -> AgentConfig {
     }
 }
 
-/// An agent under way.
+/// A running agent.
 pub(crate) struct Running {
     pub(crate) echo: SocketAddr,
     pub(crate) incarnation: String,
@@ -49,7 +49,7 @@ impl Running {
         Self::among(config, &[]).await
     }
 
-    /// With more aggregators than one.
+    /// Starts an agent with several aggregators.
     pub(crate) async fn among(config: AgentConfig, others: &[SocketAddr]) -> Self {
         let others = others
             .iter()
@@ -142,7 +142,7 @@ async fn a_report_says_who_sends_it_when_and_how_far_it_is_complete() {
         assert_eq!(header.incarnation.as_str(), agent.incarnation);
         assert_eq!(header.vantage.to_string(), "n1/pod");
         assert!(header.complete <= Some(header.sent));
-        // Nothing may come later that started before what was declared complete.
+        // No later observation may have started before the declared watermark.
         for observation in &report.observations {
             assert!(
                 Some(observation.at) >= last_complete,
@@ -202,11 +202,11 @@ async fn probing_goes_on_from_the_last_plan_while_there_is_no_plan_stream() {
     aggregator.plans.recv().await.unwrap();
     aggregator.observations(1).await;
     aggregator.plan_down(true);
-    // The stream was cut and asked for again in vain.
+    // The stream was cut, and a new request for it failed.
     aggregator.plans.recv().await.unwrap();
     let on = aggregator.observations(10).await;
     assert!(on.iter().all(|o| o.outcome == Outcome::Ok { status: None }));
-    // And when it is back it is followed again.
+    // Once the stream is available again, the agent follows it.
     let other = answering("").await;
     aggregator.plan_down(false);
     aggregator.plan(vec![tcp("b", other.addr, OFTEN)]);
@@ -243,7 +243,7 @@ async fn a_report_refused_for_good_is_dropped_and_counted() {
     assert_eq!(
         report.observations[0].seq.0,
         lost.len() as u64,
-        "the numbers go on"
+        "the sequence numbers continue"
     );
     agent.stop().await;
     aggregator.join().await;
@@ -270,7 +270,7 @@ async fn a_probe_that_stopping_cuts_off_is_our_own_fault() {
     plan["timeout_us"] = json!(20_000_000);
     let mut aggregator = Aggregator::start(vec![plan], &[]).await;
     let agent = Running::start(config(aggregator.addr())).await;
-    // An incomplete report with an assignment: its probe is waiting for the silent server.
+    // The report with an assignment has a watermark in the past: its probe is waiting for the silent server.
     loop {
         let header = aggregator.report().await.header;
         if header.assignments == Some(1) && header.sent.0 - header.complete.unwrap().0 > 100_000 {
@@ -279,7 +279,7 @@ async fn a_probe_that_stopping_cuts_off_is_our_own_fault() {
     }
     agent.stop().await;
     let rest = aggregator.join().await;
-    assert_eq!(rest.len(), 1, "one outstanding probe an assignment: {rest:?}");
+    assert_eq!(rest.len(), 1, "one outstanding probe per assignment: {rest:?}");
     assert_eq!(
         rest[0].outcome,
         Outcome::NotAsked {
@@ -308,7 +308,7 @@ async fn the_echo_tells_a_neighbour_with_the_nonce_who_answered_and_strangers_no
         (Phase::Check, FailureKind::Status),
         "before the first plan there is no nonce"
     );
-    // The header counts assignments once the plan is there, and with it the nonce.
+    // The header contains a number of assignments once the plan, and with it the nonce, has arrived.
     while aggregator.report().await.header.assignments.is_none() {}
     let result = echo(agent.echo, "secret", "n1").await;
     assert_eq!(result.outcome, Outcome::Ok { status: Some(200) });
@@ -355,7 +355,7 @@ async fn the_echo_answers_in_exactly_the_size_that_was_asked_for() {
         if size >= 1_300 {
             assert_eq!(result.echo.unwrap().pod.as_str(), "prober-n1");
         } else if size <= 10 {
-            assert_eq!(result.echo, None, "too few bytes to say who answers");
+            assert_eq!(result.echo, None, "too few bytes for the identity");
         }
     }
     let probe = json!({"kind": "echo", "nonce": "secret", "size": 300_000});
@@ -387,7 +387,7 @@ async fn get(addr: SocketAddr, path: &str, contains: &str) -> parallax_prober::P
     .await
 }
 
-/// Whether the agent's metrics hold a line.
+/// Whether the agent's metrics contain a line.
 pub(crate) async fn metric_is(echo: SocketAddr, line: &str) -> bool {
     get(echo, "/metrics", line).await.outcome == Outcome::Ok { status: Some(200) }
 }
@@ -463,7 +463,7 @@ async fn a_prober_on_the_host_network_reports_what_its_node_says_of_itself() {
         vantage: "n1/host".parse().unwrap(),
         facts: parallax_prober::FactSources {
             root: tree.path().to_owned(),
-            // Nobody listens there: the mode stays unknown.
+            // Nothing listens there, so the mode stays unknown.
             kube_proxy: "127.0.0.1:1".parse().unwrap(),
         },
         ..config(aggregator.addr())

@@ -1,4 +1,4 @@
-//! What is counted: a probe counts once, in one class, alike in the reports and in the metrics.
+//! Counting: each probe counts once, with one result, in the reports and in the metrics.
 
 use std::{collections::BTreeMap, io::Write, net::SocketAddr};
 
@@ -21,13 +21,13 @@ use crate::{
     },
 };
 
-/// An assignment of a plan that is made ten times a second.
+/// An assignment with ten probes per second.
 pub(crate) fn often(id: &str, target: &str, probe: &Value, dial: &Value) -> Value {
     json!({"id": id, "target": target, "channel": "direct", "probe": probe, "dial": dial,
            "interval_us": u64::try_from(OFTEN.as_micros()).unwrap(), "timeout_us": 2_000_000})
 }
 
-/// What the agent says of itself to whoever asks.
+/// Requests a path from the agent's echo server.
 pub(crate) async fn said(echo: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(echo).await.unwrap();
     let ask = format!("GET {path} HTTP/1.1\r\nHost: echo\r\nConnection: close\r\n\r\n");
@@ -37,7 +37,7 @@ pub(crate) async fn said(echo: SocketAddr, path: &str) -> String {
     answer
 }
 
-/// Every series of `/metrics` that counts something whole, with its value.
+/// Every series of `/metrics` with an integer value.
 pub(crate) async fn metrics(echo: SocketAddr) -> BTreeMap<String, u64> {
     let series = |line: &str| {
         let (name, value) = line.rsplit_once(' ')?;
@@ -55,7 +55,7 @@ fn probes(metrics: &BTreeMap<String, u64>, result: &str) -> u64 {
         .sum()
 }
 
-/// Holds the reports against the metrics: attempts are successes, failures and our own faults, and nothing else.
+/// Asserts that reports and metrics agree: each attempt is a success, a failure or a fault of the prober.
 #[track_caller]
 fn agree(observations: &[Observation], metrics: &BTreeMap<String, u64>) {
     let count = |of: fn(&Outcome) -> bool| observations.iter().filter(|o| of(&o.outcome)).count() as u64;
@@ -65,7 +65,7 @@ fn agree(observations: &[Observation], metrics: &BTreeMap<String, u64>) {
     assert_eq!(
         not_asked,
         count(|o| matches!(o, Outcome::NotAsked { .. })),
-        "our own faults"
+        "faults of the prober"
     );
     assert_eq!(ok + failed + not_asked, observations.len() as u64, "attempts");
     let numbers: Vec<u64> = observations.iter().map(|o| o.seq.0).collect();
@@ -80,7 +80,7 @@ async fn two_thousand_refused_probes_are_two_thousand_failures_in_the_reports_an
     closed.join().await;
     let http = json!({"kind": "http", "scheme": "http", "host": "shop.example.test", "port": 80, "path": "/",
                       "expect_status": "<500"});
-    // Each for a target of its own, or the budget of one would be spent.
+    // Separate targets, because the budget of a single one would be used up.
     let plan = (0..40)
         .map(|n| {
             often(
@@ -114,7 +114,7 @@ async fn two_thousand_refused_probes_are_two_thousand_failures_in_the_reports_an
     aggregator.join().await;
 }
 
-/// Sends `/` on to `/end` and answers there.
+/// A server that redirects `/` to `/end` and responds there.
 async fn redirecting() -> Server {
     Server::start(|mut stream| async move {
         let answer = if request(&mut stream).await.starts_with("GET /end ") {
@@ -157,7 +157,7 @@ async fn a_healthy_redirect_and_a_healthy_name_with_a_dead_ipv6_address_count_no
         "{observations:?}"
     );
     assert_eq!(probes(&metrics(agent.echo).await, "failed"), 0);
-    // The address on its own: now, and only for it, there is a failure.
+    // The dead address as a separate assignment: only that one fails.
     plan.push(often("aaaa", &target, &probe, &forced("::1")));
     aggregator.plan(plan);
     while !observations.iter().any(|o| o.outcome.is_failure()) {
@@ -194,7 +194,7 @@ async fn a_probe_the_prober_cannot_make_is_counted_as_its_own_fault_and_never_pa
     let probe = json!({"kind": "dns", "name": "shop.example.test", "record": "A"});
     let plan = vec![often("a", "dns://shop.example.test", &probe, &json!("resolve"))];
     let mut aggregator = Aggregator::start(plan, &[]).await;
-    // Its resolv.conf does not exist.
+    // The agent's resolv.conf does not exist.
     let agent = Running::start(config(aggregator.addr())).await;
     let mut observations = aggregator.observations(5).await;
     observations.extend(aggregator.drained().await);

@@ -1,4 +1,4 @@
-//! What a probe says of resolvers that misbehave, and which names it asks for.
+//! Results for resolvers that misbehave, and the names that are queried.
 
 use std::{
     io::Write,
@@ -17,7 +17,7 @@ use parallax_model::{FailureKind, Outcome, OwnFault, Phase, UnansweredQuestions}
 use parallax_prober::{ProbeContext, ProbeResult, TlsConfigs, run};
 use serde_json::json;
 
-/// One question straight to the server.
+/// Sends one query directly to the server.
 async fn question(dns: &Dns, timeout: Duration) -> ProbeResult {
     let probe = json!({"kind": "dns", "name": "shop.example.test", "record": "A", "resolver": dns.addr});
     run(
@@ -53,7 +53,7 @@ async fn each_refusal_of_a_resolver_has_its_own_kind() {
         let dns = Dns::start(move |_| say).await;
         let result = question(&dns, AMPLE).await;
         assert_eq!(failure(&result), (Phase::Resolve, kind));
-        assert_eq!(result.dns.unwrap().resolver, dns.addr, "who said so is known");
+        assert_eq!(result.dns.unwrap().resolver, dns.addr, "the resolver is known");
         dns.join().await;
     }
 }
@@ -114,7 +114,7 @@ async fn a_resolver_whose_port_is_closed_is_unreachable_at_once() {
     );
 }
 
-/// A TCP probe of a name, resolved as this resolv.conf says.
+/// Makes a TCP probe of a name with this resolv.conf.
 async fn connect(conf: &str, host: &str, port: u16, timeout: Duration) -> ProbeResult {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(conf.as_bytes()).unwrap();
@@ -222,7 +222,7 @@ async fn a_silent_resolver_ends_with_the_probes_own_deadline() {
     assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
     let mut asked = dns.asked.lock().clone();
     asked.sort();
-    // Both families, and once more by either transport; of no further name.
+    // Both families and a repeat over either transport, for the first name only.
     let expected = ["A", "A", "AAAA", "tcp"].map(|kind| format!("cart.a.test {kind}"));
     assert_eq!(asked, expected, "the search stops at a silent resolver");
     dns.join().await;
@@ -256,7 +256,7 @@ async fn localhost_asks_nobody_and_no_nameserver_is_our_own_fault() {
     );
 }
 
-/// A lookup of both families as glibc does it.
+/// Looks up both families as glibc does.
 async fn lookup(dns: &Dns, timeout: Duration) -> ProbeResult {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}", dns.addr.port()).unwrap();
@@ -290,7 +290,7 @@ async fn one_lost_question_of_two_is_asked_again_from_another_port_and_over_tcp_
         _ => Say::Code(ResponseCode::NoError),
     })
     .await;
-    // Half of it is ample for an answer on loopback.
+    // Half of the timeout is ample for an answer on loopback.
     let result = lookup(&dns, Duration::from_secs(2)).await;
     assert_eq!(failure(&result), (Phase::Resolve, FailureKind::ResolveTimeout));
     let answer = result.dns.unwrap();

@@ -1,4 +1,4 @@
-//! What can be expected of an answer: content, headers, silence, handshakes.
+//! Expectations: content, headers, targets that must not answer, handshakes.
 
 use parallax_model::{FailureKind, Outcome, Phase};
 use parallax_prober::{ProbeResult, TlsConfigs, run};
@@ -178,7 +178,7 @@ async fn what_is_expected_of_a_handshake_is_booked_in_its_phase() {
 async fn a_certificate_nobody_vouches_for_is_accepted_only_where_that_is_asked_for() {
     let server = https(Ca::new().server("other.example.test", VALID), HELLO).await;
     let change = json!({"scheme": "https", "port": 443, "any_certificate": true});
-    // Not even roots are needed.
+    // No roots are needed.
     let result = run(
         &http(server.addr, &change, AMPLE),
         &context(TlsConfigs::with_roots([])),

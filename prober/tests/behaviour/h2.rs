@@ -1,4 +1,4 @@
-//! What a probe says of servers that misbehave in HTTP/2.
+//! Results for servers that misbehave in HTTP/2.
 
 use parallax_model::{FailureKind, Outcome, Phase};
 use parallax_prober::{ProbeResult, run};
@@ -75,7 +75,7 @@ async fn each_way_of_breaking_off_has_its_own_name() {
             P::FirstByte,
             K::GoAway,
         ),
-        // It says that it will still deal with the request, and then it is gone.
+        // It announces that it will process the request, and then closes.
         (After::Request, goaway(1, INTERNAL_ERROR), P::FirstByte, K::Eof),
         (
             After::Request,
@@ -111,7 +111,7 @@ async fn each_way_of_breaking_off_has_its_own_name() {
             P::FirstByte,
             K::Malformed,
         ),
-        // DATA in front of any HEADERS, which only an answer may have.
+        // DATA before any HEADERS of a response.
         (
             After::Request,
             frame(DATA, END_STREAM, 1, b"over two"),
@@ -170,7 +170,7 @@ async fn silence_behind_the_settings_and_in_the_answer_are_told_apart() {
 #[tokio::test]
 async fn interim_answers_over_http_2_are_passed_over_and_without_an_answer_behind_them_silence() {
     let ca = Ca::new();
-    // `:status` by its place in the static table, then "103" as it is (RFC 7541 §6.2.2).
+    // `:status` as an index into the static table, then "103" as a literal (RFC 7541 §6.2.2).
     let interims = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103").repeat(1000);
     let server = h2::saying(&ca, After::Request, interims.clone(), false).await;
     let result = probe(&server, &ca, SHORT).await;

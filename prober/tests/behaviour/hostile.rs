@@ -1,4 +1,4 @@
-//! Servers that mean harm: what they say grows no memory, holds up nobody, and reaches no log unescaped.
+//! Hostile servers: their responses do not grow memory, do not delay other probes, and reach no log unescaped.
 
 use parallax_model::{FailureKind, Outcome, Phase};
 use parallax_prober::{ProbeResult, TlsConfigs, run};
@@ -18,7 +18,7 @@ async fn probe(server: &Server, change: Value, timeout: std::time::Duration) -> 
     .await
 }
 
-/// Repeats a piece until the prober goes; how much of it went out.
+/// A server that repeats a piece until the prober closes the connection.
 async fn endless(start: &'static [u8], piece: &'static [u8]) -> Server {
     Server::start(move |mut stream| async move {
         request(&mut stream).await;
@@ -35,7 +35,7 @@ async fn endless_headers_are_malformed_as_soon_as_they_are_too_long() {
     repeated(async || {
         for piece in [&b"X-A: b\r\n"[..], &[b'x'; 1024][..]] {
             let server = endless(b"HTTP/1.1 200 OK\r\n", piece).await;
-            // Ample time: it is the bound that ends it.
+            // Ample time, so that the size limit ends the probe.
             let result = probe(&server, json!({}), AMPLE).await;
             assert_eq!(
                 failure(&result),
@@ -57,7 +57,7 @@ async fn a_storm_of_interim_answers_is_named_and_ended_long_before_the_deadline(
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
         )
         .await;
-        // Ample time: it is the number that ends it.
+        // Ample time, so that the number of interim responses ends the probe.
         let result = probe(&server, json!({}), AMPLE).await;
         assert_eq!(failure(&result), (Phase::FirstByte, FailureKind::InterimStorm));
         hold(&result);
@@ -99,7 +99,8 @@ async fn interim_answers_before_the_real_one_are_passed_over() {
 
 #[tokio::test]
 async fn a_compressed_answer_is_never_unpacked() {
-    // The head of a gzip stream: whoever unpacks it fails, whoever does not sees its bytes.
+    // Only the header of a gzip stream: decompressing it would fail, so a success shows that the bytes are used as they
+    // are.
     let mut answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\n".to_vec();
     answer.extend([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);
     let server = answering(answer).await;

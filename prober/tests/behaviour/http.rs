@@ -1,4 +1,4 @@
-//! What a probe says of servers that misbehave in the HTTP exchange or before it: kind and phase.
+//! Failure kind and phase for servers that misbehave in the HTTP exchange or before it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ async fn probe(server: &Server, change: Value, timeout: Duration) -> ProbeResult
 
 async fn failure_of(server: Server, timeout: Duration) -> (Phase, FailureKind) {
     let result = probe(&server, json!({}), timeout).await;
-    assert_eq!(server.join().await, 1, "one connection a probe");
+    assert_eq!(server.join().await, 1, "one connection per probe");
     failure(&result)
 }
 
@@ -87,14 +87,14 @@ async fn a_closed_port_is_refused_in_connect() {
 
 #[tokio::test]
 async fn a_server_that_takes_no_syn_is_a_connect_timeout_that_counts_the_repeated_syns() {
-    // A listener whose queue is full drops further SYNs, as a black hole does.
+    // A listener with a full accept queue drops further SYNs, like a black hole.
     let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
     listener.bind(&any.into()).unwrap();
     listener.listen(0).unwrap();
     let addr = listener.local_addr().unwrap().as_socket().unwrap();
     let _filling = TcpStream::connect(addr).await.unwrap();
-    // Linux repeats a SYN after one second.
+    // Linux retransmits a SYN after one second.
     let timeout = Duration::from_millis(1500);
     let result = run(
         &http(addr, &json!({}), timeout),
@@ -157,7 +157,7 @@ async fn a_server_that_closes_only_its_half_is_an_eof() {
     );
 }
 
-/// Answers with this and then waits until the prober has gone.
+/// A server that sends these bytes and then waits until the prober closes the connection.
 async fn stalling(answer: &'static str) -> Server {
     Server::start(move |mut stream| async move {
         request(&mut stream).await;
@@ -256,7 +256,7 @@ async fn a_reset_in_the_body_is_a_cut_body() {
         reset(stream);
     })
     .await;
-    // Closing by reset discards what was not sent yet, so it may also come before the first byte.
+    // A reset discards unsent bytes, so it may also arrive before the first byte.
     let (phase, kind) = failure_of(server, AMPLE).await;
     assert!(
         matches!(
@@ -323,7 +323,7 @@ async fn an_endless_body_is_read_only_up_to_a_bound() {
         request(&mut stream).await;
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         let block = vec![b'x'; 64 * 1024];
-        // Ends only because the prober closes.
+        // Ends only because the prober closes the connection.
         while stream.write_all(&block).await.is_ok() {}
     })
     .await;

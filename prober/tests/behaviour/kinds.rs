@@ -1,4 +1,4 @@
-//! The kinds of probe besides a plain GET: conversations over TCP, PROXY headers, kept connections, DNS over TCP.
+//! Probes other than a plain GET: send and expect over TCP, PROXY headers, kept connections, DNS over TCP.
 
 use std::{io::Write, net::SocketAddr, time::Duration};
 
@@ -28,7 +28,7 @@ async fn tcp(addr: SocketAddr, change: &Value, tls: TlsConfigs, timeout: Duratio
     .await
 }
 
-/// Answers one line with another.
+/// A server that responds to one line with another.
 async fn talking(answer: &'static [u8]) -> Server {
     Server::start(move |stream| async move {
         let mut stream = BufReader::new(stream);
@@ -76,7 +76,7 @@ async fn other_bytes_silence_and_a_closed_connection_are_told_apart() {
     assert_eq!(
         failure(&result),
         (Phase::Check, FailureKind::WrongBody),
-        "not read for ever"
+        "reading is bounded"
     );
     flood.join().await;
 }

@@ -1,4 +1,4 @@
-//! The prober against real sockets: what it says of servers that misbehave, and what the agent as a whole does.
+//! The prober against real sockets: results for servers that misbehave, and the behaviour of the whole agent.
 #![expect(clippy::unwrap_used, reason = "a broken fixture is a failed test")]
 
 mod agent;

@@ -1,4 +1,4 @@
-//! The facts of a name, as a run has a prober collect them.
+//! DNS records of a name, collected for a run.
 
 use std::io::Write;
 
@@ -18,7 +18,7 @@ use crate::servers::{
     dns::{Dns, Say},
 };
 
-/// A machine whose resolv.conf names this server, or none.
+/// A context whose resolv.conf contains this server, or none.
 fn machine(own: Option<&Dns>) -> (ProbeContext, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     if let Some(own) = own {
@@ -37,7 +37,7 @@ async fn asked(own: Option<&Dns>, probe: &Value) -> ProbeResult {
     run(&wanted, &context).await
 }
 
-/// A zone in which the shop has this address, and its parent lets one authority issue.
+/// A zone with these addresses of the shop, whose parent allows one authority to issue.
 fn zone(shop: &'static [&'static str]) -> impl Fn(&Query) -> Say + Send + Sync + 'static {
     move |query| {
         let name = query.name().to_ascii();
@@ -74,7 +74,7 @@ async fn the_own_and_the_public_resolver_are_asked_and_the_public_one_for_who_ma
     assert_eq!(
         name_differences(&sight.views).len(),
         1,
-        "they differ in one thing"
+        "they differ in the address only"
     );
     let climbed: Vec<_> = sight.caa.iter().map(|at| at.name.as_str()).collect();
     assert_eq!(climbed, ["shop.example.test", "example.test", "test"]);
@@ -107,7 +107,7 @@ async fn that_there_is_no_such_name_is_an_answer_and_silence_is_none() {
     assert_eq!(seen.outcome, failed);
     assert!(
         matches!(sight(&seen).caa[0].answer, CaaAnswer::Failed(_)),
-        "what is not known is not none"
+        "a failed query is not an empty answer"
     );
     failing.join().await;
 
@@ -126,12 +126,12 @@ async fn a_zones_servers_are_asked_only_where_that_is_wanted() {
     assert_eq!(sight(&seen).no_authority, None);
     assert!(
         !dns.asked.lock().iter().any(|question| question.ends_with(" NS")),
-        "nobody looked for them"
+        "they were not requested"
     );
     let seen = asked(Some(&dns), &of(true)).await;
     assert!(
         sight(&seen).no_authority.is_some(),
-        "this zone names no servers: {seen:?}"
+        "this zone has no NS records: {seen:?}"
     );
     dns.join().await;
 }

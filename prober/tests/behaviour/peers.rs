@@ -1,4 +1,4 @@
-//! Defects seen in other probers, each as the test that would show it here. The table in `docs/contributing/testing.md` names which.
+//! Regression tests for defects found in other probers. The table in `docs/contributing/testing.md` lists them.
 
 use std::{
     io::Write,
@@ -32,7 +32,7 @@ use crate::{
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// A context that asks this server.
+/// A context that queries this server.
 fn machine(dns: &Dns, rest: &str) -> (ProbeContext, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     writeln!(file, "nameserver [127.0.0.1]:{}\n{rest}", dns.addr.port()).unwrap();
@@ -93,7 +93,7 @@ async fn whatever_its_kind_a_probe_of_a_peer_that_accepts_and_is_silent_ends_wit
             .filter_map(|phase| times.of(*phase))
             .map(|time| time.0)
             .sum();
-        // All of the time that the phases before it left, to the millisecond in which the timer ends a wait.
+        // The phase takes the time that earlier phases left, up to the resolution of the timer of one millisecond.
         let waited = times.of(expected.0).unwrap().0 + before + 1_000;
         assert!(waited >= u64::try_from(SHORT.as_micros()).unwrap(), "{times:?}");
     }
@@ -174,7 +174,7 @@ async fn of_several_addresses_the_dead_one_is_named_by_its_own_probe() {
         assert_eq!(
             result.front.unwrap().address,
             address,
-            "exactly this one was asked"
+            "exactly this address was probed"
         );
         if result.outcome.is_failure() {
             dead.push(ip);
@@ -193,7 +193,7 @@ async fn tls_targets_at_one_address_are_each_asked_for_by_their_own_name() {
         let (ca, context) = (Arc::clone(&ca), Arc::clone(&context));
         probes.spawn(async move {
             let name = format!("shop-{n}.example.test");
-            // The certificate holds for this name only, so any other name would be refused.
+            // The certificate is valid for this name only, so any other server name would be rejected.
             let server = https(ca.server(&name, VALID), OK).await;
             let change = json!({"scheme": "https", "port": 443, "host": name});
             let result = run(&http(server.addr, &change, AMPLE), &context).await;
@@ -222,7 +222,7 @@ async fn five_hundred_empty_answers_over_tls_leave_no_connection_open() {
             let mut tls = acceptor.accept(stream).await.unwrap();
             request(&mut tls).await;
             tls.write_all(OK.as_bytes()).await.unwrap();
-            // Not closed from here: it ends because the prober closes it.
+            // The server does not close: the connection ends because the prober closes it.
             let mut rest = Vec::new();
             let _ = tls.read_to_end(&mut rest).await;
         }
@@ -261,7 +261,7 @@ async fn an_expired_a_self_made_and_a_wrongly_named_certificate_are_told_apart_a
         let shown = result.tls.unwrap();
         let leaf = &shown.chain[0];
         assert!(!leaf.issuer.is_empty() && leaf.names.len() == 1, "{leaf:?}");
-        // Absolute times, not what is left of them.
+        // Absolute times, not the remaining time.
         assert!(leaf.not_before > 1_500_000_000 && leaf.not_after > leaf.not_before);
         server.join().await;
     }
@@ -278,7 +278,7 @@ async fn new_connections_that_fail_are_seen_while_an_established_one_lives() {
             if let Some(first) = first {
                 stream.write_all(OK.as_bytes()).await.unwrap();
                 first.send(()).unwrap();
-                // This connection lives on; every later one is closed without an answer.
+                // This connection stays open; every later one is closed without a response.
                 until_gone(&mut stream).await;
             }
         }
@@ -297,7 +297,7 @@ async fn new_connections_that_fail_are_seen_while_an_established_one_lives() {
     server.join().await;
 }
 
-/// Every Rust file below a folder, in one text.
+/// Appends the text of every Rust file below a folder.
 fn sources(folder: &std::path::Path, text: &mut String) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

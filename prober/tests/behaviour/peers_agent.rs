@@ -1,4 +1,5 @@
-//! Defects seen in other probers that only a whole agent would show; those of a single probe are in `peers.rs`.
+//! Regression tests for defects found in other probers that need a whole agent; those of a single probe are in
+//! `peers.rs`.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -97,7 +98,7 @@ async fn the_echo_repeats_no_header_of_a_request_and_starts_nothing() {
     aggregator.join().await;
 }
 
-/// A plan of one healthy target and many that never answer.
+/// A plan with one healthy target and many that never respond.
 fn dead_and_alive(alive: SocketAddr, dead: SocketAddr) -> Vec<Value> {
     let request = |id: &str, addr: SocketAddr| {
         let target = format!("http://{id}.example.test/");
@@ -115,7 +116,7 @@ async fn beside_targets_that_never_answer_the_others_are_probed_on_and_the_passe
     let mut aggregator = Aggregator::start(dead_and_alive(alive.addr, dead.addr), &[]).await;
     let agent = Running::start(config(aggregator.addr())).await;
     let (mut of_the_living, mut of_the_dead) = (0, 0);
-    // A dead one takes its two seconds, twenty intervals of the living one.
+    // A dead target takes its timeout of two seconds, twenty intervals of the healthy one.
     while of_the_dead < 30 || of_the_living < 5 {
         for observation in aggregator.observations(1).await {
             match &observation.outcome {
@@ -128,14 +129,17 @@ async fn beside_targets_that_never_answer_the_others_are_probed_on_and_the_passe
             }
         }
     }
-    // One after the other, all thirty would have had a turn before each of these five.
+    // If probes ran sequentially, all thirty would have had a turn before each of these five.
     assert!(of_the_dead < 5 * 30, "{of_the_dead} probes of dead targets");
     assert!(
         said(agent.echo, "/healthz").await.ends_with("ok\n"),
-        "the echo answers meanwhile"
+        "the echo responds meanwhile"
     );
     let passed_over = metrics(agent.echo).await["parallax_prober_overrun_total"];
-    assert!(passed_over > 0, "starts that fell on a running probe are counted");
+    assert!(
+        passed_over > 0,
+        "starts during a running probe are counted as overrun"
+    );
     agent.stop().await;
     aggregator.join().await;
     alive.join().await;
@@ -145,7 +149,7 @@ async fn beside_targets_that_never_answer_the_others_are_probed_on_and_the_passe
 #[tokio::test]
 async fn more_starts_than_a_target_may_have_are_refused_with_the_reason_and_counted_as_our_own_doing() {
     let target = answering("").await;
-    // One target, asked for by forty assignments ten times a second each: eight times its budget.
+    // One target with forty assignments of ten probes per second: eight times its budget.
     let plan: Vec<Value> = (0..40)
         .map(|n| tcp(&format!("a{n}"), target.addr, Duration::from_millis(100)))
         .collect();
@@ -227,7 +231,7 @@ async fn a_neighbour_that_answers_for_itself_carries_the_channel_of_the_mesh_and
         (answer.channel, answer.target.as_str()),
         (Channel::Mesh, "echo://n1")
     );
-    // It is the prober itself that answered, and the observation says so.
+    // The prober itself responded, and the observation says so.
     assert_eq!(answer.dst_node.unwrap().as_str(), "n1");
     assert_eq!(answer.echo.unwrap().instance, agent.incarnation);
     agent.stop().await;

@@ -1,4 +1,4 @@
-//! The times of a probe: every phase that was reached, none that was not, without a gap between them.
+//! Phase times: every phase that was reached, none that was not, without gaps.
 
 use std::{io::Write, net::SocketAddr, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::servers::{
     tls::{Ca, VALID},
 };
 
-/// What holds of the times of every probe, whatever became of it.
+/// Asserts the invariants of the times of every probe, whatever its outcome.
 #[track_caller]
 pub(crate) fn hold(result: &ProbeResult) {
     let times = result.times;
@@ -27,7 +27,7 @@ pub(crate) fn hold(result: &ProbeResult) {
     assert_eq!(
         Some(sum),
         times.total.map(|total| total.0),
-        "phases are the total: {times:?}"
+        "the phases add up to the total: {times:?}"
     );
     if let Outcome::Failed { phase, .. } = &result.outcome {
         assert!(times.of(*phase).is_some(), "{phase} took time: {times:?}");
@@ -46,7 +46,7 @@ fn reached(times: &PhaseTimes) -> Vec<Phase> {
     Phase::ALL.iter().copied().filter(reached).collect()
 }
 
-/// How one of the probes below is made.
+/// A combination of options of an HTTP probe.
 #[derive(Debug, Clone, Copy)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -85,7 +85,7 @@ impl Way {
     }
 }
 
-/// A server that takes whatever way a probe comes.
+/// A server for a combination of options.
 async fn server(way: Way, ca: &Ca) -> Server {
     let acceptor = TlsAcceptor::from(ca.server("shop.example.test", VALID));
     Server::start(move |mut stream| {
@@ -107,7 +107,7 @@ async fn server(way: Way, ca: &Ca) -> Server {
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     while !request(&mut stream).await.is_empty() {
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        // The prober goes as soon as it has the last answer.
+        // The prober closes as soon as it has the last response.
         if stream.write_all(answer).await.is_err() {
             return;
         }
@@ -275,7 +275,7 @@ async fn an_answer_that_is_held_back_is_timed_as_long_as_it_was_held_back() {
                         format!("HTTP/1.1 200 OK\r\nConnection: {connection}\r\nContent-Length: 2\r\n\r\n");
                     stream.write_all(answer.as_bytes()).await.unwrap();
                     if connection == "close" {
-                        // What a server's unsent last segment does to a kept connection (R5).
+                        // Simulates a server that delays its last segment on a kept connection.
                         tokio::time::sleep(std::time::Duration::from_millis(40)).await;
                         *held.lock() = asked.elapsed();
                     }
@@ -291,7 +291,7 @@ async fn an_answer_that_is_held_back_is_timed_as_long_as_it_was_held_back() {
     let result = world.probe(&probe, Some(server.addr), Channel::Vip).await;
     server.join().await;
     let again = std::time::Duration::from(result.times.again.unwrap());
-    // One microsecond is what rounding may take.
+    // Rounding may take one microsecond.
     assert!(
         again + std::time::Duration::from_micros(1) >= *held.lock(),
         "{again:?}"

@@ -1,4 +1,4 @@
-//! The kinds of probe that are more than a GET, from the line of a plan through the agent to the report.
+//! Probes other than a plain GET, from the plan line through the agent to the report.
 
 use std::{io::Write, net::SocketAddr};
 
@@ -48,7 +48,7 @@ async fn a_kept_connection_of_a_plan_is_asked_twice_and_reported_with_the_second
     let server = Server::start(|mut stream| async move {
         for _ in 0..2 {
             request(&mut stream).await;
-            // The last probe may be cut off by the end of the test.
+            // The end of the test may abort the last probe.
             let _ = stream.write_all(OK).await;
         }
     })
@@ -126,7 +126,7 @@ async fn the_sizes_of_a_sweep_are_assignments_beside_each_other_at_a_neighbours_
     for (answer, size) in of_each(&mut aggregator, &ids).await.iter().zip(SIZE_SWEEP) {
         assert_eq!(answer.outcome, Outcome::Ok { status: Some(200) }, "{size}");
         assert_eq!(answer.channel, Channel::Mesh);
-        // Where it fits, who answers is said at the beginning of each size.
+        // Every size that is large enough starts with the identity.
         assert!(answer.echo.is_some() || size == SIZE_SWEEP[0], "{size}");
     }
     agent.stop().await;

@@ -1,4 +1,4 @@
-//! What each client of an HTTP-01 challenge makes of the same servers.
+//! The results of each HTTP-01 client profile for the same servers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::servers::{
 
 const HOST: &str = "shop.example.org";
 
-/// The client's rules but for what a test cannot have: public addresses, and seconds between passes.
+/// The rules of the client, except that private addresses are allowed and the pause between passes is short.
 fn profile(client: ClientProfile) -> Profile {
     Profile {
         reserved_allowed: true,
@@ -28,7 +28,7 @@ fn profile(client: ClientProfile) -> Profile {
     }
 }
 
-/// Fetches the challenge of a server by the client's rules; the name has these addresses.
+/// Fetches a challenge by the rules of a profile; the name has these addresses.
 async fn fetch(profile: &Profile, port: u16, v4: Say, v6: Say) -> ValidationResult {
     let dns = Dns::start(move |query| {
         if query.query_type() == RecordType::A {
@@ -72,7 +72,7 @@ fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// What each of the three says of one answer.
+/// The failure kind of each of the three clients for one response.
 async fn verdicts(answer: &str) -> [Option<FailureKind>; 3] {
     let mut verdicts = Vec::new();
     for client in ALL {
@@ -159,7 +159,7 @@ async fn a_dead_ipv6_address_fails_pebble_only_and_is_seen_in_all() {
 async fn an_ipv6_address_that_answers_wrongly_is_not_saved_by_ipv4() {
     let v4 = answering(ok("token.key")).await;
     let port = v4.addr.port();
-    // The same port of the other family, with another answer.
+    // The same port of the other family, with a different response.
     let listener = tokio::net::TcpListener::bind(("::1", port)).await.unwrap();
     let wrong = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -173,7 +173,7 @@ async fn an_ipv6_address_that_answers_wrongly_is_not_saved_by_ipv4() {
     assert_eq!(
         kind(&validation),
         Some((Phase::Check, FailureKind::Status)),
-        "no fallback after a dial that came about"
+        "no fallback after a successful dial"
     );
     wrong.await.unwrap();
     assert_eq!(v4.join().await, 0);
@@ -181,7 +181,7 @@ async fn an_ipv6_address_that_answers_wrongly_is_not_saved_by_ipv4() {
 
 #[tokio::test]
 async fn boulder_falls_back_from_its_first_url_and_then_meets_a_redirect_it_has_seen() {
-    // IPv6 redirects to a port where nobody listens; IPv4 sends the same redirect.
+    // IPv6 redirects to a port on which nothing listens; IPv4 sends the same redirect.
     let closed = answering("").await;
     let dead = closed.addr.port();
     closed.join().await;
@@ -221,7 +221,7 @@ async fn private_addresses_are_no_addresses_for_boulder_and_are_for_the_others()
             assert_eq!(
                 validation.resolution.unwrap().addresses.len(),
                 1,
-                "what was found is still told"
+                "the addresses are still reported"
             );
         }
         server.join().await;

@@ -1,4 +1,4 @@
-//! Redirects: followed where the policy says so, each hop a connection of its own.
+//! Redirects: followed as the policy allows, each hop on a new connection.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::servers::{
     tls::{Ca, VALID, https},
 };
 
-/// A server that sends `/N` on to `/N+1` and answers at `/end`.
+/// A server that redirects `/N` to `/N+1` up to `/end`, and responds there.
 async fn chain(code: u16, end: usize) -> (Server, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
@@ -162,7 +162,7 @@ async fn a_failure_behind_a_redirect_stays_with_the_front_that_failed() {
     assert_eq!(
         result.front.unwrap().address,
         dead,
-        "the forced address holds for the same host"
+        "the forced address applies to the same host"
     );
     assert_eq!(result.hops.len(), 1);
     server.join().await;
@@ -193,7 +193,7 @@ async fn a_redirect_to_https_shakes_hands_for_its_host() {
     assert_eq!(
         result.front.unwrap().address,
         server.addr,
-        "a success is the target's own front's"
+        "a success is reported for the target's own front"
     );
     server.join().await;
     end.join().await;

@@ -1,4 +1,4 @@
-//! What a name leads to, family by family, and what the two C libraries make of the same resolv.conf.
+//! Name resolution by address family, and by both C libraries with the same resolv.conf.
 
 use std::{io::Write, net::IpAddr};
 
@@ -13,7 +13,7 @@ use crate::servers::{
     dns::{Dns, Say},
 };
 
-/// A context whose resolv.conf names this server and says this besides.
+/// A context whose resolv.conf contains this server and additional lines.
 fn machine(dns: &Dns, rest: &str) -> (ProbeContext, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "nameserver [127.0.0.1]:{}\n{rest}\n", dns.addr.port()).unwrap();
@@ -49,7 +49,7 @@ async fn both_families_are_waited_for_and_each_address_says_where_it_came_from()
     assert_eq!(
         addresses,
         ["203.0.113.20", "203.0.113.10", "2001:db8::1"],
-        "as the server ordered them"
+        "in the order of the response"
     );
     assert!(
         found

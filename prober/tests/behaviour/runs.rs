@@ -1,4 +1,4 @@
-//! Runs: made at once beside the plan, within their scope, and reported at once.
+//! On-demand runs: made immediately in addition to the plan, within their scope, and reported immediately.
 
 use std::{io::Write, sync::Arc};
 
@@ -44,7 +44,7 @@ async fn a_run_is_made_as_often_as_it_says_and_not_again_when_a_new_stream_tells
     let anywhere = json!({"allow": ["127.0.0.0/8"]});
     aggregator.order(order("r-1", 3, &[asked("r-1", target.addr, &anywhere)]));
     let mut seen = aggregator.observations(3).await;
-    // A new snapshot is followed by the same order; the next order shows that nothing came of it.
+    // A new stream repeats the order after its snapshot. The next order shows that the repetition had no effect.
     aggregator.plan(Vec::new());
     aggregator.order(order("r-2", 1, &[asked("r-2", target.addr, &anywhere)]));
     while of("r-2", &seen).next().is_none() {
@@ -71,16 +71,16 @@ async fn what_is_out_of_scope_is_not_connected_to_however_the_way_leads_there() 
     let literal = json!({"kind": "tcp", "host": "127.0.0.1", "port": target.addr.port(), "scope": strict});
     let result = run(&assignment(&literal, &json!("resolve"), AMPLE), &context).await;
     assert_eq!((result.outcome, result.front), (own.clone(), None));
-    // A forced one, with a Host of its own; silence that was expected is no excuse.
+    // A forced address with another Host. An expectation of silence does not turn it into a success.
     let change = json!({"scope": strict, "must_not_answer": "refused,timeout"});
     let result = run(&http(target.addr, &change, AMPLE), &context).await;
     assert_eq!((result.outcome, result.front), (own.clone(), None));
     assert!(result.detail.unwrap().contains("loopback"));
-    // IPv4 within IPv6.
+    // An IPv4-mapped IPv6 address.
     let mapped = json!({"address": format!("[::ffff:127.0.0.1]:{}", target.addr.port())});
     let result = run(&assignment(&literal, &mapped, AMPLE), &context).await;
     assert_eq!(result.outcome, own);
-    assert_eq!(target.join().await, 0, "nobody was connected to");
+    assert_eq!(target.join().await, 0, "no connection was made");
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_name_that_resolves_out_of_scope_is_not_connected_to() {
         "{:?}",
         result.detail
     );
-    assert_eq!(target.join().await, 0, "nobody was connected to");
+    assert_eq!(target.join().await, 0, "no connection was made");
     dns.join().await;
 }
 
@@ -126,7 +126,7 @@ async fn a_redirect_out_of_scope_is_not_followed() {
         }
     })
     .await;
-    // The front is allowed, what it sends to is not, though the target's own policy would follow it anywhere.
+    // The front is allowed, but the target of its redirect is not, although the redirect policy would follow it.
     let change = json!({
         "redirects": {"max": 5, "hosts": ["127.0.0.2"], "ports": [to.port()]},
         "scope": {"allow": ["127.0.0.1"]},
@@ -146,7 +146,7 @@ async fn a_redirect_out_of_scope_is_not_followed() {
     );
     assert_eq!((*asked.lock(), result.hops.len()), (1, 1));
     front.join().await;
-    assert_eq!(secret.join().await, 0, "nobody was sent on");
+    assert_eq!(secret.join().await, 0, "the redirect was not followed");
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     assert_eq!((sight.passes, sight.dials.len()), (1, 1));
     assert_eq!(sight.addresses, [target.addr.ip()]);
     assert!(seen.times.total.unwrap().0 > 0 && seen.times.connect.is_none());
-    // An authority asks as often as it is told, one fetch behind the other.
+    // An authority fetches as often as requested, sequentially.
     let mut often = probe("pebble", Some("t0ken.thumb"), here.clone());
     often["passes"] = json!(3);
     let seen = ask(&often).await;
@@ -204,9 +204,9 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     assert_eq!(
         no_key.outcome,
         Outcome::Ok { status: Some(200) },
-        "nobody said what it should be"
+        "no content was expected"
     );
-    // The authority does not use private addresses, whatever the scope allows.
+    // The authority does not use private addresses, even if the scope allows them.
     let authority = ask(&probe("boulder", Some("t0ken.thumb"), here)).await;
     assert!(matches!(
         authority.outcome,
@@ -225,7 +225,7 @@ async fn a_challenge_tells_what_its_client_saw_and_stays_within_its_scope() {
     assert_eq!(
         strict.challenge.unwrap().dials,
         [],
-        "nothing is said of an address that was not asked"
+        "an address that was not dialled is not reported"
     );
     dns.join().await;
     assert_eq!(target.join().await, 6);

@@ -1,4 +1,4 @@
-//! cert-manager's self check, row by row: what `pkg/issuer/acme/http/http.go` and Go's own client do.
+//! cert-manager's self check, case by case, as `pkg/issuer/acme/http/http.go` and Go's client behave.
 
 use std::{
     io::Write as _,
@@ -22,7 +22,7 @@ use crate::servers::{
 const HOST: &str = "shop.example.org";
 const KEY: &str = "token.key";
 
-/// The rules but for the four seconds between five passes.
+/// The rules of the profile, with a single pass.
 fn once() -> Profile {
     Profile {
         passes: 1,
@@ -102,18 +102,18 @@ async fn each_answer_is_accepted_or_refused_as_it_accepts_or_refuses_it() {
     for (what, answer, expected) in [
         ("the key", answer(200, "", KEY.as_bytes()), None),
         (
-            "a newline behind it",
+            "a trailing newline",
             answer(200, "", b"token.key\n"),
             Some(FailureKind::WrongBody),
         ),
         (
-            "a blank before it",
+            "a leading space",
             answer(200, "", b" token.key"),
             Some(FailureKind::WrongBody),
         ),
         ("nothing", answer(200, "", b""), Some(FailureKind::WrongBody)),
         (
-            "other bytes than text",
+            "bytes that are not text",
             answer(200, "", b"token.key\xff"),
             Some(FailureKind::WrongBody),
         ),
@@ -140,7 +140,7 @@ async fn each_answer_is_accepted_or_refused_as_it_accepts_or_refuses_it() {
         ),
         ("a cut answer", cut, Some(FailureKind::BodyCut)),
         (
-            "the status counts before the content",
+            "the status is checked before the content",
             cut_404,
             Some(FailureKind::Status),
         ),
@@ -150,17 +150,17 @@ async fn each_answer_is_accepted_or_refused_as_it_accepts_or_refuses_it() {
             None,
         ),
         (
-            "a newline behind it, compressed",
+            "a trailing newline, compressed",
             answer(200, packed, &gzip(b"token.key\n")),
             Some(FailureKind::WrongBody),
         ),
         (
-            "said to be compressed",
+            "declared as compressed",
             answer(200, packed, KEY.as_bytes()),
             Some(FailureKind::BodyCut),
         ),
         (
-            "a redirect without location",
+            "a redirect without Location",
             answer(301, "", b""),
             Some(FailureKind::Status),
         ),
@@ -170,7 +170,7 @@ async fn each_answer_is_accepted_or_refused_as_it_accepts_or_refuses_it() {
             Some(FailureKind::Eof),
         ),
         (
-            "no HTTP",
+            "not HTTP",
             b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(),
             Some(FailureKind::Malformed),
         ),
@@ -179,7 +179,7 @@ async fn each_answer_is_accepted_or_refused_as_it_accepts_or_refuses_it() {
         let server = answering(answer).await;
         let validation = fetch(&once(), server.addr.port()).await;
         assert_eq!(kind(&validation), expected, "{what}: {:?}", validation.detail);
-        assert_eq!(validation.problem, None, "it is no authority");
+        assert_eq!(validation.problem, None, "the self check is not an authority");
         server.join().await;
     }
 }
@@ -253,7 +253,7 @@ async fn one_time_holds_for_everything_from_the_lookup_to_the_last_byte() {
         timeout: Duration::from_millis(400),
         ..once()
     };
-    // The redirect takes most of it, so that the content has no time of its own.
+    // The redirect takes most of the timeout, and the content gets only the rest.
     let server = Server::start(|mut stream| async move {
         let head = request(&mut stream).await;
         if head.starts_with("GET /there ") {
@@ -296,7 +296,7 @@ async fn between_two_passes_is_a_pause_that_counts_for_none_of_them() {
     assert_eq!((kind(&validation), validation.passes), (None, 3));
     assert!(all >= 2 * pause, "two pauses between three passes: {all:?}");
     assert!(Duration::from(validation.took) + 2 * pause <= all);
-    assert_eq!(server.join().await, 3, "each on a connection of its own");
+    assert_eq!(server.join().await, 3, "each on a new connection");
 }
 
 #[tokio::test]
@@ -327,7 +327,7 @@ async fn of_several_solver_nameservers_each_is_asked_one_of_the_two_questions_an
     assert_eq!(from(true).resolver, Some(first.addr));
     assert_eq!(from(false).resolver, Some(second.addr));
     second.join().await;
-    // A silent one takes the three seconds of the dialer with it, whatever the other one says.
+    // A silent nameserver uses up the three seconds of the dialer, whatever the other one answers.
     let silent = Dns::start(|_| Say::Nothing).await;
     let choice = ResolverChoice::Servers(vec![first.addr, silent.addr]);
     let profile = Profile {

@@ -1,4 +1,4 @@
-//! The agent before several aggregators.
+//! The agent with several aggregators.
 
 use std::net::TcpListener;
 
@@ -14,7 +14,7 @@ async fn every_aggregator_gets_every_observation_under_the_same_number_and_the_p
  {
     let target = answering("").await;
     let plan = vec![tcp("a", target.addr, OFTEN)];
-    // The first one stands by.
+    // The first aggregator is the standby.
     let mut first = Aggregator::start(Vec::new(), &[]).await;
     first.plan_down(true);
     let mut second = Aggregator::start(plan.clone(), &[]).await;
@@ -27,7 +27,7 @@ async fn every_aggregator_gets_every_observation_under_the_same_number_and_the_p
         );
         assert_eq!(one.outcome, Outcome::Ok { status: None });
     }
-    // They change parts.
+    // Failover: they swap roles.
     first.plan_down(false);
     first.plan(vec![tcp("b", target.addr, OFTEN)]);
     second.plan_down(true);
@@ -48,7 +48,7 @@ async fn every_aggregator_gets_every_observation_under_the_same_number_and_the_p
 async fn an_aggregator_that_is_down_costs_the_other_nothing_and_its_queue_is_its_own() {
     let target = answering("").await;
     let mut there = Aggregator::start(vec![tcp("a", target.addr, OFTEN)], &[]).await;
-    // Bound and dropped: nobody listens there.
+    // Bound and dropped, so that nothing listens there.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let agent = Running::among(config(closed), &[there.addr()]).await;
     let seen = there.observations(20).await;
@@ -57,7 +57,7 @@ async fn an_aggregator_that_is_down_costs_the_other_nothing_and_its_queue_is_its
     let waiting = |n| format!("parallax_prober_replica_spool_reports{{replica=\"aggregator 0\"}} {n}");
     assert!(
         !metric_is(agent.echo, &waiting(0)).await,
-        "what was seen waits for it"
+        "the observations wait for it"
     );
     agent.stop().await;
     there.join().await;

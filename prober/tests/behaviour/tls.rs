@@ -1,4 +1,4 @@
-//! What a probe says of servers that misbehave in TLS: kind and phase.
+//! Failure kind and phase for servers that misbehave in TLS.
 
 use crate::servers::{
     AMPLE, SHORT, Server, answering, context, failure, http, reset,
@@ -56,11 +56,11 @@ async fn a_target_may_trust_a_ca_that_no_other_target_does() {
     let (public, private) = (Ca::new(), Ca::new());
     for (machine, config, refused) in [
         (public.trusted(), private.server(HOST, VALID), None),
-        // What the machine trusts is trusted as well.
+        // The machine's roots are trusted too.
         (public.trusted(), public.server(HOST, VALID), None),
-        // A machine without roots has those of the target.
+        // A machine without roots uses those of the target.
         (TlsConfigs::with_roots([]), private.server(HOST, VALID), None),
-        // The verifier that knows the issuer names the error.
+        // The error comes from the verifier that knows the issuer.
         (
             public.trusted(),
             private.server(HOST, (2020, 2021)),
@@ -98,13 +98,13 @@ async fn a_missing_intermediate_is_told_from_a_private_ca_by_what_the_certificat
             Some(FailureKind::CertificateChainIncomplete),
         ),
         (&known, Chain::Whole, None),
-        // Nothing says that there is an intermediate: the issuer may well be a private root.
+        // Nothing indicates an intermediate: the issuer may be a private root.
         (
             &known,
             Chain::AloneAndSilent,
             Some(FailureKind::CertificateUntrusted),
         ),
-        // The intermediate is there, and no root above it is known.
+        // The intermediate is present, but its root is not trusted.
         (&private, Chain::Whole, Some(FailureKind::CertificateUntrusted)),
     ] {
         let server = https(ca.behind_intermediate(HOST, chain), HELLO).await;
@@ -149,7 +149,7 @@ async fn a_machine_without_roots_blames_itself() {
 #[tokio::test]
 async fn http_on_a_tls_port_is_not_tls() {
     let server = answering("HTTP/1.1 400 Bad Request\r\n\r\n").await;
-    // A TLS hello has no empty line, so this server answers as soon as the client stops: answer at once instead.
+    // A TLS hello contains no empty line, for which `request` would wait. This server responds immediately instead.
     server.join().await;
     let server = Server::start(|mut stream| async move {
         use tokio::io::AsyncWriteExt;
@@ -186,7 +186,7 @@ async fn a_server_that_is_silent_in_the_handshake_is_a_tls_timeout() {
 async fn a_server_that_closes_in_the_handshake_is_an_eof() {
     use tokio::io::AsyncReadExt;
     let server = Server::start(|mut stream| async move {
-        // All of the hello must be read, or closing becomes a reset.
+        // The whole hello must be read, otherwise closing causes a reset.
         let mut hello = [0; 4096];
         let _ = stream.read(&mut hello).await.unwrap();
     })
@@ -267,7 +267,7 @@ async fn a_print_says_whether_two_servers_show_the_same_certificate_and_page_and
     let mut prints = Vec::new();
     for config in [&one, &one, &other] {
         let server = https(config.clone(), HELLO).await;
-        // Nobody here trusts the CA: whose certificate it is counts, not who signed it.
+        // The CA is not trusted: the certificate counts, not its issuer.
         let change = json!({"scheme": "https", "port": 443, "any_certificate": true, "print": true});
         let tls = TlsConfigs::with_roots([]);
         let result = run(&http(server.addr, &change, AMPLE), &context(tls)).await;

@@ -1,4 +1,4 @@
-//! The name server of a test: every name is its own zone, and unknown ones do not exist.
+//! The name server of a test: every name is a separate zone, and unknown names do not exist.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, thread, time::Duration};
 
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use tokio::{net::UdpSocket, task::JoinSet, time};
 use tokio_util::sync::CancellationToken;
 
-/// Where it listens.
+/// Listen address.
 pub(crate) const ADDRESS: &str = "127.0.0.1:53";
 
-/// What is said of one family of one name.
+/// Answer for one address family of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ZoneAnswer {
     Addresses(Vec<IpAddr>),
@@ -33,7 +33,7 @@ pub(crate) struct ZoneAnswers {
     pub(crate) aaaa: ZoneAnswer,
 }
 
-/// All names, by their lower-case text.
+/// All names, in lower case.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ZoneTable(Arc<Mutex<BTreeMap<String, ZoneAnswers>>>);
 
@@ -59,9 +59,12 @@ impl ZoneTable {
             let (length, peer) = socket
                 .recv_from(&mut buffer)
                 .await
-                .context("receiving a DNS question")?;
-            let query = Message::from_vec(&buffer[..length]).context("reading a DNS question")?;
-            let question = query.queries.first().context("a DNS message without question")?;
+                .context("receiving a DNS query")?;
+            let query = Message::from_vec(&buffer[..length]).context("parsing a DNS query")?;
+            let question = query
+                .queries
+                .first()
+                .context("a DNS message without a question")?;
             let name = question.name().to_lowercase().to_ascii();
             let say = self.say(name.trim_end_matches('.'), question.query_type());
             let wait = match say {
@@ -69,20 +72,21 @@ impl ZoneTable {
                 ZoneAnswer::Late(wait, _) => wait,
                 ZoneAnswer::Addresses(_) | ZoneAnswer::Code(_) => Duration::ZERO,
             };
-            let answer = answer(&query, &say).to_vec().context("writing a DNS answer")?;
+            let answer = answer(&query, &say)
+                .to_vec()
+                .context("serializing a DNS response")?;
             let socket = Arc::clone(&socket);
             while answers.try_join_next().is_some() {}
             answers.spawn(async move {
                 time::sleep(wait).await;
-                // Whoever asked may be gone.
+                // The client may be gone.
                 let _ = socket.send_to(&answer, peer).await;
             });
         }
     }
 }
 
-/// The name server on a thread of its own, so that the other work of the test makes it no slow one. It ends when it is
-/// dropped.
+/// The name server on its own thread, so that other work of the test does not slow it down. Stops on drop.
 #[derive(Debug)]
 pub(crate) struct NameServer {
     stop: CancellationToken,
@@ -91,7 +95,7 @@ pub(crate) struct NameServer {
 
 impl NameServer {
     pub(crate) fn serve(zones: ZoneTable) -> anyhow::Result<Self> {
-        let socket = std::net::UdpSocket::bind(ADDRESS).context("listening for DNS questions")?;
+        let socket = std::net::UdpSocket::bind(ADDRESS).context("listening for DNS queries")?;
         socket
             .set_nonblocking(true)
             .context("setting up the DNS socket")?;
@@ -122,7 +126,7 @@ impl Drop for NameServer {
         self.stop.cancel();
         match self.thread.take().map(thread::JoinHandle::join) {
             Some(Ok(Err(error))) => eprintln!("the name server: {error:#}"),
-            Some(Err(_)) => eprintln!("the name server has panicked"),
+            Some(Err(_)) => eprintln!("the name server panicked"),
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
-//! The certificate authority as oracle: Pebble validates generated and written-down servers, and the prober's profile
-//! `pebble` must come to the same end. Everything happens in network namespaces that the tests make.
+//! Pebble as a test oracle: it validates generated and hand-written servers, and the prober's profile `pebble` must
+//! reach the same verdict. Everything runs in network namespaces created by the tests.
 //!
 //! ```text
 //! scenario (data) ─▶ world (addresses, DNS, web servers) ◀── Pebble, driven as an ACME client does ──▶ verdict

@@ -1,5 +1,5 @@
-//! A test in a network namespace of its own: real ports 80 and 443, addresses of the public internet that lead nowhere
-//! but back, and nothing of the machine around it.
+//! Runs a test in its own network namespace: real ports 80 and 443, public addresses that are routed back to this
+//! machine, and no access to anything else.
 
 use std::{
     env,
@@ -9,25 +9,25 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 
-/// Set inside.
+/// Set inside the namespace.
 const INSIDE: &str = "PARALLAX_ACME_INSIDE";
 
-/// `skip` leaves these tests out, loudly.
+/// `skip` skips these tests with a message.
 const SWITCH: &str = "PARALLAX_ACME";
 
-/// Every address of these networks is this machine's own: whatever listens there answers, and nothing else refuses.
+/// Networks whose addresses are all local: servers can listen on them, and other ports refuse.
 const OWN: [(&str, &str); 2] = [("-4", "9.0.0.0/8"), ("-6", "2600:1f18::/32")];
 
-/// What is sent here is never heard of again.
+/// Networks that drop all packets.
 const LOST: [(&str, &str); 2] = [("-4", "11.0.0.0/8"), ("-6", "2600:1f19::/32")];
 
-/// No route leads here.
+/// Networks without a route.
 const UNREACHABLE: [(&str, &str); 2] = [("-4", "12.0.0.0/8"), ("-6", "2600:1f1a::/32")];
 
-/// Runs the test's body in a fresh namespace: the test starts itself there once more, by its name.
+/// Runs the test's body in a new namespace: the test starts itself again inside, by its name.
 ///
 /// # Panics
-/// Where the body fails, and where no namespace can be made: a test that did not run did not pass.
+/// If the body fails, or if no namespace can be created: a test that did not run has not passed.
 pub fn inside(test: &str, body: impl AsyncFnOnce() -> anyhow::Result<()>) {
     if parallax_skip::left_out(test, SWITCH, "cargo test --workspace --locked --test acme") {
         return;
@@ -64,7 +64,7 @@ fn start_again(test: &str) -> anyhow::Result<()> {
         .context("running unshare(1) of util-linux")?;
     ensure!(
         status.success(),
-        "the test failed in its network namespace, or none can be made here ({status}): it needs root or user \
+        "the test failed in its network namespace, or none can be created here ({status}): it needs root or user \
          namespaces; {SWITCH}=skip leaves it out"
     );
     Ok(())
@@ -81,12 +81,12 @@ fn within(body: impl AsyncFnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> 
 
 fn set_up() -> anyhow::Result<()> {
     ip("link set lo up")?;
-    // Without an address of its own a host asks from no IPv6 address but ::1.
+    // Without another local address, a host uses no IPv6 source address but ::1.
     ip("-6 address add 2600:1f18:ffff::1/128 dev lo nodad")?;
     for (family, network) in OWN {
         ip(&format!("{family} route add local {network} dev lo"))?;
     }
-    // A pair of interfaces of which the far end belongs to nobody: frames without a receiver.
+    // A pair of interfaces whose far end is unused: frames without a receiver.
     ip("link add lost type veth peer name nobody")?;
     ip("link set lost arp off")?;
     ip("address add 11.255.255.254/32 dev lost")?;
@@ -119,21 +119,21 @@ fn ip(arguments: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Which part of the addresses one is of.
+/// The block that an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressBlock {
-    /// A server may listen there.
+    /// Local; a server may listen there.
     Own,
-    /// Nobody answers.
+    /// All packets are dropped.
     Lost,
-    /// There is no way.
+    /// No route.
     Unreachable,
-    /// Of the special-purpose registries; a server may listen there.
+    /// In a special-purpose registry; a server may listen there.
     Reserved,
 }
 
 impl AddressBlock {
-    /// The IPv4 address of this number.
+    /// Returns the IPv4 address with this number.
     #[must_use]
     pub fn v4(self, case: u16, number: u8) -> IpAddr {
         let first = match self {
@@ -146,7 +146,8 @@ impl AddressBlock {
         Ipv4Addr::new(first, high, low, number).into()
     }
 
-    /// The IPv6 address of this number. The reserved one is `::1`, as no other is this machine's own.
+    /// Returns the IPv6 address with this number. The reserved one is `::1`, because no other reserved address is
+    /// local.
     #[must_use]
     pub fn v6(self, case: u16, number: u8) -> IpAddr {
         let second = match self {

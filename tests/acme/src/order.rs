@@ -1,4 +1,4 @@
-//! One order with Pebble, as an ACME client makes it, up to the end of its validation.
+//! One order with Pebble, as an ACME client places it, until its validation is complete.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use tokio::time;
 
 use crate::verdict::{ExplainedVerdict, Verdict};
 
-/// Longer than any of Pebble's validations, on a busy machine too.
+/// Timeout, longer than any of Pebble's validations even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How often Pebble is asked for the result; it announces nothing.
+/// Interval of polling Pebble for the result, which it does not announce.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// An order whose challenge waits to be told that all is ready.
+/// An order whose challenge has not been accepted yet.
 pub struct PendingOrder {
     order: Order,
     /// The challenge's token.
     pub token: String,
-    /// What must be served.
+    /// The key authorization to serve.
     pub key: String,
 }
 
@@ -27,7 +27,7 @@ impl PendingOrder {
     /// Orders a certificate for a name.
     ///
     /// # Errors
-    /// What Pebble has against it.
+    /// Pebble's error.
     pub async fn of(account: &Account, name: &str) -> anyhow::Result<Self> {
         let identifiers = [Identifier::Dns(name.to_owned())];
         let mut order = account
@@ -48,14 +48,14 @@ impl PendingOrder {
         Ok(Self { order, token, key })
     }
 
-    /// Lets Pebble validate it.
+    /// Accepts the challenge and waits for Pebble's validation.
     ///
     /// # Errors
-    /// A validation that does not come to an end.
+    /// If the validation does not complete.
     pub async fn validated(self) -> anyhow::Result<ExplainedVerdict> {
         time::timeout(PATIENCE, self.ended())
             .await
-            .with_context(|| format!("no end after {PATIENCE:?}"))?
+            .with_context(|| format!("the validation did not complete within {PATIENCE:?}"))?
     }
 
     async fn ended(mut self) -> anyhow::Result<ExplainedVerdict> {
@@ -67,7 +67,7 @@ impl PendingOrder {
                 .context("no HTTP-01 challenge")?
                 .set_ready()
                 .await
-                .context("saying that the challenge is ready")?;
+                .context("accepting the challenge")?;
         }
         let mut authorizations = self.order.authorizations();
         let mut authorization = authorizations.next().await.context("no authorization")??;
@@ -75,7 +75,7 @@ impl PendingOrder {
             let state = authorization
                 .refresh()
                 .await
-                .context("asking for the authorization")?;
+                .context("fetching the authorization")?;
             match state.status {
                 AuthorizationStatus::Pending => {}
                 AuthorizationStatus::Valid => {
@@ -95,7 +95,7 @@ impl PendingOrder {
                         problem.detail.as_deref().unwrap_or_default(),
                     );
                 }
-                other => bail!("the authorization is {other:?}"),
+                other => bail!("unexpected authorization status {other:?}"),
             }
             time::sleep(AGAIN).await;
         }

@@ -1,4 +1,4 @@
-//! Pebble as Debian has it, and an account with it.
+//! Debian's Pebble, and an account with it.
 
 use std::{fs, net::SocketAddr, process::Stdio, time::Duration};
 
@@ -12,13 +12,13 @@ use tokio::{
     time,
 };
 
-/// Where its directory is.
+/// Address of its directory.
 const LISTENS: &str = "127.0.0.1:14000";
 
-/// How long it may take to come up.
+/// Timeout of its start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A Pebble of one's own; it ends when it is dropped.
+/// A running Pebble. Stops on drop.
 #[derive(Debug)]
 pub struct Pebble {
     _process: Child,
@@ -29,10 +29,10 @@ impl Pebble {
     /// Starts it with real ports and this resolver.
     ///
     /// # Errors
-    /// Where it is missing, or does not come up.
+    /// If it is missing, or does not start.
     pub async fn start(resolver: &str) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("making a folder for Pebble")?;
-        certificates(&folder).context("making Pebble's certificate")?;
+        let folder = tempfile::tempdir().context("creating a directory for Pebble")?;
+        certificates(&folder).context("creating Pebble's certificate")?;
         let path = |name: &str| folder.path().join(name);
         let settings = serde_json::json!({"pebble": {
             "listenAddress": LISTENS,
@@ -45,7 +45,7 @@ impl Pebble {
             "externalAccountBindingRequired": false,
         }});
         fs::write(path("pebble.json"), settings.to_string()).context("writing Pebble's settings")?;
-        let log = fs::File::create(path("pebble.log")).context("making Pebble's log")?;
+        let log = fs::File::create(path("pebble.log")).context("creating Pebble's log")?;
         let mut process = Command::new("pebble")
             .arg("-config")
             .arg(path("pebble.json"))
@@ -62,17 +62,17 @@ impl Pebble {
             .kill_on_drop(true)
             .spawn()
             .context("starting pebble (tests/install-tools acme installs it)")?;
-        listening(LISTENS.parse().context("reading an address")?, &mut process).await?;
+        listening(LISTENS.parse().context("parsing an address")?, &mut process).await?;
         Ok(Self {
             _process: process,
             folder,
         })
     }
 
-    /// A new account.
+    /// Creates an account.
     ///
     /// # Errors
-    /// What the client or Pebble has against it.
+    /// An error of the client or of Pebble.
     pub async fn account(&self) -> anyhow::Result<Account> {
         let wanted = NewAccount {
             contact: &[],
@@ -83,23 +83,23 @@ impl Pebble {
             .context("trusting Pebble's certificate")?
             .create(&wanted, format!("https://{LISTENS}/dir"), None)
             .await
-            .context("making an account with Pebble")?;
+            .context("creating an account with Pebble")?;
         Ok(account)
     }
 }
 
-/// Waits until a process listens. A foreign program tells nobody that it is ready, so it is asked until it answers.
+/// Waits until a process listens, by connecting repeatedly: an external program does not announce that it is ready.
 ///
 /// # Errors
-/// Where it ends first, or takes too long.
+/// If it exits first, or takes too long.
 pub async fn listening(address: SocketAddr, process: &mut Child) -> anyhow::Result<()> {
     let asking = async {
         loop {
             if TcpStream::connect(address).await.is_ok() {
                 return Ok(());
             }
-            if let Some(status) = process.try_wait().context("looking after a process")? {
-                bail!("it ended before it listened on {address}: {status}");
+            if let Some(status) = process.try_wait().context("checking a process")? {
+                bail!("it exited with {status} before it listened on {address}");
             }
             time::sleep(Duration::from_millis(20)).await;
         }

@@ -1,7 +1,7 @@
-//! A name and the servers behind it, as data: written down in `scenarios.yaml`, or generated.
+//! A name and the servers behind it, as data: hand-written in `scenarios.yaml`, or generated.
 //!
-//! Text may hold `{name}` (the name to be certified), `{key}` (the key authorization), `{token}`, `{path}` (the challenge's
-//! path), `{long}` (2001 letters) and addresses, as `{own1.4}` or `{lost2.6}`.
+//! Text may contain `{name}` (the name to be certified), `{key}` (the key authorization), `{token}`, `{path}` (the
+//! challenge's path), `{long}` (2001 letters) and addresses such as `{own1.4}` or `{lost2.6}`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,37 +17,37 @@ use crate::{namespace::AddressBlock, verdict::Verdict};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it shows.
+    /// Its description.
     pub name: String,
-    /// What is said of the name's IPv4 addresses; the first of its own otherwise.
+    /// DNS answer for IPv4 addresses [default: the first local one].
     #[serde(default = "own")]
     pub a: ScriptedAnswer,
-    /// What is said of its IPv6 addresses; that there are none otherwise.
+    /// DNS answer for IPv6 addresses [default: none].
     #[serde(default = "none")]
     pub aaaa: ScriptedAnswer,
-    /// Names below it that exist too, by their labels.
+    /// Further names below it, by their labels.
     #[serde(default)]
     pub names: BTreeMap<String, FamilyAnswers>,
-    /// Who listens.
+    /// Its web servers.
     #[serde(default)]
     pub web: Vec<WebServerSpec>,
-    /// What Pebble says; absent where it is generated.
+    /// Pebble's verdict; absent if generated.
     pub pebble: Option<Verdict>,
-    /// What Boulder says, where that is another thing.
+    /// Boulder's verdict, if it differs.
     pub boulder: Option<KnownDifference>,
 }
 
-/// Another verdict, and which of the known differences explain it.
+/// A different verdict, and the known differences that explain it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownDifference {
     /// Boulder's verdict.
     pub verdict: Verdict,
-    /// Differences of the list.
+    /// Names of the differences.
     pub deltas: BTreeSet<String>,
 }
 
-/// Both families of a name.
+/// Answers for both families of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FamilyAnswers {
@@ -59,36 +59,36 @@ pub struct FamilyAnswers {
     pub aaaa: ScriptedAnswer,
 }
 
-/// What is said of one family.
+/// DNS answer for one family.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum ScriptedAnswer {
-    /// A failure, or nothing.
+    /// A failure, or no addresses.
     Word(LookupFailure),
     /// These addresses, in this order.
     Addresses(Vec<String>),
-    /// As much, so long after the question.
+    /// Addresses, after a delay.
     Late {
-        /// How long.
+        /// The delay.
         late_ms: u64,
-        /// Which.
+        /// The addresses.
         addresses: Vec<String>,
     },
 }
 
-/// A failure of a lookup.
+/// A failed lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LookupFailure {
-    /// The name exists, with nothing of this family.
+    /// The name exists, without addresses of this family.
     None,
     /// It does not exist.
     Nxdomain,
     /// The server has failed.
     Servfail,
-    /// The server does not want to say.
+    /// The server refuses the query.
     Refused,
-    /// No answer comes.
+    /// No response.
     Silent,
 }
 
@@ -100,23 +100,23 @@ const fn none() -> ScriptedAnswer {
     ScriptedAnswer::Word(LookupFailure::None)
 }
 
-/// One server.
+/// One web server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebServerSpec {
-    /// Where it listens: `own1.4` and `own1.6` otherwise.
+    /// Listen addresses [default: `own1.4` and `own1.6`].
     #[serde(default = "both")]
     pub at: Vec<String>,
-    /// On which port.
+    /// Port.
     #[serde(default = "http")]
     pub port: u16,
-    /// What it speaks.
+    /// Protocol.
     #[serde(default)]
     pub tls: Tls,
-    /// What it does with a request for the challenge.
+    /// Response to the challenge request.
     #[serde(default)]
     pub challenge: ConnectionAction,
-    /// What it does with a request for another path, query included. Others are not found.
+    /// Responses to other paths, including the query. All others get a 404.
     #[serde(default)]
     pub paths: BTreeMap<String, ConnectionAction>,
 }
@@ -129,16 +129,16 @@ const fn http() -> u16 {
     80
 }
 
-/// What a server speaks.
+/// Protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tls {
     /// Plain text.
     #[default]
     No,
-    /// TLS with a certificate that nobody trusts, for another name, expired.
+    /// TLS with a certificate that is untrusted, for another name, and expired.
     Untrusted,
-    /// It ends every handshake with an alert.
+    /// TLS that ends every handshake with an alert.
     Alert,
 }
 
@@ -146,23 +146,23 @@ pub enum Tls {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ConnectionAction {
-    /// An answer in good order.
+    /// A well-formed response.
     Answer(HttpAnswer),
-    /// So many redirects on the same server, and then the key authorization.
+    /// This number of redirects on the same server, then the key authorization.
     Chain(u16),
-    /// These bytes and the end of the connection.
+    /// These bytes, then closes the connection.
     Raw(String),
-    /// These bytes, and then nothing more.
+    /// These bytes, then nothing more.
     Stall(String),
-    /// These bytes and a reset.
+    /// These bytes, then a reset.
     Cut(String),
-    /// The connection ends without an answer.
+    /// Closes the connection without a response.
     Close,
-    /// It is reset without an answer.
+    /// Resets it without a response.
     Reset,
-    /// It is reset before anything was asked.
+    /// Resets it before it reads a request.
     Slam,
-    /// Nothing comes.
+    /// Sends nothing.
     Silence,
 }
 
@@ -172,21 +172,21 @@ impl Default for ConnectionAction {
     }
 }
 
-/// An answer in good order.
+/// A well-formed response.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpAnswer {
     /// Its status.
     pub status: u16,
-    /// Its content.
+    /// Its body.
     pub content: String,
-    /// Where it leads.
+    /// Its `Location` header.
     pub location: Option<String>,
-    /// How its content ends.
+    /// How its body ends.
     pub framing: Framing,
-    /// It is compressed.
+    /// Whether it is compressed.
     pub gzip: bool,
-    /// It begins so long after the request.
+    /// Delay after the request in milliseconds.
     pub late_ms: u64,
 }
 
@@ -203,53 +203,53 @@ impl Default for HttpAnswer {
     }
 }
 
-/// How an answer's content ends.
+/// How a response's body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Framing {
-    /// Where its announced length says.
+    /// At the announced length.
     Length,
     /// With its last chunk.
     Chunked,
     /// With the connection.
     Close,
-    /// With the connection, ten bytes before the announced length.
+    /// With the connection, ten bytes short of the announced length.
     Short,
 }
 
 impl Scenario {
-    /// All that are written down.
+    /// Loads all hand-written scenarios.
     ///
     /// # Errors
-    /// What cannot be read, and a scenario without Pebble's verdict or with a name that another one has.
+    /// Invalid YAML, a scenario without Pebble's verdict, or a duplicate name.
     pub fn all() -> anyhow::Result<Vec<Self>> {
         let all: Vec<Self> =
             serde_saphyr::from_str(include_str!("../scenarios.yaml")).context("reading scenarios.yaml")?;
         let mut names = BTreeSet::new();
         for one in &all {
-            ensure!(names.insert(&one.name), "two scenarios are called {:?}", one.name);
             ensure!(
-                one.pebble.is_some(),
-                "{:?} does not say what Pebble says",
+                names.insert(&one.name),
+                "two scenarios have the name {:?}",
                 one.name
             );
+            ensure!(one.pebble.is_some(), "{:?} lacks Pebble's verdict", one.name);
         }
         Ok(all)
     }
 }
 
-/// Known differences of Boulder to Pebble, by their names.
+/// Loads the known differences between Boulder and Pebble, by name.
 ///
 /// # Errors
-/// What cannot be read.
+/// Invalid YAML.
 pub fn deltas() -> anyhow::Result<BTreeMap<String, String>> {
     serde_saphyr::from_str(include_str!("../deltas.yaml")).context("reading deltas.yaml")
 }
 
-/// What stands for what in one running scenario.
+/// Values of the placeholders in one running scenario.
 #[derive(Debug, Clone)]
 pub struct ScenarioNames {
-    /// Its number, which no other one has.
+    /// Its unique number.
     pub case: u16,
     /// The name to be certified.
     pub name: String,
@@ -260,16 +260,16 @@ pub struct ScenarioNames {
 }
 
 impl ScenarioNames {
-    /// The challenge's path.
+    /// Returns the challenge's path.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/.well-known/acme-challenge/{}", self.token)
     }
 
-    /// An address as `own1.4` names it.
+    /// Returns the address with a name like `own1.4`.
     ///
     /// # Errors
-    /// No such address.
+    /// Unknown address.
     pub fn address(&self, text: &str) -> anyhow::Result<IpAddr> {
         let (named, family) = text
             .split_once('.')
@@ -277,14 +277,14 @@ impl ScenarioNames {
         match family {
             "4" => Ok(self.of_range(named, true)?),
             "6" => Ok(self.of_range(named, false)?),
-            _ => bail!("{text:?} is of no family"),
+            _ => bail!("{text:?} has an unknown family"),
         }
     }
 
-    /// An address as `own1` names it.
+    /// Returns the address with a name like `own1`.
     ///
     /// # Errors
-    /// No such address.
+    /// Unknown address.
     pub fn of_range(&self, text: &str, v4: bool) -> anyhow::Result<IpAddr> {
         let number = text.trim_start_matches(char::is_alphabetic);
         let range = match &text[..text.len() - number.len()] {
@@ -292,7 +292,7 @@ impl ScenarioNames {
             "lost" => AddressBlock::Lost,
             "unreachable" => AddressBlock::Unreachable,
             "reserved" => AddressBlock::Reserved,
-            _ => bail!("no address is called {text:?}"),
+            _ => bail!("unknown address {text:?}"),
         };
         let number = number
             .parse()
@@ -304,10 +304,10 @@ impl ScenarioNames {
         })
     }
 
-    /// Text with what stands for what.
+    /// Replaces the placeholders in a text.
     ///
     /// # Errors
-    /// An address that does not exist.
+    /// Unknown address.
     pub fn fill(&self, text: &str) -> anyhow::Result<String> {
         let mut filled = text
             .replace("{name}", &self.name)
@@ -317,7 +317,7 @@ impl ScenarioNames {
             .replace("{long}", &"x".repeat(2001));
         for range in ["own", "lost", "unreachable", "reserved"] {
             while let Some(begin) = filled.find(&format!("{{{range}")) {
-                let length = filled[begin..].find('}').context("an open brace")?;
+                let length = filled[begin..].find('}').context("unclosed brace")?;
                 let address = self.address(&filled[begin + 1..begin + length])?;
                 let written = match address {
                     IpAddr::V4(v4) => v4.to_string(),

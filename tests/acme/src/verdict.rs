@@ -1,4 +1,4 @@
-//! How a validation ended, in a form in which the two can be compared.
+//! Result of a validation, in a form in which both sides can be compared.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use parallax_model::Outcome;
 use parallax_prober::{ProblemClass, ValidationResult};
 use serde::Deserialize;
 
-/// How a validation ended.
+/// Result of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
@@ -24,12 +24,12 @@ pub enum Verdict {
     ServerInternal,
 }
 
-/// A verdict with the sentence that goes with it.
+/// A verdict with its error message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedVerdict {
     /// The verdict.
     pub verdict: Verdict,
-    /// The sentence; empty for a success.
+    /// The error message; empty for a success.
     pub detail: String,
 }
 
@@ -44,10 +44,10 @@ impl fmt::Display for ExplainedVerdict {
 }
 
 impl ExplainedVerdict {
-    /// What a profile came to.
+    /// Converts the result of a profile.
     ///
     /// # Errors
-    /// Where the prober could not ask: then there is nothing to compare.
+    /// If the prober could not make the probe: then there is nothing to compare.
     pub fn of(validation: &ValidationResult) -> anyhow::Result<Self> {
         match (&validation.outcome, &validation.problem) {
             (Outcome::Ok { .. }, _) => Ok(Self {
@@ -61,7 +61,9 @@ impl ExplainedVerdict {
                     ProblemClass::Unauthorized => Verdict::Unauthorized,
                     ProblemClass::Tls => Verdict::Tls,
                     ProblemClass::ServerInternal => Verdict::ServerInternal,
-                    ProblemClass::Caa => anyhow::bail!("a fetch looks at no CAA record"),
+                    ProblemClass::Caa => {
+                        anyhow::bail!("unexpected CAA problem: a fetch checks no CAA records")
+                    }
                 },
                 detail: problem.detail.clone(),
             }),
@@ -69,10 +71,10 @@ impl ExplainedVerdict {
         }
     }
 
-    /// What Pebble said of a challenge.
+    /// Converts Pebble's problem of a challenge.
     ///
     /// # Errors
-    /// A type that it does not give for a validation.
+    /// A problem type that Pebble does not use for validations.
     pub fn by_pebble(class: &str, detail: &str) -> anyhow::Result<Self> {
         let verdict = match class.rsplit(':').next() {
             Some("connection") => Verdict::Connection,
@@ -80,7 +82,7 @@ impl ExplainedVerdict {
             Some("unauthorized") => Verdict::Unauthorized,
             Some("tls") => Verdict::Tls,
             Some("serverInternal") => Verdict::ServerInternal,
-            _ => anyhow::bail!("Pebble gave a problem of the type {class:?}: {detail}"),
+            _ => anyhow::bail!("unexpected problem type {class:?} of Pebble: {detail}"),
         };
         Ok(Self {
             verdict,

@@ -20,14 +20,14 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::scenario::{ConnectionAction, Framing, HttpAnswer, ScenarioNames, Tls, WebServerSpec};
 
-/// Certificates that all servers share.
+/// Certificates shared by all servers.
 #[derive(Clone)]
 pub(crate) struct SharedCertificates {
     untrusted: TlsAcceptor,
     alert: TlsAcceptor,
 }
 
-/// Finds no certificate for anybody.
+/// A resolver that never finds a certificate.
 #[derive(Debug)]
 struct NoCertificate;
 
@@ -39,7 +39,7 @@ impl ResolvesServerCert for NoCertificate {
 
 impl SharedCertificates {
     pub(crate) fn make() -> anyhow::Result<Self> {
-        let key = rcgen::KeyPair::generate().context("making a key")?;
+        let key = rcgen::KeyPair::generate().context("generating a key")?;
         let mut parameters = rcgen::CertificateParams::new(vec!["other.example.org".to_owned()])
             .context("naming a certificate")?;
         parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
@@ -61,7 +61,7 @@ impl SharedCertificates {
     }
 }
 
-/// Starts a server on each of its addresses; they end with the set.
+/// Starts a server on each of its addresses; they stop with the set.
 pub(crate) async fn start(
     web: &WebServerSpec,
     stage: &ScenarioNames,
@@ -96,7 +96,7 @@ impl WebServer {
             while connections.try_join_next().is_some() {}
             let server = Arc::clone(&self);
             connections.spawn(async move {
-                // A client that goes away in the middle is one of the things that happen here.
+                // Clients that disconnect midway are expected here.
                 let _ = server.connection(stream).await;
             });
         }
@@ -203,7 +203,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<String> {
             Err(_) => break,
         }
     }
-    String::from_utf8(head).context("a request beyond ASCII")
+    String::from_utf8(head).context("a request that is not ASCII")
 }
 
 fn whole(answer: &HttpAnswer, stage: &ScenarioNames) -> anyhow::Result<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! Everything a scenario needs, shared by those of one test.
+//! Everything that scenarios need, shared by all scenarios of a test.
 
 use std::{
     path::PathBuf,
@@ -24,7 +24,7 @@ use crate::{
     web::{self, SharedCertificates},
 };
 
-/// Validations at a time. Each is eight fetches, and a name server that is asked too much at once would be a silent one.
+/// Concurrent validations. Each makes eight fetches, and an overloaded name server would appear silent.
 const AT_ONCE: usize = 24;
 
 /// A name server, a Pebble with an account, and a prober.
@@ -39,25 +39,25 @@ pub struct TestEnvironment {
     _pebble: Pebble,
 }
 
-/// A name, and an order whose challenge waits.
+/// A name with an order whose challenge has not been accepted.
 pub struct OrderedName {
     case: u16,
     name: String,
     pending: PendingOrder,
 }
 
-/// What everybody says of one scenario.
+/// All verdicts on one scenario.
 #[derive(Debug)]
 pub struct ScenarioVerdicts {
-    /// Pebble itself.
+    /// Pebble's verdict.
     pub pebble: ExplainedVerdict,
-    /// The profile of that name.
+    /// Verdict of the profile `pebble`.
     pub as_pebble: ExplainedVerdict,
-    /// The other profile.
+    /// Verdict of the profile `boulder`.
     pub as_boulder: ExplainedVerdict,
-    /// What that one saw.
+    /// Result of the profile `boulder`.
     pub by_boulder: ValidationResult,
-    /// What the first one saw.
+    /// Result of the profile `pebble`.
     pub by_pebble: ValidationResult,
 }
 
@@ -65,9 +65,9 @@ impl TestEnvironment {
     /// Starts everything.
     ///
     /// # Errors
-    /// What is missing or does not come up.
+    /// A missing program, or one that does not start.
     pub async fn start() -> anyhow::Result<Self> {
-        // The ACME client and the servers take the process's provider; the second of several has nothing to install.
+        // The ACME client and the servers use the process's provider; only the first of several is installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let zones = ZoneTable::default();
         let names = NameServer::serve(zones.clone())?;
@@ -88,13 +88,13 @@ impl TestEnvironment {
         })
     }
 
-    /// Orders a certificate for a name that no other case has.
+    /// Orders a certificate for a unique name.
     ///
-    /// One after the other, and none while an authorization is asked for: a new order of Pebble 2.4.0 holds its store and
-    /// waits for an authorization, and a question for an authorization holds that one and waits for the store.
+    /// Sequentially, and never while an authorization is fetched: in Pebble 2.4.0 a new order locks its store and
+    /// waits for an authorization, and a request for an authorization locks that and waits for the store.
     ///
     /// # Errors
-    /// What Pebble has against it.
+    /// Pebble's error.
     pub async fn order(&self) -> anyhow::Result<OrderedName> {
         let case = self.cases.fetch_add(1, Ordering::Relaxed);
         let name = format!("s{case}.acme.example.org");
@@ -102,10 +102,10 @@ impl TestEnvironment {
         Ok(OrderedName { case, name, pending })
     }
 
-    /// Puts a scenario on the stage and asks everybody at once.
+    /// Sets up a scenario and runs all validations concurrently.
     ///
     /// # Errors
-    /// A scenario that cannot be staged, and a validation without a verdict.
+    /// A scenario that cannot be set up, or a validation without a verdict.
     pub async fn judge(&self, scenario: &Scenario, ordered: OrderedName) -> anyhow::Result<ScenarioVerdicts> {
         let OrderedName { case, name, pending } = ordered;
         let turn = self.turns.acquire().await.context("a turn")?;

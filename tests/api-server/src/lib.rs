@@ -1,4 +1,4 @@
-//! An API server for tests: lists in pages, watches with bookmarks, and misbehaves at will.
+//! An API server for tests: paginated lists, watches with bookmarks, and configurable misbehaviour.
 #![expect(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
@@ -24,42 +24,42 @@ use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
-/// Objects per page, whatever the client's limit: small, so that lists come in pages.
+/// Objects per page, whatever the client's limit: small, so that lists are paginated.
 const PAGE: usize = 2;
 
-/// How it answers for a resource.
+/// Behaviour for a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Manner {
-    /// As a Kubernetes API server does.
+    /// Like a Kubernetes API server.
     #[default]
     Sound,
-    /// Every request is answered so.
+    /// Answers every request with this status.
     Answers(u16),
-    /// No request is answered at all.
+    /// Answers no request.
     Hangs,
-    /// Watches are opened and tell nothing, not even bookmarks.
+    /// Opens watches and sends nothing, not even bookmarks.
     Mute,
 }
 
 #[derive(Debug, Default)]
 struct Store {
     version: u64,
-    /// What happened before is forgotten: a watch from there is answered by 410.
+    /// Oldest known version: a watch from an earlier one is answered with 410.
     oldest: u64,
     objects: BTreeMap<(String, String, String), Value>,
     /// Version, resource, type and object of each change.
     log: Vec<(u64, String, &'static str, Value)>,
-    /// Resources that are not there at all.
+    /// Resources that do not exist.
     absent: BTreeSet<String>,
     manners: BTreeMap<String, Manner>,
-    /// Counts the cuts: a watch that began before one ends.
+    /// Number of cuts: a watch that began before one ends.
     cuts: u64,
     lists: BTreeMap<String, u64>,
-    /// Writes that were answered with an error, as the test has it.
+    /// Number of writes rejected as the test configured.
     refused: BTreeMap<String, u64>,
 }
 
-/// The server. Dropped, it is gone.
+/// A running server. Stops on drop.
 #[derive(Debug)]
 pub struct ApiServer {
     store: Arc<Mutex<Store>>,
@@ -75,7 +75,7 @@ struct Shared {
 }
 
 impl ApiServer {
-    /// Knows these resources only as absent until they are defined.
+    /// Starts a server; the given resources do not exist until they are defined.
     pub async fn start(absent: &[&str]) -> Self {
         let store = Store {
             version: 100,
@@ -92,14 +92,14 @@ impl ApiServer {
         server
     }
 
-    /// Where it listens.
-    #[allow(dead_code, reason = "most tests go by the kubeconfig")]
+    /// Returns its address.
+    #[allow(dead_code, reason = "most tests use the kubeconfig")]
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// A kubeconfig that leads here.
+    /// Returns a kubeconfig for it.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         format!(
@@ -109,14 +109,14 @@ impl ApiServer {
         )
     }
 
-    /// Refuses connections and breaks those there are.
+    /// Refuses connections and closes the existing ones.
     pub async fn go_away(&mut self) {
         if let Some(mut running) = self.running.take() {
             running.shutdown().await;
         }
     }
 
-    /// Listens at the same address as before.
+    /// Listens again at the same address.
     pub async fn come_back(&mut self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.address = listener.local_addr().unwrap();
@@ -139,7 +139,7 @@ impl ApiServer {
         self.running = Some(running);
     }
 
-    /// Puts every object of a YAML list; Pods get the labels of probers.
+    /// Applies every object of a YAML list; Pods get the labels of probers.
     pub fn apply(&self, yaml: &str) {
         let objects: Vec<Value> = serde_saphyr::from_str(yaml).unwrap();
         for mut object in objects {
@@ -161,41 +161,41 @@ impl ApiServer {
         self.store.lock().unwrap()
     }
 
-    /// Creates or replaces an object; watches are told.
+    /// Creates or replaces an object, and notifies watches.
     pub fn put(&self, resource: &str, object: Value) {
         self.store().put(resource, object);
         self.changed.send_replace(());
     }
 
-    /// Deletes an object; watches are told.
+    /// Deletes an object, and notifies watches.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) {
         self.store().delete(resource, namespace, name);
         self.changed.send_replace(());
     }
 
-    /// Ends every watch in the middle.
+    /// Interrupts every watch.
     pub fn cut(&self) {
         self.store().cuts += 1;
         self.changed.send_replace(());
     }
 
-    /// Forgets what happened so far.
+    /// Compacts the history.
     pub fn compact(&self) {
         let mut store = self.store();
         store.oldest = store.version;
     }
 
-    /// Sets how requests for a resource are answered from now on.
+    /// Sets the behaviour for a resource from now on.
     pub fn behave(&self, resource: &str, manner: Manner) {
         self.store().manners.insert(resource.to_owned(), manner);
     }
 
-    /// From now on the resource is there.
+    /// Makes a resource exist from now on.
     pub fn define(&self, resource: &str) {
         self.store().absent.remove(resource);
     }
 
-    /// From now on the resource is not there any more.
+    /// Makes a resource no longer exist.
     pub fn undefine(&self, resource: &str) {
         let mut store = self.store();
         store.absent.insert(resource.to_owned());
@@ -204,7 +204,7 @@ impl ApiServer {
         self.cut();
     }
 
-    /// An object as it is.
+    /// Returns the current state of an object.
     #[allow(
         dead_code,
         reason = "not every test that uses this server looks at single objects"
@@ -215,7 +215,7 @@ impl ApiServer {
         self.store().objects.get(&key).cloned()
     }
 
-    /// All objects of a kind.
+    /// Returns all objects of a resource.
     #[allow(
         dead_code,
         reason = "not every test that uses this server looks at all objects"
@@ -227,7 +227,7 @@ impl ApiServer {
         of_kind.map(|(_, object)| object.clone()).collect()
     }
 
-    /// Changes an object as a controller would; one that has gone meanwhile stays gone.
+    /// Changes an object as a controller would; a deleted one stays deleted.
     #[allow(dead_code, reason = "the lab has controllers")]
     pub fn amend(&self, resource: &str, namespace: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
@@ -241,14 +241,13 @@ impl ApiServer {
         self.changed.send_replace(());
     }
 
-    /// First pages of lists that were asked for.
-    /// Writes of a resource that were refused as `behave` has it.
+    /// Returns how many writes of a resource were rejected as set with `behave`.
     #[must_use]
     pub fn refused(&self, resource: &str) -> u64 {
         self.store().refused.get(resource).copied().unwrap_or(0)
     }
 
-    /// How many pages of a resource have been listed.
+    /// Returns how many pages of a resource have been listed.
     #[must_use]
     pub fn lists(&self, resource: &str) -> u64 {
         self.store().lists.get(resource).copied().unwrap_or(0)
@@ -281,12 +280,12 @@ impl Store {
     }
 }
 
-/// Whether an object is in a namespace (everywhere where none is named) and has the labels (`a=b,c`); a set of values is not
-/// looked at (`a in (b,c)`).
+/// Reports whether an object is in a namespace (or any, if none is given) and has the labels (`a=b,c`); set
+/// requirements (`a in (b,c)`) are ignored.
 fn selected(object: &Value, namespace: Option<&str>, labels: &str) -> bool {
     let meta = &object["metadata"];
     let here = namespace.is_none_or(|namespace| meta["namespace"] == namespace);
-    // What stands in brackets is a set, and has commas of its own.
+    // Text in parentheses is a set, which contains commas itself.
     let outside: String = labels
         .split(')')
         .filter_map(|part| part.split('(').next())
@@ -358,7 +357,7 @@ async fn answer(
     }
 }
 
-/// What there is of a group whose definitions a cluster may do without. Every account may ask for that.
+/// Lists the resources of an optional API group. Every account may request that.
 fn discovery(shared: &Shared, group: &str) -> Response {
     let kinds: &[&str] = match group {
         "cert-manager.io" => &["certificates", "issuers", "clusterissuers"],
@@ -378,7 +377,8 @@ fn discovery(shared: &Shared, group: &str) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// One object by its name: `/api/v1/…` or `/apis/GROUP/VERSION/…`, then `namespaces/NAMESPACE/KIND/NAME` or `KIND/NAME`.
+/// Returns an object by name: `/api/v1/…` or `/apis/GROUP/VERSION/…`, then `namespaces/NAMESPACE/KIND/NAME` or
+/// `KIND/NAME`.
 fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
     let rest = path.get(if path.first() == Some(&"api") { 2 } else { 3 }..)?;
     let (namespace, kind, name) = match rest {
@@ -403,7 +403,7 @@ fn single(shared: &Shared, path: &[&str]) -> Option<Response> {
     })
 }
 
-/// A new object, or one in the place of what it was made from.
+/// Creates an object, or replaces one.
 fn put(shared: &Shared, namespace: &str, resource: &str, name: Option<&str>, body: &[u8]) -> Response {
     let mut object: Value = serde_json::from_slice(body).unwrap();
     let mut store = shared.store.lock().unwrap();
@@ -420,7 +420,7 @@ fn put(shared: &Shared, namespace: &str, resource: &str, name: Option<&str>, bod
         (Some(known), Some(_)) => object["metadata"]["uid"] = known["metadata"]["uid"].clone(),
         (None, None) => {
             object["metadata"]["uid"] = format!("uid-{}", store.version).into();
-            // Younger than whatever was there from the start.
+            // Younger than the initial objects.
             object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
     }
@@ -431,7 +431,7 @@ fn put(shared: &Shared, namespace: &str, resource: &str, name: Option<&str>, bod
     ([(header::CONTENT_TYPE, "application/json")], object).into_response()
 }
 
-/// A merge of a status, the end of an object, or a Lease.
+/// Patches a status, deletes an object, or updates a Lease.
 fn change(shared: &Shared, method: &Method, path: &[&str], body: &[u8]) -> Response {
     let at = path.iter().position(|part| *part == "namespaces").unwrap();
     if *method == Method::POST || *method == Method::PUT {
@@ -500,7 +500,7 @@ fn list(
         .collect();
     let more = (from + PAGE < all.len()).then(|| (from + PAGE).to_string());
     let page: Vec<&Value> = all.into_iter().skip(from).take(PAGE).collect();
-    // As Go writes an empty list here and there.
+    // Go serializes some empty lists as null.
     let items = if page.is_empty() { Value::Null } else { json!(page) };
     let body = json!({
         "kind": "List", "apiVersion": "v1",
@@ -549,7 +549,7 @@ fn watch(
                     (new.collect::<String>(), store.version)
                 };
                 if seen > from {
-                    // A bookmark after whatever happened, elsewhere too.
+                    // A bookmark after any change, also of other resources.
                     let mark = json!({"type": "BOOKMARK", "object": {"kind": "Any", "apiVersion": "v1", "metadata": {"resourceVersion": seen.to_string()}}});
                     let bytes = Bytes::from(format!("{lines}{mark}\n"));
                     return Some((Ok::<_, Infallible>(bytes), (shared, changed, seen)));

@@ -1,5 +1,5 @@
-//! The aggregator's side of the wire, as far as a prober needs it: a plan stream, and a place for reports that counts
-//! what they say.
+//! The part of an aggregator that a prober needs: a plan stream, and an endpoint for reports that counts their
+//! contents.
 
 use std::{cell::RefCell, convert::Infallible, io::Read, net::SocketAddr, rc::Rc, time::Duration};
 
@@ -21,14 +21,14 @@ use tokio::{
     time,
 };
 
-/// What the reports said since the last look.
+/// Counts of the reports since the last call of `take`.
 #[derive(Debug, Default)]
 pub(crate) struct ReportCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     /// Probes that were not made: late, throttled.
     pub(crate) not_asked: u64,
-    /// How late each probe started, in microseconds.
+    /// Delay of each probe's start, in microseconds.
     pub(crate) late: Vec<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Aggregator {
     accepting: JoinHandle<()>,
 }
 
-/// The few fields that are counted; the rest of an observation is skipped over.
+/// The fields that are counted; the rest of an observation is skipped.
 #[derive(Deserialize)]
 struct ReportLine<'a> {
     result: &'a str,
@@ -69,7 +69,7 @@ impl Aggregator {
                     };
                     let (plans, seen) = (plans.clone(), Rc::clone(&seen));
                     let service = service_fn(move |request| answer(request, plans.clone(), Rc::clone(&seen)));
-                    // Ends when the prober closes it; one subject at a time, two connections each.
+                    // Ends when the prober closes it; there is one subject at a time, with two connections.
                     spawn_local(async move {
                         let _ = http1::Builder::new()
                             .serve_connection(TokioIo::new(stream), service)
@@ -86,12 +86,12 @@ impl Aggregator {
         })
     }
 
-    /// Gives out a new plan.
+    /// Publishes a new plan.
     pub(crate) fn plan(&self, n: u64, assignments: Vec<Assignment>) {
         self.plan.send_replace(snapshot(n, assignments));
     }
 
-    /// Takes what the reports said so far.
+    /// Returns and resets the counts.
     pub(crate) fn take(&self) -> ReportCounts {
         self.seen.take()
     }
@@ -117,7 +117,7 @@ fn snapshot(n: u64, assignments: Vec<Assignment>) -> Bytes {
 
 fn written(line: &PlanLine) -> Bytes {
     let mut line =
-        serde_json::to_vec(line).unwrap_or_else(|error| unreachable!("a plan of this very version: {error}"));
+        serde_json::to_vec(line).unwrap_or_else(|error| unreachable!("a plan of the same version: {error}"));
     line.push(b'\n');
     line.into()
 }
@@ -142,7 +142,7 @@ async fn answer(
     Ok(response)
 }
 
-/// The plan, each new one, and a heartbeat in between.
+/// Streams the plan, each new one, and heartbeats in between.
 fn stream(mut plans: watch::Receiver<Bytes>) -> BoxBody<Bytes, Infallible> {
     let (lines, body) = tokio::sync::mpsc::channel(4);
     spawn_local(async move {

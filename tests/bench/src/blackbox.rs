@@ -1,5 +1,5 @@
-//! Debian's `prometheus-blackbox-exporter`, driven through `/probe` the way Prometheus drives it: one request a probe,
-//! connections kept alive.
+//! Debian's `prometheus-blackbox-exporter`, driven through `/probe` as by Prometheus: one request per probe, keep-alive
+//! connections.
 
 use std::{cell::Cell, fs, net::TcpListener, path::Path, rc::Rc, sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
     process::{ChildProcess, CpuCore},
 };
 
-/// Debian's name of it.
+/// Debian's name for it.
 pub(crate) const PROGRAM: &str = "prometheus-blackbox-exporter";
 
-/// The exporter, ready to be asked.
+/// A running exporter.
 #[derive(Debug)]
 pub(crate) struct Blackbox {
     pub(crate) process: ChildProcess,
@@ -25,7 +25,7 @@ pub(crate) struct Blackbox {
 }
 
 impl Blackbox {
-    /// Starts it with a module a kind: IPv4, no redirects, the bench's own CA.
+    /// Starts it with a module per kind: IPv4, no redirects, the benchmark's own CA.
     pub(crate) async fn start(ports: TargetPorts, ca: &Path, folder: &Path) -> anyhow::Result<Self> {
         let ca = ca.display();
         let config = folder.join("blackbox.yml");
@@ -41,9 +41,9 @@ impl Blackbox {
 "#
             ),
         )?;
-        // Free now; nobody else starts anything here in the next millisecond.
+        // Free now; nothing else binds ports here within the next millisecond.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        // Ends with the harness, however that ends.
+        // Killed with the harness, however that ends.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", PROGRAM])
@@ -88,13 +88,13 @@ impl Blackbox {
         )
     }
 
-    /// One probe; whether it succeeded.
+    /// Makes one probe and reports whether it succeeded.
     async fn probe(&self, kind: ProbeMix, i: u64) -> reqwest::Result<bool> {
         let text = self.client.get(self.url(kind, i)).send().await?.text().await?;
         Ok(text.lines().any(|line| line == "probe_success 1"))
     }
 
-    /// Probes at a rate (0: as many as 16 at a time make) until told to stop by dropping the future; counts failures.
+    /// Makes probes at a rate (0: as fast as 16 concurrent ones can) until the future is dropped; counts failures.
     pub(crate) async fn drive(self: Rc<Self>, kind: ProbeMix, rate: u64, failed: Rc<Cell<u64>>) {
         let room = Arc::new(Semaphore::new(if rate == 0 { 16 } else { 128 }));
         let mut probes = JoinSet::new();
@@ -103,7 +103,7 @@ impl Blackbox {
             if let Some(due) = pace.due(i) {
                 time::sleep_until(due.into()).await;
             }
-            // Never closed.
+            // The semaphore is never closed.
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
                 return;
             };

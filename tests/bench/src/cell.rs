@@ -1,4 +1,4 @@
-//! One cell of the table: start a subject, let it settle, look at the clocks, wait, look again.
+//! One cell of the table: start a subject, let it settle, sample the clocks, wait, sample again.
 
 use std::{
     cell::Cell as Count,
@@ -22,7 +22,7 @@ use crate::{
     target_server::{RequestCounts, ServerHello, keep_ca},
 };
 
-/// What every cell needs.
+/// State shared by all cells.
 pub(crate) struct BenchContext {
     server: ChildProcess,
     pub(crate) ports: TargetPorts,
@@ -32,10 +32,10 @@ pub(crate) struct BenchContext {
     pub(crate) repeat: u32,
 }
 
-/// The time a subject gets to reach its stride.
+/// Time for a subject to settle.
 pub(crate) const SETTLE: Duration = Duration::from_millis(2_200);
 
-/// What one look at the clocks sees.
+/// One sample of the clocks.
 struct ClockSample {
     at: Instant,
     counts: RequestCounts,
@@ -44,13 +44,13 @@ struct ClockSample {
     ours: f64,
 }
 
-/// What a cell asks for.
+/// Parameters of a cell.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CellSpec {
     pub(crate) row: &'static str,
     pub(crate) tool: ProbeTool,
     pub(crate) kind: ProbeMix,
-    /// Probes a second, 0 for as many as possible.
+    /// Probes per second; 0 for as many as possible.
     pub(crate) rate: u64,
 }
 
@@ -92,7 +92,7 @@ impl BenchContext {
         })
     }
 
-    /// Starts one of our own programs.
+    /// Starts one of the benchmark's own programs.
     fn subject(
         &self,
         which: &str,
@@ -125,7 +125,7 @@ impl BenchContext {
         ChildProcess::start(&mut command, CpuCore::Subject)
     }
 
-    /// Measures one cell with a process of its own.
+    /// Measures one cell in a separate process.
     pub(crate) async fn measure(&mut self, wanted: CellSpec) -> anyhow::Result<WindowSample> {
         match wanted.tool {
             ProbeTool::Parallax => {
@@ -178,7 +178,7 @@ impl BenchContext {
         })
     }
 
-    /// A window of an agent that has its plan; its metrics are scraped once, which is more often than every 15 s.
+    /// Measures a window of an agent that has its plan; its metrics are scraped once, more often than every 15 s.
     pub(crate) async fn agent_window(
         &mut self,
         agent: &mut RunningAgent,
@@ -215,7 +215,7 @@ impl BenchContext {
         Ok(sample)
     }
 
-    /// The window itself.
+    /// Measures the window itself.
     async fn window(
         &mut self,
         subject: &ChildProcess,

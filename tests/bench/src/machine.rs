@@ -1,11 +1,11 @@
-//! What the figures were taken on, and what else the machine was doing.
+//! The machine of the measurements, and its other load.
 
 use std::{fs, process::Command, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{self, Instant};
 
-/// Facts that a reader needs to compare figures with others.
+/// Facts that readers need to compare figures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MachineFacts {
     pub(crate) cpu: String,
@@ -14,7 +14,7 @@ pub(crate) struct MachineFacts {
     pub(crate) kernel: String,
     pub(crate) rustc: String,
     pub(crate) blackbox: String,
-    /// Of the sources that were measured; "+" behind it says that files differed from it.
+    /// Commit of the measured sources, followed by "+" if files differ from it.
     pub(crate) commit: String,
 }
 
@@ -65,7 +65,7 @@ impl MachineFacts {
     }
 }
 
-/// First line of what a command says.
+/// Returns the first line of a command's output.
 fn said(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output();
     let output = output.map(|o| [o.stdout, o.stderr].concat()).unwrap_or_default();
@@ -77,7 +77,7 @@ fn said(program: &str, args: &[&str]) -> String {
         .to_owned()
 }
 
-/// The load average of the last minute.
+/// Returns the load average of the last minute.
 pub(crate) fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')
@@ -86,7 +86,7 @@ pub(crate) fn load() -> f64 {
         .unwrap_or(0.0)
 }
 
-/// Waits until the machine is quiet, within reason.
+/// Waits until the machine is quiet, up to a limit.
 pub(crate) async fn quiet(most: f64, patience: Duration) {
     let until = Instant::now() + patience;
     while load() > most && Instant::now() < until {
@@ -95,7 +95,7 @@ pub(crate) async fn quiet(most: f64, patience: Duration) {
     }
 }
 
-/// Seconds of CPU that all processes have used, and that a hypervisor took.
+/// Returns the CPU seconds used by all processes and stolen by the hypervisor.
 pub(crate) fn busy() -> f64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let fields: Vec<f64> = text
@@ -106,7 +106,7 @@ pub(crate) fn busy() -> f64 {
         .skip(1)
         .filter_map(|word| word.parse().ok())
         .collect();
-    // user nice system idle iowait irq softirq steal: all but idle and iowait. guest is part of user.
+    // user nice system idle iowait irq softirq steal: all except idle and iowait. guest is included in user.
     fields
         .iter()
         .take(8)

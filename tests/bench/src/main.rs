@@ -1,5 +1,5 @@
-//! What a probe costs: the prober against `blackbox_exporter` and against a bare socket loop, at the same rates, on
-//! the same machine, in one interleaved run.
+//! Measures the cost of a probe: the prober against `blackbox_exporter` and against a bare socket loop, at the same
+//! rates, on the same machine, in one interleaved run.
 //!
 //! ```text
 //! harness ──▶ target server          core 1: both
@@ -7,7 +7,7 @@
 //!    └────▶ subject ┘                core 0: the one process whose CPU time is counted
 //! ```
 //!
-//! All traffic stays on 127.0.0.0/8, and every child ends with the harness.
+//! All traffic stays on 127.0.0.0/8, and every child exits with the harness.
 #![forbid(unsafe_code)]
 
 mod aggregator;
@@ -39,16 +39,16 @@ struct Cli {
 enum Command {
     /// Measure everything and write the results.
     Run(RunArgs),
-    /// Write the tables of the document anew from a results file.
+    /// Rewrite the tables of the document from a results file.
     Tables {
-        /// The results.
+        /// Results file.
         #[arg(long, default_value = "bench/results.json")]
         results: PathBuf,
-        /// The document with the markers.
+        /// Document with the markers.
         #[arg(long, default_value = "docs/reference/performance.md")]
         document: PathBuf,
     },
-    /// Measure a preflight over many probers, the probes included.
+    /// Measure a preflight over many probers, including the probes.
     Preflight(preflight::Args),
     /// The target server (a child of `run`).
     #[command(hide = true)]
@@ -58,31 +58,32 @@ enum Command {
     Subject(subjects::Args),
 }
 
-/// What to measure and where to write it.
+/// Parameters of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// How often each cell is measured; the table has medians.
+    /// Number of repeats of each cell; the table shows medians.
     #[arg(long, default_value_t = 5)]
     repeats: u32,
     /// Length of a measured window in seconds.
     #[arg(long, default_value_t = 6)]
     seconds: u64,
-    /// Only these rows (`http-200`, `http-1000`, `https-500`, `tcp-1000`, `dns-1000`, `small`, `max`, `memory`).
+    /// Measure only these rows (`http-200`, `http-1000`, `https-500`, `tcp-1000`, `dns-1000`, `small`, `max`,
+    /// `memory`).
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Wait until the load average is at most this.
     #[arg(long, default_value_t = 0.5)]
     load: f64,
-    /// But no longer than so many seconds.
+    /// Maximum time to wait for that, in seconds.
     #[arg(long, default_value_t = 300)]
     patience: u64,
-    /// What was measured, where that is not the checkout around it.
+    /// Commit of the measured sources [default: that of the checkout].
     #[arg(long)]
     commit: Option<String>,
-    /// Where the results go.
+    /// Path of the results file.
     #[arg(long, default_value = "bench/results.json")]
     results: PathBuf,
-    /// The document whose tables are written anew; none where absent.
+    /// Document whose tables are rewritten [default: none].
     #[arg(long)]
     document: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! What is asked: N probes spread over a hundred loopback addresses, so that no address runs out of ports (R10).
+//! The plan: N probes spread over a hundred loopback addresses, so that no address runs out of ports.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -9,13 +9,13 @@ use parallax_model::{Assignment, Micros};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// The name in `Host`, SNI, certificate and DNS.
+/// Name in `Host`, SNI, certificate and DNS.
 pub(crate) const HOST: &str = "bench.example.test";
 
-/// How many addresses the target server listens on.
+/// Number of addresses of the target server.
 pub(crate) const ADDRESSES: u8 = 100;
 
-/// What a probe is.
+/// Kind of probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ProbeMix {
@@ -25,11 +25,11 @@ pub(crate) enum ProbeMix {
     Https,
     /// A connect.
     Tcp,
-    /// One question over UDP.
+    /// One query over UDP.
     Dns,
 }
 
-/// The ports of the target server, one a kind.
+/// Ports of the target server, one per kind.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, clap::Args)]
 pub(crate) struct TargetPorts {
     /// Plain HTTP.
@@ -56,13 +56,13 @@ impl TargetPorts {
         }
     }
 
-    /// Where the i-th probe goes.
+    /// Returns the address of the i-th probe.
     pub(crate) fn address(self, kind: ProbeMix, i: u64) -> SocketAddr {
         SocketAddr::new(address(i), self.of(kind))
     }
 }
 
-/// When each probe is due at a rate; without one, never: then they follow each other as fast as they can.
+/// Schedule of probes at a rate; without a rate they follow each other as fast as possible.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProbeRate {
     start: Instant,
@@ -70,7 +70,7 @@ pub(crate) struct ProbeRate {
 }
 
 impl ProbeRate {
-    /// From now on so many a second, 0 for as many as possible.
+    /// Starts a schedule with this many probes per second, or 0 for as many as possible.
     pub(crate) fn start(rate: u64) -> Self {
         Self {
             start: Instant::now(),
@@ -78,19 +78,19 @@ impl ProbeRate {
         }
     }
 
-    /// When the i-th is due. What came late before does not move it.
+    /// Returns when the i-th probe is due. Late probes do not shift it.
     pub(crate) fn due(self, i: u64) -> Option<Instant> {
         Some(self.start + Duration::from_nanos(i.saturating_mul(self.gap_ns?)))
     }
 }
 
-/// The i-th address of the target server, counted round.
+/// Returns the i-th address of the target server, cyclically.
 pub(crate) fn address(i: u64) -> IpAddr {
     let last = u8::try_from(i % u64::from(ADDRESSES)).unwrap_or(0) + 1;
     Ipv4Addr::new(127, 0, 1, last).into()
 }
 
-/// A plan of so many probes of one kind, each once an interval.
+/// Builds a plan of probes of one kind, each once per interval.
 pub(crate) fn assignments(
     kind: ProbeMix,
     ports: TargetPorts,
@@ -109,7 +109,7 @@ pub(crate) fn assignments(
             let target = match kind {
                 ProbeMix::Http | ProbeMix::Https => format!("{scheme}://{HOST}/{i}"),
                 ProbeMix::Tcp => format!("tcp://{i}.{HOST}:{}", address.port()),
-                // A target each: the prober lets no target be asked more often than 50 times a second.
+                // One target per probe: the prober limits each target to 50 probes per second.
                 ProbeMix::Dns => format!("dns://{i}.{HOST}"),
             };
             let probe = match kind {
@@ -132,7 +132,7 @@ pub(crate) fn assignments(
                 "id": format!("{channel}|{target}|{i}"), "target": target, "channel": channel, "probe": probe,
                 "dial": dial, "interval_us": interval.0, "timeout_us": 2_000_000,
             }))
-            .unwrap_or_else(|error| unreachable!("an assignment of this very version: {error}"))
+            .unwrap_or_else(|error| unreachable!("an assignment of the same version: {error}"))
         })
         .collect()
 }

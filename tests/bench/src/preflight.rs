@@ -1,5 +1,5 @@
-//! How long a preflight over many probers takes, the probes included: real agents, all in this process, a real aggregator and
-//! the real command beside it. All traffic stays on 127.0.0.1, so what a network would add is left out.
+//! Measures a preflight over many probers, including the probes: real agents, all in this process, a real aggregator
+//! and the real command. All traffic stays on 127.0.0.1, so network delays are not included.
 
 use std::{
     io,
@@ -25,39 +25,40 @@ use url::Url;
 
 const HOST: &str = "shop.example.test";
 
-/// What any path is answered.
+/// Response to any path.
 const ANSWER: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n";
 
-/// Longest time until all probers report.
+/// Timeout until all probers report.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// How many, and how often.
+/// Parameters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Probers, each a node of its own.
+    /// Number of probers, each on its own node.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=5000))]
     probers: u32,
-    /// Preflights that pass, and as many that fail: the aggregator allows ten runs at once and each takes two or three.
+    /// Number of passing and of failing preflights: the aggregator allows ten runs at once, and each takes two or
+    /// three.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
     repeats: u32,
 }
 
-/// Measures and prints.
+/// Measures and prints the results.
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
-    let folder = tempfile::tempdir().context("make a folder")?;
+    let folder = tempfile::tempdir().context("create a directory")?;
     let limit = getrlimit(Resource::Nofile);
     let all = rustix::process::Rlimit {
         current: limit.maximum,
         ..limit
     };
-    setrlimit(Resource::Nofile, all).context("allow as many files as there may be")?;
+    setrlimit(Resource::Nofile, all).context("raise the limit of open files")?;
     let parallax = std::env::current_exe()?.with_file_name("parallax");
     ensure!(
         parallax.is_file(),
-        "there is no {}; build it in the same profile",
+        "cannot find {}; build it in the same profile",
         parallax.display()
     );
-    // Whoever installs one first wins; there is only this one.
+    // The first provider installed is used; there is only this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let local = LocalSet::new();
     local.run_until(measured(args, &parallax, folder.path())).await
@@ -72,7 +73,7 @@ async fn measured(args: &Args, parallax: &Path, folder: &Path) -> anyhow::Result
         &resolv_conf,
         format!("nameserver [127.0.0.1]:{}\n", resolver.local_addr()?.port()),
     )?;
-    // Everything here ends with these sets.
+    // Everything stops with these sets.
     let mut servers = JoinSet::new();
     servers.spawn_local(resolve(resolver));
     let server = servers.spawn_local(serve(listener));
@@ -102,7 +103,7 @@ async fn measured(args: &Args, parallax: &Path, folder: &Path) -> anyhow::Result
     for _ in 0..args.repeats {
         preflight(args, parallax, &url, port, "every node is answered").await?;
     }
-    // Nobody listens there any more.
+    // The port refuses connections now.
     server.abort();
     for _ in 0..args.repeats {
         preflight(args, parallax, &url, port, "every node is refused").await?;
@@ -114,7 +115,7 @@ async fn measured(args: &Args, parallax: &Path, folder: &Path) -> anyhow::Result
     Ok(())
 }
 
-/// One preflight: how long, and whether everybody was asked.
+/// Runs one preflight; prints its duration, and whether every prober was used.
 async fn preflight(args: &Args, parallax: &Path, url: &Url, port: u16, what: &str) -> anyhow::Result<()> {
     let begun = Instant::now();
     let port = port.to_string();
@@ -175,7 +176,7 @@ fn config(n: u32, url: &Url, resolv_conf: &Path) -> anyhow::Result<AgentConfig> 
     })
 }
 
-/// An aggregator that knows the nodes, and the host as its only target.
+/// Starts an aggregator that knows the nodes, with the host as its only target.
 fn aggregator(
     echoes: &[SocketAddr],
     parallax: &Path,
@@ -215,7 +216,7 @@ fn aggregator(
         .context("start the aggregator")
 }
 
-/// Waits until so many vantages report; with none, until the aggregator answers.
+/// Waits until this many vantages report, or with 0, until the aggregator responds.
 async fn reporting(client: &reqwest::Client, url: &Url, wanted: usize) -> anyhow::Result<()> {
     let state = url.join("v1/state")?;
     let begun = Instant::now();
@@ -237,7 +238,7 @@ async fn reporting(client: &reqwest::Client, url: &Url, wanted: usize) -> anyhow
 async fn serve(listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {
-        // Out of descriptors, at worst: the clients in between fail, and the standing says so.
+        // At worst out of file descriptors: the affected clients fail, and the verdict shows it.
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
@@ -246,7 +247,7 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-/// A client that leaves early is the client's affair.
+/// Errors of clients that disconnect early are ignored.
 async fn answer(mut stream: TcpStream) -> io::Result<()> {
     let mut request = [0; 2048];
     let mut len = 0;
@@ -260,14 +261,14 @@ async fn answer(mut stream: TcpStream) -> io::Result<()> {
     stream.shutdown().await
 }
 
-/// Every name has 127.0.0.1 as its A record, and no other record.
+/// Answers every name with the A record 127.0.0.1, and has no other records.
 async fn resolve(socket: UdpSocket) {
     let mut buffer = [0; 512];
     loop {
         let Ok((len, client)) = socket.recv_from(&mut buffer).await else {
             continue;
         };
-        // The question ends four bytes behind the root label of its name; what may follow is EDNS.
+        // The question ends four bytes after the root label of its name; EDNS may follow.
         let query = &buffer[..len];
         let end = query
             .get(12..)
@@ -282,7 +283,7 @@ async fn resolve(socket: UdpSocket) {
         if is_a {
             answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 127, 0, 0, 1]);
         }
-        // One lost answer is asked for again.
+        // A lost response is retried.
         let _ = socket.send_to(&answer, client).await;
     }
 }

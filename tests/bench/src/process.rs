@@ -1,4 +1,4 @@
-//! Children on a core of their own, and what the kernel says they cost.
+//! Child processes on dedicated cores, and their cost according to the kernel.
 
 use std::{fs, io, process::Stdio, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::{
     time,
 };
 
-/// Who gets which core.
+/// Assignment of cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CpuCore {
     /// The measured process, alone.
@@ -22,7 +22,7 @@ pub(crate) enum CpuCore {
     Rest,
 }
 
-/// Moves this thread; children it starts then inherit the place. Nothing to do with a single core.
+/// Pins this thread; children started by it inherit the setting. Does nothing on a single core.
 pub(crate) fn pin(core: CpuCore) -> io::Result<()> {
     let allowed = allowed()?;
     let [first, second, ..] = allowed[..] else {
@@ -33,7 +33,7 @@ pub(crate) fn pin(core: CpuCore) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The cores this process had before anybody pinned anything.
+/// Returns the cores that were allowed before any pinning.
 fn allowed() -> io::Result<Vec<usize>> {
     static ALLOWED: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
     if let Some(known) = ALLOWED.get() {
@@ -44,12 +44,12 @@ fn allowed() -> io::Result<Vec<usize>> {
     Ok(ALLOWED.get_or_init(|| cores).clone())
 }
 
-/// Makes this process end with its parent, however that ends.
+/// Makes this process exit with its parent, however that ends.
 pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// A child that ends with its owner.
+/// A child that is killed with its owner.
 #[derive(Debug)]
 pub(crate) struct ChildProcess {
     child: Child,
@@ -69,7 +69,7 @@ impl ChildProcess {
         pin(CpuCore::Rest).context("pin to a core")?;
         let mut child =
             started.with_context(|| format!("start {}", command.as_std().get_program().display()))?;
-        let pid = child.id().context("the child has ended already")?;
+        let pid = child.id().context("the child has exited already")?;
         let output = child.stdout.take().context("the child has no output")?;
         Ok(Self {
             pid,
@@ -79,13 +79,13 @@ impl ChildProcess {
         })
     }
 
-    /// The next line of output.
+    /// Returns the next line of output.
     pub(crate) async fn line(&mut self) -> anyhow::Result<String> {
         match time::timeout(Duration::from_secs(20), self.output.next_line()).await {
             Ok(Ok(Some(line))) => Ok(line),
-            Ok(Ok(None)) => bail!("a child ended early: {:?}", self.child.wait().await?),
+            Ok(Ok(None)) => bail!("a child exited early: {:?}", self.child.wait().await?),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => bail!("a child says nothing"),
+            Err(_) => bail!("a child printed nothing"),
         }
     }
 
@@ -93,18 +93,18 @@ impl ChildProcess {
         ProcessCost::of(self.pid)
     }
 
-    /// Makes it end.
+    /// Makes it exit.
     pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
         Ok(self.child.kill().await?)
     }
 }
 
-/// What a process has used so far.
+/// Resources used by a process so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessCost {
     /// `utime + stime` of `/proc/PID/stat`, in seconds; steps of 10 ms.
     pub(crate) cpu_stat: f64,
-    /// The same from the scheduler's own account of each thread, in steps of a nanosecond.
+    /// The same according to the scheduler's statistics of each thread, in nanosecond steps.
     pub(crate) cpu: f64,
     /// `VmRSS` in MB (10⁶ bytes).
     pub(crate) rss: f64,
@@ -119,10 +119,10 @@ impl ProcessCost {
             fs::read_to_string(&path).with_context(|| format!("read {path}"))
         };
         let status = read("status")?;
-        let cpu_stat = stat_seconds(&read("stat")?).context("/proc/PID/stat has another form")?;
+        let cpu_stat = stat_seconds(&read("stat")?).context("/proc/PID/stat has an unknown format")?;
         let mut nanos = 0_u64;
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-            // A thread may end in between.
+            // A thread may exit meanwhile.
             let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
             nanos += text
                 .split(' ')
@@ -143,12 +143,12 @@ impl ProcessCost {
     }
 }
 
-/// Fields 14 and 15, counted behind the name, which may hold anything.
+/// Parses fields 14 and 15, counted after the name, which may contain anything.
 fn stat_seconds(stat: &str) -> Option<f64> {
     let behind = stat.rsplit_once(") ")?.1;
     let mut fields = behind.split(' ').skip(11).map(str::parse::<u32>);
     let ticks = fields.next()?.ok()?.checked_add(fields.next()?.ok()?)?;
-    // USER_HZ is 100 on every architecture we run on.
+    // USER_HZ is 100 on every supported architecture.
     Some(f64::from(ticks) / 100.0)
 }
 

@@ -1,4 +1,4 @@
-//! The tables of `docs/reference/performance.md`, ratios first, between two markers.
+//! Renders the tables of `docs/reference/performance.md`, ratios first, between two markers.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -9,10 +9,10 @@ use crate::results::{BenchResults, ProbeTool, SampleSpread, WindowSample, count}
 const BEGIN: &str = "<!-- bench: begin, written by `make bench` -->";
 const END: &str = "<!-- bench: end -->";
 
-/// Cores that other programs may use before the figures say more of them than of us.
+/// Cores that other programs may use; beyond that, the figures say more about them than about Parallax.
 const QUIET: f64 = 0.2;
 
-/// Rows of the first table and what they are called.
+/// Rows of the first table and their titles.
 const ROWS: &[(&str, &str)] = &[
     ("http-200", "HTTP, 200/s"),
     ("http-1000", "HTTP, 1 000/s"),
@@ -34,7 +34,7 @@ pub(crate) fn write(results: &BenchResults, document: &Path) -> anyhow::Result<(
     fs::write(document, new).with_context(|| format!("write {}", document.display()))
 }
 
-/// All tables as Markdown.
+/// Renders all tables as Markdown.
 pub(crate) fn tables(results: &BenchResults) -> String {
     let mut out = String::new();
     let parts = [
@@ -52,7 +52,7 @@ pub(crate) fn tables(results: &BenchResults) -> String {
     out
 }
 
-/// Into a string nothing can fail.
+/// Writing to a string cannot fail.
 macro_rules! line {
     ($out:expr, $($arg:tt)*) => {{ let _ = writeln!($out, $($arg)*); }};
 }
@@ -162,7 +162,8 @@ fn budgets(results: &BenchResults) -> String {
         0.15,
         3,
     );
-    // The budget was set where blackbox_exporter takes 0.57 to 0.64; kernels differ, their ratio hardly does.
+    // The budget was set where blackbox_exporter takes 0.57 to 0.64; this varies between kernels, the ratio hardly
+    // does.
     let yardstick = results.spread("http-1000", ProbeTool::Blackbox, WindowSample::per_thousand);
     row(
         "the same as a share of blackbox_exporter's: ≤ 0.25",
@@ -204,7 +205,7 @@ fn limits(results: &BenchResults) -> String {
         "| limit, HTTP on one core | probes a second | CPU-s per 1 000 there |"
     );
     line!(out, "|---|---|---|");
-    // The last window that held, of each repeat.
+    // The last window of each repeat that passed.
     let mut best = BTreeMap::new();
     for sample in results.of("max", ProbeTool::Parallax) {
         best.insert(sample.repeat, (sample.rate, sample.per_thousand()));
@@ -251,7 +252,7 @@ fn thousands(spread: Option<SampleSpread>) -> String {
     })
 }
 
-/// Kilobytes a target, between the smallest and the largest plan.
+/// Returns the kilobytes per target, between the smallest and the largest plan.
 fn slope(results: &BenchResults) -> Option<f64> {
     let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for sample in results.of("memory", ProbeTool::Parallax) {
@@ -264,7 +265,7 @@ fn slope(results: &BenchResults) -> Option<f64> {
     Some(more * 1000.0 / count(targets))
 }
 
-/// What other programs used while windows ran.
+/// Returns the CPU that other programs used during the windows.
 fn foreign(results: &BenchResults) -> Option<SampleSpread> {
     SampleSpread::of(results.samples.iter().map(|s| s.foreign_cores))
 }

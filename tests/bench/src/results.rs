@@ -1,4 +1,4 @@
-//! What was measured, as it is kept in `bench/results.json`.
+//! The measurements, as stored in `bench/results.json`.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::MachineFacts;
 
-/// Who probed.
+/// The probing tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ProbeTool {
@@ -30,7 +30,7 @@ pub(crate) struct BenchResults {
     pub(crate) load_before: f64,
     pub(crate) load_after: f64,
     pub(crate) window_s: u64,
-    /// Repeats that came to their end.
+    /// Completed repeats.
     pub(crate) repeats: u32,
     pub(crate) samples: Vec<WindowSample>,
 }
@@ -43,51 +43,51 @@ pub(crate) struct WindowSample {
     pub(crate) repeat: u32,
     /// Length of the window.
     pub(crate) seconds: f64,
-    /// Answered by the target server within the window.
+    /// Probes answered by the target server within the window.
     pub(crate) probes: u64,
     /// Per second.
     pub(crate) rate: f64,
-    /// Probes that failed or were not made, as the tool itself says.
+    /// Probes that failed or were not made, according to the tool.
     pub(crate) failures: u64,
-    /// CPU time of the probing process over the window: the scheduler's account.
+    /// CPU time of the probing process over the window, according to the scheduler.
     pub(crate) cpu_s: f64,
-    /// The same as `utime + stime` of `/proc/PID/stat` has it, in steps of 10 ms.
+    /// The same as `utime + stime` of `/proc/PID/stat`, in steps of 10 ms.
     pub(crate) cpu_stat_s: f64,
     /// Resident memory at the end of the window, MB.
     pub(crate) rss_mb: f64,
     pub(crate) peak_mb: f64,
-    /// Targets in the plan, where the tool has one.
+    /// Number of targets in the plan, if the tool has one.
     pub(crate) targets: u64,
-    /// How late probes started, where the tool says so.
+    /// Delay of probe starts, if the tool reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) late_p50_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) late_p99_us: Option<u64>,
     /// CPU that other programs and the hypervisor used meanwhile, in cores.
     pub(crate) foreign_cores: f64,
-    /// The server saw the expected number ±1 %, and nothing failed.
+    /// Whether the server counted the expected number ±1 % and nothing failed.
     pub(crate) valid: bool,
 }
 
 impl WindowSample {
-    /// CPU seconds for a thousand probes.
+    /// CPU seconds per thousand probes.
     pub(crate) fn per_thousand(&self) -> f64 {
         self.cpu_s * 1000.0 / count(self.probes.max(1))
     }
 
-    /// Share of a core, in thousandths ("m", as Kubernetes counts).
+    /// Share of a core, in thousandths ("m" in Kubernetes).
     pub(crate) fn milli_cores(&self) -> f64 {
         self.cpu_s * 1000.0 / self.seconds
     }
 }
 
-/// A count as a number to divide by.
+/// Converts a count to a divisor.
 #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2⁵²")]
 pub(crate) fn count(n: u64) -> f64 {
     n as f64
 }
 
-/// Middle, least and most.
+/// Median, minimum and maximum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SampleSpread {
     pub(crate) median: f64,
@@ -125,7 +125,8 @@ impl BenchResults {
         fs::write(path, text).with_context(|| format!("write {}", path.display()))
     }
 
-    /// The windows that count: valid ones, but for the search of a limit, whose last window is the one that fails.
+    /// Returns the windows that count: the valid ones, except in the search for a limit, whose last window is the one
+    /// that fails.
     pub(crate) fn of(&self, row: &str, tool: ProbeTool) -> impl Iterator<Item = &WindowSample> {
         self.samples
             .iter()

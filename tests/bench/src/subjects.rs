@@ -24,7 +24,7 @@ use url::Url;
 
 use crate::plan::{ProbeMix, ProbeRate, TargetPorts, assignments};
 
-/// Which program this process is.
+/// The program that this process runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ProgramRole {
     /// `parallax_prober::Agent`, as `parallax prober` runs it.
@@ -45,18 +45,18 @@ pub(crate) struct Args {
     ports: TargetPorts,
     #[arg(long)]
     ca: PathBuf,
-    /// Probes a second; 0 is as many as possible.
+    /// Probes per second; 0 for as many as possible.
     #[arg(long, default_value_t = 0)]
     rate: u64,
-    /// The plan server, for the agent.
+    /// URL of the plan server, for the agent.
     #[arg(long)]
     aggregator: Option<Url>,
 }
 
-/// Whatever happens to the harness, no child outlives this.
+/// Maximum lifetime of a child, whatever happens to the harness.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// Probes until it is killed, or its parent is.
+/// Probes until it or its parent is killed.
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> anyhow::Result<()> {
     match args.which {
         ProgramRole::Agent => runtime.block_on(agent(args)),
@@ -89,7 +89,7 @@ async fn agent(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Open loop: each probe starts at its time, whatever became of the others. Without a rate, 16 at a time.
+/// Open loop: each probe starts at its time, independent of the others. Without a rate, 16 run concurrently.
 async fn bare(args: &Args) -> anyhow::Result<()> {
     let context = Rc::new(ProbeContext::with_tls(
         PathBuf::from("/etc/resolv.conf"),
@@ -128,7 +128,7 @@ fn index(i: u64, len: usize) -> usize {
     usize::try_from(i % len as u64).unwrap_or(0)
 }
 
-/// What the kernel alone costs: one blocking thread, a few system calls a probe, nothing looked at.
+/// The cost of the kernel alone: one blocking thread, a few system calls per probe, no checks.
 fn floor(args: &Args) -> anyhow::Result<()> {
     println!("ready");
     let (start, pace) = (Instant::now(), ProbeRate::start(args.rate));
@@ -145,7 +145,7 @@ fn floor(args: &Args) -> anyhow::Result<()> {
             ProbeMix::Tcp => drop(TcpStream::connect(address)?),
             ProbeMix::Dns => ask(address)?,
             ProbeMix::Https => {
-                anyhow::bail!("there is no floor for TLS: the handshake is no affair of the kernel's")
+                anyhow::bail!("there is no floor for TLS, because the kernel does not perform the handshake")
             }
         }
     }

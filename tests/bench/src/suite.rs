@@ -1,5 +1,5 @@
-//! The order of the cells: tool after tool for each load, all of it again for each repeat, so that whatever else the
-//! machine does falls on all of them.
+//! The order of the cells: one tool after the other for each load, and all of it again for each repeat, so that other
+//! load on the machine affects all of them.
 
 use std::time::Duration;
 
@@ -56,18 +56,18 @@ pub(crate) const LOADS: &[(&str, ProbeMix, u64, &[ProbeTool])] = &[
     ),
 ];
 
-/// A cluster's usual plan: 60 targets every 10 s.
+/// Typical plan of a cluster: 60 targets every 10 s.
 const SMALL: (u64, Micros, Duration) = (60, Micros::from_secs(10), Duration::from_secs(30));
 
-/// Targets every 10 s, for the slope of memory.
+/// Numbers of targets every 10 s, for the slope of memory.
 const MEMORY: [u64; 2] = [500, 4_000];
 
-/// The search for the limit: where it starts, and by how much it goes on.
+/// Search for the limit: initial rate in probes per second, and growth factor in thousandths.
 const LIMIT: (u64, u64) = (4_000, 1_250);
 
-/// Measures everything and writes it down.
+/// Measures everything and stores the results.
 pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
-    // The clients of this process ask for the process's own provider.
+    // HTTP clients in this process use the process's provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     pin(CpuCore::Rest).context("pin to a core")?;
     machine::quiet(args.load, Duration::from_secs(args.patience)).await;
@@ -92,7 +92,7 @@ pub(crate) async fn run(args: &RunArgs) -> anyhow::Result<()> {
                 round(&mut bench, args, &mut results.samples).await?;
                 results.repeats = repeat;
                 results.load_after = machine::load();
-                // A run that is cut short has measured something all the same.
+                // An interrupted run stores its measurements too.
                 results.write(&args.results)?;
             }
             anyhow::Ok(())
@@ -204,8 +204,9 @@ async fn memory(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
     Ok(samples)
 }
 
-/// One agent, more and more targets a second, until less than 99.9 % of them are probed or one in a hundred starts more
-/// than a tenth of the interval late. All windows are given back; the last one that holds is the limit.
+/// Runs one agent with an increasing number of targets per second, until less than 99.9 % of them are probed or one in
+/// a hundred starts more than a tenth of the interval late. Returns all windows; the last one that passes is the
+/// limit.
 async fn limit(bench: &mut BenchContext) -> anyhow::Result<Vec<WindowSample>> {
     let (mut rate, step) = LIMIT;
     let mut samples = Vec::new();

@@ -1,7 +1,7 @@
-//! What is probed: HTTP, HTTPS, TCP and DNS on a hundred loopback addresses, in a process of its own.
+//! The target of the probes: HTTP, HTTPS, TCP and DNS on a hundred loopback addresses, in a separate process.
 //!
-//! The first line of output says the ports; each line of input is answered with the counts so far. The end of input
-//! is the end of the server.
+//! The first line of output contains the ports; each line of input is answered with the current counts. The server
+//! exits at the end of input.
 
 use std::{cell::Cell, fs, io, rc::Rc, sync::Arc};
 
@@ -23,7 +23,7 @@ use crate::plan::{ADDRESSES, HOST, ProbeMix, TargetPorts, address};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
 
-/// What the server says of itself at the start.
+/// The server's first line of output.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ServerHello {
     pub(crate) ports: TargetPorts,
@@ -31,7 +31,7 @@ pub(crate) struct ServerHello {
     pub(crate) ca_pem: String,
 }
 
-/// Answered requests, handshakes included where there is one.
+/// Number of answered requests, after the handshake if there is one.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct RequestCounts {
     http: u64,
@@ -67,12 +67,12 @@ impl ServedRequests {
     }
 }
 
-/// Serves until the input ends.
+/// Serves until the end of input.
 pub(crate) async fn serve() -> anyhow::Result<()> {
-    let (ca_pem, tls) = certificate().context("make a certificate")?;
+    let (ca_pem, tls) = certificate().context("create a certificate")?;
     let acceptor = TlsAcceptor::from(tls);
     let served = Rc::new(ServedRequests::default());
-    // Dropped at the end with everything that runs on it.
+    // Dropped at the end, with all tasks on it.
     let local = LocalSet::new();
     let mut ports = Vec::new();
     for kind in [ProbeMix::Http, ProbeMix::Https, ProbeMix::Tcp] {
@@ -121,7 +121,7 @@ async fn say(what: &impl Serialize) -> anyhow::Result<()> {
     Ok(out.flush().await?)
 }
 
-/// One port that is free on every address.
+/// Binds one port that is free on every address.
 async fn listeners() -> io::Result<Vec<TcpListener>> {
     loop {
         let first = TcpListener::bind((address(0), 0)).await?;
@@ -152,13 +152,13 @@ async fn resolvers() -> io::Result<Vec<UdpSocket>> {
 
 async fn accept(listener: TcpListener, kind: ProbeMix, acceptor: TlsAcceptor, served: Rc<ServedRequests>) {
     loop {
-        // Out of descriptors, at worst: the clients in between fail, which the harness counts.
+        // At worst out of file descriptors: the affected clients fail, and the harness counts it.
         let Ok((stream, _)) = listener.accept().await else {
             continue;
         };
         let (acceptor, served) = (acceptor.clone(), Rc::clone(&served));
         tokio::task::spawn_local(async move {
-            // A client that leaves early is the client's affair, and is not counted.
+            // Clients that disconnect early are ignored and not counted.
             let _ = answer(stream, kind, &acceptor, &served).await;
         });
     }
@@ -201,7 +201,7 @@ async fn http(
     stream.shutdown().await
 }
 
-/// Answers every question with one A record.
+/// Answers every query with one A record.
 async fn resolve(socket: UdpSocket, served: Rc<ServedRequests>) {
     let mut buffer = [0; 512];
     loop {
@@ -209,7 +209,7 @@ async fn resolve(socket: UdpSocket, served: Rc<ServedRequests>) {
             continue;
         };
         let query = &buffer[..len];
-        // The question ends four bytes behind the root label of its name; what may follow is EDNS.
+        // The question ends four bytes after the root label of its name; EDNS may follow.
         let Some(end) = query
             .get(12..)
             .and_then(|q| q.iter().position(|b| *b == 0))
@@ -223,7 +223,7 @@ async fn resolve(socket: UdpSocket, served: Rc<ServedRequests>) {
         let mut answer = asked.to_vec();
         // A response without error, recursion available; one question, one answer, nothing else.
         answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
-        // The name of the question, A, IN, 30 s, four bytes.
+        // The question's name, A, IN, 30 s, four bytes.
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 203, 0, 113, 10]);
         if socket.send_to(&answer, client).await.is_ok() {
             served.one(ProbeMix::Dns);
@@ -231,7 +231,7 @@ async fn resolve(socket: UdpSocket, served: Rc<ServedRequests>) {
     }
 }
 
-/// A certificate for [`HOST`], signed by a CA of the moment.
+/// Creates a certificate for [`HOST`], signed by a temporary CA.
 fn certificate() -> anyhow::Result<(String, Arc<ServerConfig>)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -250,12 +250,12 @@ fn certificate() -> anyhow::Result<(String, Arc<ServerConfig>)> {
             vec![leaf],
             PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
         )?;
-    // Every handshake is a full one, whatever the client would like.
+    // Forces a full handshake for every connection.
     config.send_tls13_tickets = 0;
     Ok((ca.pem(), Arc::new(config)))
 }
 
-/// Writes the CA where other programs read it.
+/// Writes the CA to a file for other programs.
 pub(crate) fn keep_ca(hello: &ServerHello, folder: &std::path::Path) -> io::Result<std::path::PathBuf> {
     let path = folder.join("ca.pem");
     fs::write(&path, &hello.ca_pem)?;

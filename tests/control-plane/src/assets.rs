@@ -1,4 +1,4 @@
-//! Where the programs of a control plane are.
+//! Paths of the control plane's programs.
 
 use std::{
     env,
@@ -8,24 +8,24 @@ use std::{
 
 use anyhow::{Context, bail};
 
-/// The programs, as controller-runtime's envtest has them said: `KUBEBUILDER_ASSETS` is a folder with all of them,
-/// `TEST_ASSET_ETCD`, `TEST_ASSET_KUBE_APISERVER`, `TEST_ASSET_KUBE_CONTROLLER_MANAGER` and `TEST_ASSET_KUBECTL` name one
-/// each.
+/// The programs, named as for controller-runtime's envtest: `KUBEBUILDER_ASSETS` is a directory with all of them;
+/// `TEST_ASSET_ETCD`, `TEST_ASSET_KUBE_APISERVER`, `TEST_ASSET_KUBE_CONTROLLER_MANAGER` and `TEST_ASSET_KUBECTL` name
+/// them individually.
 #[derive(Debug, Clone)]
 pub struct ControlPlaneBinaries {
     /// etcd 3.5 or newer.
     pub etcd: PathBuf,
     /// kube-apiserver, 1.29 or newer.
     pub api_server: PathBuf,
-    /// kube-controller-manager; without it nothing is derived and no namespace is emptied.
+    /// kube-controller-manager; without it no objects are derived and no namespace is emptied.
     pub controller_manager: Option<PathBuf>,
-    /// kubectl, which is only the user's way in.
+    /// kubectl, needed only for tests of its use.
     pub kubectl: Option<PathBuf>,
 }
 
 impl ControlPlaneBinaries {
-    /// What the environment names; nothing where it names nothing. A name without a program behind it is an error: who
-    /// wants these tests must not get none of them.
+    /// Reads the programs from the environment; `None` if it names none. A name without a program is an error, so that
+    /// tests that were requested are not skipped silently.
     pub fn from_env() -> anyhow::Result<Option<Self>> {
         let folder = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
         let find = |variable: &str, name: &str| -> Option<PathBuf> {
@@ -38,11 +38,9 @@ impl ControlPlaneBinaries {
         let (etcd, api_server) = match (etcd, api_server) {
             (None, None) => return Ok(None),
             (Some(etcd), Some(api_server)) => (etcd, api_server),
-            _ => bail!(
-                "TEST_ASSET_ETCD and TEST_ASSET_KUBE_APISERVER belong together; or set KUBEBUILDER_ASSETS"
-            ),
+            _ => bail!("set both TEST_ASSET_ETCD and TEST_ASSET_KUBE_APISERVER, or KUBEBUILDER_ASSETS"),
         };
-        // Without these there is less to show; a name without a program behind it is an error all the same.
+        // These are optional; a name without a program is nevertheless an error.
         let if_there = |variable: &str, name: &str| match env::var_os(variable) {
             Some(named) => program(Path::new(&named)).map(Some),
             None => Ok(find("", name).filter(|path| path.is_file())),
@@ -62,19 +60,19 @@ fn program(path: &Path) -> anyhow::Result<PathBuf> {
         .filter(|path| path.is_file())
         .with_context(|| {
             format!(
-                "there is no {}; see KUBEBUILDER_ASSETS in docs/contributing/testing.md",
+                "cannot find {}; see KUBEBUILDER_ASSETS in docs/contributing/testing.md",
                 path.display()
             )
         })
 }
 
-/// Longest time until a part is ready: `KUBEBUILDER_CONTROLPLANE_START_TIMEOUT` (`60s`), two minutes otherwise.
+/// Timeout of each component's start: `KUBEBUILDER_CONTROLPLANE_START_TIMEOUT` (`60s`), by default two minutes.
 pub(crate) fn patience() -> anyhow::Result<Duration> {
     let Ok(text) = env::var("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT") else {
         return Ok(Duration::from_mins(2));
     };
     let seconds: u64 = text.strip_suffix('s').unwrap_or(&text).parse().with_context(|| {
-        format!("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is {text:?}; expected seconds, as 60s")
+        format!("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is {text:?}; expected seconds, such as 60s")
     })?;
     Ok(Duration::from_secs(seconds))
 }

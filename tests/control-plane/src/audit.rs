@@ -1,23 +1,23 @@
-//! What the API server says was asked of it.
+//! Requests according to the API server's audit log.
 
 use serde::Deserialize;
 
-/// A request, as the audit log has it.
+/// A request in the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditedRequest {
-    /// Who asked, as `system:serviceaccount:NAMESPACE:NAME`.
+    /// The user, as `system:serviceaccount:NAMESPACE:NAME`.
     pub user: String,
     /// The RBAC verb: `list`, `watch`, `create`, …
     pub verb: String,
     /// The API group; empty for the core.
     pub group: String,
-    /// The plural, with its subresource behind a slash; empty where no resource was asked for.
+    /// The plural with its subresource after a slash; empty for a non-resource request.
     pub resource: String,
-    /// The namespace; empty for what has none, or for all of them.
+    /// The namespace; empty for cluster-scoped resources and for requests across all namespaces.
     pub namespace: String,
-    /// The object; empty for a collection.
+    /// The object's name; empty for a collection.
     pub name: String,
-    /// Whether the authoriser let it pass.
+    /// Whether the authorizer allowed it.
     pub allowed: bool,
 }
 
@@ -47,7 +47,7 @@ struct AuditObject {
     subresource: String,
 }
 
-/// Reads the log; a line that is being written is left out.
+/// Parses the log; skips an incomplete last line.
 pub(crate) fn read(log: &str) -> Vec<AuditedRequest> {
     log.lines()
         .filter_map(|line| serde_json::from_str::<Event>(line).ok())

@@ -1,4 +1,4 @@
-//! Who is who: the server's certificate, the administrator, and tokens of accounts.
+//! Credentials: the server's certificate, the administrator, and tokens of accounts.
 
 use std::{
     fs,
@@ -13,10 +13,10 @@ use k8s_openapi::api::{
 use kube::{Api, Client, ResourceExt, api::PostParams};
 use rcgen::{CertificateParams, KeyPair};
 
-/// The administrator's token; good for nothing but a server that lives as long as a test.
+/// The administrator's token, valid only for the server of one test.
 pub(crate) const ADMINISTRATOR: &str = "the-administrator-of-this-test";
 
-/// Files that the parts of the control plane share.
+/// Files shared by the components of the control plane.
 #[derive(Debug)]
 pub(crate) struct CredentialFiles {
     pub(crate) certificate: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct CredentialFiles {
 }
 
 impl CredentialFiles {
-    /// Makes all of them.
+    /// Writes all of them.
     pub(crate) fn write(folder: &Path) -> anyhow::Result<Self> {
         let file = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
             let path = folder.join(name);
@@ -55,7 +55,7 @@ impl CredentialFiles {
     }
 }
 
-/// A kubeconfig of one user in one namespace.
+/// Renders a kubeconfig of one user in one namespace.
 pub(crate) fn kubeconfig(server: &str, certificate: &Path, namespace: &str, token: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
@@ -66,21 +66,21 @@ pub(crate) fn kubeconfig(server: &str, certificate: &Path, namespace: &str, toke
     )
 }
 
-/// Whom a token is for, as a kubelet asks for those it projects into a Pod.
+/// The holder of a token, as in a kubelet's requests for projected tokens.
 #[derive(Debug, Clone, Copy)]
 pub struct TokenHolder<'a> {
     /// The ServiceAccount's namespace.
     pub namespace: &'a str,
     /// The ServiceAccount.
     pub account: &'a str,
-    /// Who is to accept it; the API server where absent.
+    /// The audience; absent for the API server.
     pub audience: Option<&'a str>,
-    /// The Pod that it ends with.
+    /// The Pod to which the token is bound.
     pub pod: Option<&'a Pod>,
 }
 
 impl TokenHolder<'_> {
-    /// Asks for a token (`TokenRequest`) that is good for an hour, as those that the installation projects.
+    /// Requests a token (`TokenRequest`) that is valid for an hour, like those projected by the installation.
     pub async fn token(&self, client: Client) -> anyhow::Result<String> {
         let bound_object_ref = self.pod.map(|pod| BoundObjectReference {
             api_version: Some("v1".to_owned()),
@@ -99,8 +99,8 @@ impl TokenHolder<'_> {
         let granted = Api::<ServiceAccount>::namespaced(client, self.namespace)
             .create_token_request(self.account, &PostParams::default(), &request)
             .await
-            .with_context(|| format!("a token of {}/{}", self.namespace, self.account))?;
-        let status = granted.status.context("what was granted has no status")?;
-        status.token.context("what was granted has no token")
+            .with_context(|| format!("requesting a token of {}/{}", self.namespace, self.account))?;
+        let status = granted.status.context("the TokenRequest has no status")?;
+        status.token.context("the TokenRequest has no token")
     }
 }

@@ -1,4 +1,4 @@
-//! The names of all there is in a cluster.
+//! Names of all objects in a cluster.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use kube::{
     discovery::{Discovery, verbs},
 };
 
-/// Everything that can be listed, as `KIND.GROUP NAMESPACE/NAME`, but Events: these come and go by themselves.
+/// Lists everything as `KIND.GROUP NAMESPACE/NAME`, except Events, which come and go by themselves.
 pub async fn everything(client: &Client) -> anyhow::Result<BTreeSet<String>> {
     let discovery = Discovery::new(client.clone())
         .run()
         .await
-        .context("what the API server knows")?;
+        .context("discovering the API server's resources")?;
     let mut found = BTreeSet::new();
     for group in discovery.groups() {
         for (resource, capabilities) in group.recommended_resources() {
@@ -25,7 +25,7 @@ pub async fn everything(client: &Client) -> anyhow::Result<BTreeSet<String>> {
                 .list(&ListParams::default())
                 .await;
             let objects = match listed {
-                // Its definition has gone since.
+                // Its definition has been deleted since.
                 Err(kube::Error::Api(status)) if status.code == 404 => continue,
                 listed => listed.with_context(|| format!("listing {}", resource.plural))?,
             };

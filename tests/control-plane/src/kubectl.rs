@@ -1,4 +1,4 @@
-//! kubectl as a user has it.
+//! kubectl as users run it.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, bail};
 use tokio::{process::Command, time::timeout};
 
-/// The longest that one command takes; only a failing test waits so long.
+/// Timeout of one command; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// kubectl of one user of one control plane.
@@ -18,15 +18,15 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub struct Kubectl {
     pub(crate) program: PathBuf,
     pub(crate) kubeconfig: PathBuf,
-    /// Where it keeps what it has learned of the API server, which is another with each test.
+    /// Its home directory with the discovery cache, because each test has another API server.
     pub(crate) home: PathBuf,
 }
 
 impl Kubectl {
-    /// Runs a command to its end; what it printed.
+    /// Runs a command and returns its output.
     ///
     /// # Errors
-    /// Another exit code than 0 with all that was said, or no end within two minutes.
+    /// A non-zero exit code, with all output, or a timeout after two minutes.
     pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let said = CommandLine(arguments);
         let running = Command::new(&self.program)
@@ -38,7 +38,7 @@ impl Kubectl {
             .output();
         let output = timeout(PATIENCE, running)
             .await
-            .with_context(|| format!("{said} has not ended after {PATIENCE:?}"))?
+            .with_context(|| format!("{said} did not exit within {PATIENCE:?}"))?
             .with_context(|| format!("starting {}", self.program.display()))?;
         let printed = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
@@ -48,19 +48,19 @@ impl Kubectl {
         Ok(printed.into_owned())
     }
 
-    /// Runs a command with a file or folder behind its last argument.
+    /// Runs a command with the path of a file or directory as its last argument.
     ///
     /// # Errors
-    /// As [`Self::run`], and where the path is no text.
+    /// Like [`Self::run`], and if the path is not valid UTF-8.
     pub async fn run_on(&self, arguments: &[&str], path: &Path) -> anyhow::Result<String> {
         let path = path
             .to_str()
-            .with_context(|| format!("{} is no text", path.display()))?;
+            .with_context(|| format!("{} is not valid UTF-8", path.display()))?;
         self.run(&[arguments, &[path]].concat()).await
     }
 }
 
-/// A command as one would type it.
+/// Displays a command as it would be typed.
 struct CommandLine<'a>(&'a [&'a str]);
 
 impl fmt::Display for CommandLine<'_> {

@@ -1,8 +1,8 @@
-//! A real control plane for tests: etcd, kube-apiserver and, where there is one, kube-controller-manager, as children of
-//! the test on free ports. Nodes and Pods are only objects in it: there is no kubelet, no scheduler and no network.
+//! A real control plane for tests: etcd, kube-apiserver and optionally kube-controller-manager, as children of the
+//! test on free ports. Nodes and Pods are only objects: there is no kubelet, no scheduler and no network.
 //!
-//! Where the programs are is said as for controller-runtime's envtest, see [`ControlPlaneBinaries`]. Without them a test says loudly
-//! that it has shown nothing:
+//! The programs are located as for controller-runtime's envtest, see [`ControlPlaneBinaries`]. Without them a test
+//! prints a message that it was skipped:
 //!
 //! ```no_run
 //! # async fn test() -> anyhow::Result<()> {
@@ -31,9 +31,9 @@ pub use manifest::Manifest;
 pub use plane::ControlPlane;
 pub use process::RunningProgram;
 
-/// Says something past the capture of the test harness: who skips or measures must be heard also when all is well.
+/// Prints a message past the capture of the test harness: skips and measurements must be visible for passing tests too.
 pub fn say(text: &str) {
     use std::io::Write as _;
-    // Nothing can be done for who cannot be told.
+    // A closed stderr cannot be reported.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

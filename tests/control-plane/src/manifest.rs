@@ -1,4 +1,4 @@
-//! Objects of a file, applied and deleted as `kubectl` does.
+//! Objects of a file, applied and deleted as by `kubectl`.
 
 use anyhow::{Context, bail};
 use kube::{
@@ -15,28 +15,28 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads documents with `---` between them.
+    /// Parses YAML documents separated by `---`.
     pub fn read(text: &str) -> anyhow::Result<Self> {
-        let objects = serde_saphyr::from_multiple::<DynamicObject>(text).context("reading the manifest")?;
+        let objects = serde_saphyr::from_multiple::<DynamicObject>(text).context("parsing the manifest")?;
         if objects.is_empty() {
             bail!("the manifest has no object");
         }
         Ok(Self { objects })
     }
 
-    /// Of objects that the test makes.
+    /// Wraps objects built by the test.
     #[must_use]
     pub const fn of(objects: Vec<DynamicObject>) -> Self {
         Self { objects }
     }
 
-    /// Its objects.
+    /// Returns its objects.
     #[must_use]
     pub fn objects(&self) -> &[DynamicObject] {
         &self.objects
     }
 
-    /// The one object of a kind and a name.
+    /// Returns the only object of a kind and name.
     pub fn object<T: serde::de::DeserializeOwned>(&self, kind: &str, name: &str) -> anyhow::Result<T> {
         let found = self.objects.iter().find(|object| {
             let types = object.types.as_ref();
@@ -46,8 +46,7 @@ impl Manifest {
         serde_json::from_value(serde_json::to_value(object)?).with_context(|| format!("{kind} {name}"))
     }
 
-    /// Applies every object, and wants each field known to the API server (`kubectl apply --server-side
-    /// --validate=strict`).
+    /// Applies every object with strict field validation (`kubectl apply --server-side --validate=strict`).
     pub async fn apply(&self, client: &Client) -> anyhow::Result<()> {
         let how = PatchParams::apply("control-plane-test").validation_strict();
         for object in &self.objects {
@@ -59,7 +58,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Deletes every object, the first one first (`kubectl delete -f`). What is gone already is no error.
+    /// Deletes every object in order (`kubectl delete -f`). A missing object is not an error.
     pub async fn delete(&self, client: &Client) -> anyhow::Result<()> {
         for object in &self.objects {
             let (api, name) = api(client, object).await?;

@@ -1,4 +1,4 @@
-//! The control plane itself.
+//! The control plane.
 
 use std::{
     fs,
@@ -23,22 +23,22 @@ use crate::{
     credentials::{self, ADMINISTRATOR, CredentialFiles},
 };
 
-/// Runs what needs a control plane.
+/// Command that runs the tests that need a control plane.
 const COMMAND: &str = "KUBEBUILDER_ASSETS=FOLDER cargo test --workspace --locked --test control-plane";
 
-/// Time between two questions whether something is ready.
+/// Interval of readiness checks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What the controller manager does here: what is derived, emptied and collected.
+/// Enabled controllers: derived objects, namespaces, garbage collection.
 const CONTROLLERS: &str = "endpointslice-controller,garbage-collector-controller,namespace-controller,serviceaccount-controller,\
      persistentvolumeclaim-protection-controller";
-/// What it does only on request: it would replace Pods that a test has made in its place.
+/// Enabled only on request: it would replace Pods that a test has created.
 const DAEMONS: &str = "daemonset-controller";
 
-/// A running control plane; ended when dropped, and its data with it.
+/// A running control plane; stopped on drop, with its data.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // In the order in which they are to end.
+    // In the order in which they must stop.
     controllers: Vec<RunningProgram>,
     api_server: RunningProgram,
     _etcd: RunningProgram,
@@ -50,19 +50,19 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one and waits until it is ready. Nothing, said loudly, where the environment names no programs.
+    /// Starts one and waits until it is ready. `None`, with a message, if the environment names no programs.
     pub async fn start(test: &str) -> anyhow::Result<Option<Self>> {
         let Some(assets) = ControlPlaneBinaries::from_env()? else {
             skip(
                 test,
-                "KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver",
+                "KUBEBUILDER_ASSETS does not name a directory with etcd and kube-apiserver",
                 COMMAND,
             );
             return Ok(None);
         };
-        // An error is only that somebody else has chosen the same one before.
+        // Fails only if the same one is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::tempdir().context("a folder for the control plane")?;
+        let folder = tempfile::tempdir().context("creating a directory for the control plane")?;
         let files = CredentialFiles::write(folder.path())?;
         let (etcd_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
         let client_url = format!("http://127.0.0.1:{etcd_port}");
@@ -96,7 +96,7 @@ impl ControlPlane {
         Ok(Some(plane))
     }
 
-    /// Whether objects are derived, namespaces emptied and what belongs to something gone collected.
+    /// Reports whether controllers derive objects, empty namespaces and collect garbage.
     #[must_use]
     pub const fn has_controllers(&self) -> bool {
         !self.controllers.is_empty()
@@ -106,22 +106,22 @@ impl ControlPlane {
     pub fn without_controllers(part: &str) {
         skip(
             part,
-            "the folder that KUBEBUILDER_ASSETS names has no kube-controller-manager",
+            "the directory in KUBEBUILDER_ASSETS has no kube-controller-manager",
             COMMAND,
         );
     }
 
-    /// Has a Pod made for each node that a DaemonSet is for.
+    /// Enables the DaemonSet controller, which creates a Pod per matching node.
     pub fn follow_daemon_sets(&mut self) -> anyhow::Result<()> {
         self.start_controllers("daemonset-controller", DAEMONS)
     }
 
-    /// kubectl of the administrator; nothing, said loudly, where the environment names none.
+    /// Returns the administrator's kubectl; `None`, with a message, if the environment names none.
     pub fn kubectl(&self, test: &str) -> anyhow::Result<Option<Kubectl>> {
         let Some(program) = self.assets.kubectl.clone() else {
             skip(
                 test,
-                "the folder that KUBEBUILDER_ASSETS names has no kubectl",
+                "the directory in KUBEBUILDER_ASSETS has no kubectl",
                 COMMAND,
             );
             return Ok(None);
@@ -133,27 +133,27 @@ impl ControlPlane {
         }))
     }
 
-    /// A folder for files of the test; it goes with the control plane.
+    /// Returns a directory for files of the test; deleted with the control plane.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A client that may do everything.
+    /// Returns a client with all permissions.
     pub async fn admin(&self) -> anyhow::Result<Client> {
         self.client("default", ADMINISTRATOR).await
     }
 
-    /// A client of whoever holds a token.
+    /// Returns a client that authenticates with a token.
     pub async fn client(&self, namespace: &str, token: &str) -> anyhow::Result<Client> {
         let parsed = Kubeconfig::from_yaml(&self.kubeconfig_text(namespace, token))?;
         let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default())
             .await
-            .context("our own kubeconfig")?;
+            .context("loading the generated kubeconfig")?;
         Ok(Client::try_from(config)?)
     }
 
-    /// A kubeconfig of whoever holds a token, as a file.
+    /// Writes a kubeconfig that authenticates with a token.
     pub fn kubeconfig(&self, name: &str, namespace: &str, token: &str) -> anyhow::Result<PathBuf> {
         let path = self.folder.path().join(format!("{name}.kubeconfig"));
         fs::write(&path, self.kubeconfig_text(namespace, token))
@@ -166,12 +166,12 @@ impl ControlPlane {
         credentials::kubeconfig(&server, &self.files.certificate, namespace, token)
     }
 
-    /// Ends the API server as SIGKILL does. etcd goes on.
+    /// Kills the API server with SIGKILL. etcd keeps running.
     pub fn kill_api_server(&mut self) {
         self.api_server.kill();
     }
 
-    /// Starts it again at the same address, and waits until it is ready.
+    /// Restarts it at the same address, and waits until it is ready.
     pub async fn start_api_server(&mut self) -> anyhow::Result<()> {
         self.api_server = api_server(
             &self.assets,
@@ -183,7 +183,7 @@ impl ControlPlane {
         self.ready().await
     }
 
-    /// Every request that the API server has answered or refused so far.
+    /// Returns every request that the API server has answered or rejected so far.
     pub fn audited(&self) -> anyhow::Result<Vec<AuditedRequest>> {
         let log = fs::read(self.folder.path().join("audit.log")).context("reading the audit log")?;
         Ok(audit::read(&String::from_utf8_lossy(&log)))
@@ -199,7 +199,7 @@ impl ControlPlane {
                 return Ok(());
             }
             if let Some(status) = self.api_server.ended() {
-                bail!("kube-apiserver ended ({status}); {}", self.api_server.tail());
+                bail!("kube-apiserver exited ({status}); {}", self.api_server.tail());
             }
             if begin.elapsed() > patience {
                 bail!(
@@ -226,7 +226,7 @@ impl ControlPlane {
                 format!("--controllers={controllers}"),
                 "--leader-elect=false".to_owned(),
                 "--secure-port=0".to_owned(),
-                // An emptied namespace goes at once; the default looks at it again after a minute.
+                // An emptied namespace is deleted at once; by default it is checked again after a minute.
                 "--namespace-sync-period=5s".to_owned(),
                 format!(
                     "--service-account-private-key-file={}",
@@ -255,7 +255,7 @@ fn api_server(
             format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
             "--bind-address=127.0.0.1".to_owned(),
             format!("--secure-port={port}"),
-            // Nobody looks for it through its own Service, and a machine may have no route to advertise.
+            // Its own Service is not used, and a machine may have no route to advertise.
             "--advertise-address=192.0.2.1".to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
             "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
@@ -275,6 +275,6 @@ fn api_server(
 }
 
 fn free_port() -> anyhow::Result<u16> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("a free port")?;
-    Ok(listener.local_addr().context("a free port")?.port())
+    let listener = TcpListener::bind("127.0.0.1:0").context("binding a free port")?;
+    Ok(listener.local_addr().context("binding a free port")?.port())
 }

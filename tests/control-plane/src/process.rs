@@ -1,4 +1,4 @@
-//! A child process with a log of its own, ended by its id when dropped.
+//! A child process with its own log, killed by its id on drop.
 
 use std::{
     ffi::OsStr,
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context;
 
-/// Lines of a log that a failure shows.
+/// Log lines shown in an error.
 const SHOWN: usize = 30;
 
 /// A running program.
@@ -21,7 +21,8 @@ pub struct RunningProgram {
 }
 
 impl RunningProgram {
-    /// Starts a program with its output in `FOLDER/NAME.log`. It dies with the thread that started it, however that ends.
+    /// Starts a program with its output in `FOLDER/NAME.log`. It is killed with the thread that started it, however
+    /// that ends.
     pub fn start(
         folder: &Path,
         name: &str,
@@ -53,19 +54,19 @@ impl RunningProgram {
         })
     }
 
-    /// How it ended, if it did.
+    /// Returns its exit status, if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Ends it at once, as SIGKILL does.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
-        // Both fail only for a process that has ended already.
+        // Both fail only if the process has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Everything it wrote.
+    /// Returns its complete output.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read(&self.log).map_or_else(
@@ -74,13 +75,13 @@ impl RunningProgram {
         )
     }
 
-    /// The last lines it wrote, for a message.
+    /// Returns its last lines of output, for a message.
     #[must_use]
     pub fn tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         let shown = &lines[lines.len().saturating_sub(SHOWN)..];
-        format!("the last of {}'s log:\n{}", self.name, shown.join("\n"))
+        format!("end of the log of {}:\n{}", self.name, shown.join("\n"))
     }
 }
 

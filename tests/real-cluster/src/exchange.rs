@@ -1,4 +1,4 @@
-//! One HTTP request on a connection of its own, and its whole answer.
+//! One HTTP request on its own connection, and its whole response.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -8,10 +8,10 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// The largest answer that is read.
+/// Maximum size of a response.
 const LARGEST: usize = 32 << 20;
 
-/// An answer with its whole body.
+/// A response with its whole body.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// Its status.
@@ -22,10 +22,10 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Sends a request and reads the answer to its end. The caller bounds the time.
+/// Sends a request and reads the whole response. The caller sets the timeout.
 ///
 /// # Errors
-/// A connection that breaks, or an answer that is too large.
+/// A connection that fails, or a response that is too large.
 pub(crate) async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     request: Request<Full<Bytes>>,

@@ -1,8 +1,10 @@
-//! Parallax on a real cluster: installed as users install it, through ordinary days and faults, and judged by what it says.
+//! Parallax on a real cluster: installed as users install it, and judged by its reports during ordinary events and
+//! faults.
 //!
-//! The suite needs the kubeconfig of a cluster that may be broken, and an executable, the hook, that does to it what kubectl
-//! cannot. An ordinary client on every node, which shares no code with the probers, says what users feel; a real Prometheus
-//! with the shipped rules says who would have been called. docs/contributing/testing.md describes all of it.
+//! The suite needs the kubeconfig of a cluster that may be broken, and an executable, the hook, for what kubectl
+//! cannot do. An ordinary client on every node, which shares no code with the probers, records what users experience;
+//! a real Prometheus with the shipped rules records which alerts fire. docs/contributing/testing.md describes all of
+//! it.
 
 pub mod app;
 pub mod client;
@@ -16,9 +18,9 @@ pub mod report;
 pub mod run;
 pub mod step;
 
-/// Says something on the terminal, past the capture of a test harness.
+/// Prints a message on the terminal, past the capture of a test harness.
 pub fn say(text: &str) {
     use std::io::Write as _;
-    // An output that is gone is no reason to stop.
+    // A closed stderr is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `parallax-real-cluster`: the suite, and what its image runs in the cluster.
+//! `parallax-real-cluster`: the suite, and the programs that its image runs in the cluster.
 
 use std::{
     io::Write,
@@ -14,11 +14,11 @@ use parallax_real_cluster::{
     step::{self, Kind, StepError},
 };
 
-/// Parallax on a real cluster: ordinary days, faults, and what is said about them.
+/// Runs Parallax on a real cluster through ordinary events and faults, and judges its reports.
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 as it should be · 1 not as it should be · 2 wrong usage or step file · \
+    after_help = "Exit codes: 0 as expected · 1 not as expected · 2 usage error or invalid step file · \
     3 could not run, or could not tell · 130 interrupted"
 )]
 struct Cli {
@@ -30,15 +30,15 @@ struct Cli {
 enum Command {
     /// List the steps.
     List {
-        /// Folder of the step files.
+        /// Directory of the step files.
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/steps"), value_name = "FOLDER")]
         steps: PathBuf,
     },
     /// Run steps on a cluster.
     Run(Box<Options>),
-    /// Be the test application (in the cluster).
+    /// Run the test application (in the cluster).
     App(app::Options),
-    /// Be a control client (in the cluster).
+    /// Run a control client (in the cluster).
     Client(client::Options),
 }
 

@@ -1,4 +1,4 @@
-//! All steps on the cluster that `PARALLAX_REAL_CLUSTER` names.
+//! Runs all steps on the cluster in `PARALLAX_REAL_CLUSTER`.
 
 use std::env;
 
@@ -6,7 +6,7 @@ use clap::Parser;
 use parallax_real_cluster::run::{self, Options, RunResult};
 use parallax_skip::{left_out, skip};
 
-/// The command line of `parallax-real-cluster run`, which takes its values from the environment too.
+/// The options of `parallax-real-cluster run`, whose values also come from the environment.
 #[derive(Debug, Parser)]
 struct RunArgs {
     #[command(flatten)]
@@ -24,7 +24,7 @@ fn parallax_says_what_it_should_on_a_real_cluster() {
     if env::var_os("PARALLAX_REAL_CLUSTER").is_none_or(|named| named.is_empty()) {
         skip(
             NAME,
-            "PARALLAX_REAL_CLUSTER names no kubeconfig of a cluster that may be broken",
+            "PARALLAX_REAL_CLUSTER is not set to the kubeconfig of a cluster that may be broken",
             COMMAND,
         );
         return;

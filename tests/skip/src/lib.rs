@@ -1,8 +1,8 @@
-//! Reports tests that cannot run on this machine, so that a skipped test is never mistaken for one that passed.
+//! Reports tests that cannot run on this machine, so that a skipped test is never mistaken for a passed one.
 //!
-//! With `PARALLAX_STRICT=1` a skip is a failure. Otherwise it becomes a line `name<TAB>reason<TAB>command` of the file
-//! that `PARALLAX_SKIPPED` names; `tests/run-suites` prints that file as its last lines. Without such a file the line
-//! goes to standard error, past the capture of the test harness.
+//! With `PARALLAX_STRICT=1` a skip is a failure. Otherwise it is appended as a line `name<TAB>reason<TAB>command` to
+//! the file in `PARALLAX_SKIPPED`, which `tests/run-suites` prints at the end. Without such a file the line is written
+//! to stderr, bypassing the capture of the test harness.
 
 use std::{
     env,
@@ -11,15 +11,15 @@ use std::{
     path::Path,
 };
 
-/// Longest name, reason or command, in characters.
+/// Maximum length of a name, reason or command, in characters.
 const LONGEST: usize = 300;
-/// The file does not grow beyond this many bytes; `tests/run-suites` fails when it is full.
+/// Maximum size of the file in bytes; `tests/run-suites` fails when it is full.
 const LARGEST: u64 = 256 * 1024;
 
-/// Reports that a test, or a part of it, does not run.
+/// Reports that a test, or part of it, does not run.
 ///
 /// # Panics
-/// With `PARALLAX_STRICT=1`, and when the file cannot be written.
+/// With `PARALLAX_STRICT=1`, and if the file cannot be written.
 pub fn skip(name: &str, reason: &str, command: &str) {
     assert!(
         env::var_os("PARALLAX_STRICT").is_none_or(|strict| strict != "1"),
@@ -31,15 +31,15 @@ pub fn skip(name: &str, reason: &str, command: &str) {
         None => io::stderr().write_all(format!("SKIPPED: {line}").as_bytes()),
     };
     if let Err(error) = written {
-        panic!("{name} cannot run ({reason}), and this cannot be reported: {error}");
+        panic!("{name} cannot run ({reason}), and the skip cannot be reported: {error}");
     }
 }
 
-/// Whether an environment variable leaves a test out: `skip` does and is reported; `later` does without a report,
-/// because `tests/run-suites` runs the test in a suite of its own.
+/// Reports whether an environment variable disables a test: `skip` does and is reported; `later` does without a report,
+/// because `tests/run-suites` runs the test in a separate suite.
 ///
 /// # Panics
-/// As [`skip`].
+/// Like [`skip`].
 #[must_use]
 pub fn left_out(name: &str, variable: &str, command: &str) -> bool {
     match env::var(variable).as_deref() {
@@ -52,7 +52,7 @@ pub fn left_out(name: &str, variable: &str, command: &str) -> bool {
     }
 }
 
-/// One line, whatever the parts contain.
+/// Builds a single line, whatever the parts contain.
 fn line(name: &str, reason: &str, command: &str) -> String {
     let parts = [name, reason, command].map(|part| {
         part.chars()
@@ -63,7 +63,7 @@ fn line(name: &str, reason: &str, command: &str) -> String {
     parts.join("\t") + "\n"
 }
 
-/// Appends in one write: several test processes share the file.
+/// Appends in a single write, because several test processes share the file.
 fn append(file: &Path, line: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().create(true).append(true).open(file)?;
     if file.metadata()?.len() + line.len() as u64 > LARGEST {

@@ -1,16 +1,17 @@
-//! Targets that are published with the Service they enter through.
+//! Targets published by the Service through which clients enter.
 
 use parallax_diagnosis::topology::PublishedSpec;
 use parallax_model::TargetSpec;
 
 use crate::{cluster::Service, incident::Ingress};
 
-/// Whether it says more than the file's Ingresses can.
+/// Reports whether the Ingress has settings that an Ingress object in the topology file cannot express.
 pub(super) const fn is_published(ingress: &Ingress) -> bool {
     ingress.expect_status.is_some() || ingress.origin.is_some()
 }
 
-/// An Ingress knows no status and no Service behind its controller; a target that enters through its Service does.
+/// Returns targets for an Ingress. An Ingress object has no expected status and no Service behind its controller; a
+/// target of a Service has both.
 pub(super) fn published(ingress: &Ingress) -> impl Iterator<Item = PublishedSpec> {
     ingress.hosts.names().iter().map(|host| PublishedSpec {
         target: TargetSpec {
@@ -24,7 +25,7 @@ pub(super) fn published(ingress: &Ingress) -> impl Iterator<Item = PublishedSpec
     })
 }
 
-/// A headless Service is asked by its name, as the watch of an API server has it asked.
+/// Returns targets for a headless Service, which are probed by name, as when an API server is watched.
 pub(super) fn headless(service: &Service) -> impl Iterator<Item = PublishedSpec> {
     let ports = service.ports.iter().filter(|_| service.cluster_ip.is_none());
     let name = format!("{}.{}.svc", service.key.name, service.key.namespace);

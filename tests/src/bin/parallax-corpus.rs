@@ -1,4 +1,5 @@
-//! `parallax-corpus`: recordings with known truth, and how well verdicts meet it. See `docs/reference/diagnosis.md`.
+//! `parallax-corpus`: generates recordings with known truth, and scores verdicts against it. See
+//! `docs/reference/diagnosis.md`.
 
 use std::{
     collections::BTreeMap,
@@ -32,87 +33,87 @@ struct Cli {
 enum Command {
     /// List the named sets
     Sets,
-    /// Write recordings and what is true of them
+    /// Write recordings and their truth
     Generate(GenerateArgs),
-    /// Read verdict lines from standard input and say how right they are
+    /// Read verdict lines from standard input and score them
     Score(ScoreArgs),
-    /// Estimate the false alarms of a healthy mesh over more target-months than can be simulated one by one
+    /// Estimate the false alarms of a healthy mesh over more target-months than can be simulated directly
     Quiet(QuietArgs),
-    /// Run one trial in a closed loop with the engine of this build, print what it says and what is true
+    /// Run one trial in a closed loop with this build's engine; print its output and the truth
     Ask(RequestArgs),
-    /// Run the sets against the engine of this build and rewrite the tables and plots of a page
+    /// Run the sets with this build's engine and rewrite the tables and plots of a page
     Report(Report),
 }
 
 #[derive(Args)]
 struct GenerateArgs {
-    /// Named set
+    /// Name of the set
     #[arg(long, default_value = "mixed")]
     set: String,
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// First trial
+    /// Number of the first trial
     #[arg(long, default_value_t = 0)]
     first: usize,
     /// Number of trials
     #[arg(long, default_value_t = 200)]
     trials: usize,
-    /// Recording; records of a mesh hold one trial a file, more trials get `-N` before the extension
+    /// Recording file; a mesh recording contains one trial, so several trials get `-N` before the extension
     #[arg(long)]
     out: PathBuf,
-    /// Truth
+    /// Truth file
     #[arg(long)]
     truth: PathBuf,
 }
 
 #[derive(Args)]
 struct ScoreArgs {
-    /// Truth of the recording
+    /// Truth file of the recording
     #[arg(long)]
     truth: PathBuf,
-    /// The verdicts are of this trial, whatever number they carry (records of a mesh carry none)
+    /// Treat the verdicts as those of this trial, whatever their number (mesh recordings have none)
     #[arg(long)]
     trial: Option<usize>,
 }
 
 #[derive(Args)]
 struct RequestArgs {
-    /// Named set
+    /// Name of the set
     #[arg(long, default_value = "wide-30-ask")]
     set: String,
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The trial
+    /// Number of the trial
     #[arg(long, default_value_t = 0)]
     first: usize,
-    /// Leave unanswered what the engine asks for
+    /// Do not make the probes that the engine requests
     #[arg(long)]
     unasked: bool,
 }
 
 #[derive(Args)]
 struct Report {
-    /// Page with the markers
+    /// Page that contains the markers
     #[arg(long, default_value = "docs/reference/diagnosis.md")]
     out: PathBuf,
     /// Seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A few trials of each set
+    /// Run only a few trials of each set
     #[arg(long)]
     quick: bool,
-    /// At most so many trials of each set
+    /// Maximum number of trials per set
     #[arg(long)]
     trials: Option<usize>,
-    /// Only these sets; prints the tables and leaves the page alone
+    /// Run only these sets; print the tables and do not change the page
     #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,
-    /// Leave unanswered what the engine asks for, in the sets where it is answered
+    /// Do not make requested probes in the sets that usually make them
     #[arg(long)]
     unasked: bool,
-    /// Write one line for each fault missed or named wrong
+    /// Write one line per missed or wrongly named fault to this file
     #[arg(long)]
     misses: Option<PathBuf>,
 }
@@ -128,7 +129,7 @@ struct QuietArgs {
     /// Nodes, each with a prober
     #[arg(long, default_value_t = 12)]
     nodes: usize,
-    /// Probability that a probe fails by itself
+    /// Probability that a probe fails without a fault
     #[arg(long, default_value_t = 0.01)]
     background: f64,
     /// Probability that a client stalls in a round
@@ -140,7 +141,7 @@ struct QuietArgs {
     /// Number of the first stretch
     #[arg(long, default_value_t = 0)]
     first: usize,
-    /// Stretches to draw and judge
+    /// Number of stretches to draw and judge
     #[arg(long, default_value_t = 2000)]
     stretches: usize,
 }
@@ -161,13 +162,13 @@ fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Says what was run, what it cost, and how many false alarms are to be expected.
+/// Prints the parameters, the effort, and the expected number of false alarms.
 fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     if !(args.background > 0.0 && args.background < 1.0 && (0.0..1.0).contains(&args.stalls)) {
-        bail!("--background is a probability above 0, --stalls one from 0; both are below 1");
+        bail!("expected --background above 0 and below 1, and --stalls from 0 to below 1");
     }
     if !(3..=200).contains(&args.nodes) || args.stretches < 1 {
-        bail!("--nodes is 3 to 200, --stretches at least 1");
+        bail!("expected --nodes from 3 to 200, and --stretches of at least 1");
     }
     let quiet = QuietOptions {
         nodes: args.nodes,
@@ -189,7 +190,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
     });
     let (expected, at_most) = found.expected(args.targets, quiet::rounds_in(args.days));
     println!(
-        "background {} %, stalls {} %, {} nodes, seed {}: {} stretches of {} rounds ({} too unlikely to be judged, taken for alarms), {} rounds judged, {} observations, {:.1} minutes",
+        "background {} %, stalls {} %, {} nodes, seed {}: {} stretches of {} rounds ({} too unlikely to be judged, counted as alarms), {} rounds judged, {} observations, {:.1} minutes",
         args.background * 100.0,
         args.stalls * 100.0,
         args.nodes,
@@ -202,7 +203,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
         begun.elapsed().as_secs_f64() / 60.0
     );
     println!(
-        "openings: {} in tilted stretches, {} in {} counted rounds as they are; mean weight {:.3}",
+        "openings: {} in tilted stretches, {} in {} untilted counted rounds; mean weight {:.3}",
         found.opened_tilted, found.opened_plain, found.plain_rounds, found.mean_weight
     );
     let rounds = quiet::rounds_in(args.days);
@@ -226,7 +227,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
         );
     }
     println!(
-        "false alarms expected in {} days of {} targets: {expected:.4} (95 %: below {at_most:.4})",
+        "expected false alarms in {} days of {} targets: {expected:.4} (95 %: below {at_most:.4})",
         args.days, args.targets
     );
     Ok(())
@@ -235,7 +236,7 @@ fn quiet(args: &QuietArgs) -> anyhow::Result<()> {
 fn named(name: &str) -> anyhow::Result<&'static TrialSet> {
     TrialSet::named(name).with_context(|| {
         let known: Vec<&str> = SETS.iter().map(|set| set.name).collect();
-        format!("there is no set {name:?}; choose one of {}", known.join(", "))
+        format!("unknown set {name:?}; expected one of {}", known.join(", "))
     })
 }
 
@@ -311,9 +312,9 @@ fn judge(args: &ScoreArgs) -> anyhow::Result<()> {
 fn print_trial(faults: usize, score: &TrialScore) {
     for fault in &score.faults {
         let said = match &fault.naming {
-            None if fault.leant_to => "missed, but the likeliest".to_owned(),
+            None if fault.leant_to => "missed, but the likeliest candidate".to_owned(),
             None if fault.observable => "missed".to_owned(),
-            None => "nothing said, and nothing could be seen".to_owned(),
+            None => "not named, and not observable".to_owned(),
             Some(n) if n.class_right && n.over_wide > 0 => {
                 format!("right, class too wide by {}", n.over_wide)
             }
@@ -329,7 +330,7 @@ fn print_trial(faults: usize, score: &TrialScore) {
         let alarm = if faults == 0 {
             "false alarm"
         } else {
-            "belongs to no fault"
+            "matches no fault"
         };
         println!("trial {}: {alarm}: {wrong}", score.trial);
     }
@@ -338,7 +339,7 @@ fn print_trial(faults: usize, score: &TrialScore) {
 fn print_tally(tally: &SetTally) {
     let share = |share: corpus::tally::CountedShare| format!("{}/{}", share.hits, share.of);
     println!(
-        "observable faults: {} ({} more could not be seen)",
+        "observable faults: {} ({} more were not observable)",
         tally.all.observable, tally.all.unobservable.of
     );
     println!(
@@ -351,7 +352,7 @@ fn print_tally(tally: &SetTally) {
         share(tally.all.over_wide)
     );
     println!(
-        "false alarms {} · trials with a finding too many {} · both of two named {}",
+        "false alarms {} · trials with a superfluous finding {} · both of two named {}",
         share(tally.false_alarms),
         share(tally.wrong_second),
         share(tally.both_named)
@@ -376,7 +377,7 @@ fn ask(args: &RequestArgs) -> anyhow::Result<()> {
     };
     let mut out = io::stdout().lock();
     for line in said {
-        writeln!(out, "{line}").context("writing what the engine says")?;
+        writeln!(out, "{line}").context("writing the engine's output")?;
     }
     let truth = serde_json::to_string(&truth).context("writing the truth as JSON")?;
     writeln!(out, "{truth}").context("writing the truth")
@@ -410,7 +411,7 @@ fn measure(args: &Report) -> anyhow::Result<()> {
         let asked: usize = result.trials.iter().map(|(truth, _)| truth.asked).sum();
         let probes: usize = result.trials.iter().map(|(truth, _)| truth.observations).sum();
         eprintln!(
-            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  top {}/{}  of all injected {}/{}  both {}/{}  asked {asked} of \
+            "{:<16} {trials:>4} trials in {:>6.1} s  right {}/{}  top {}/{}  of all injected {}/{}  both {}/{}  requested {asked} of \
              {probes}  false alarms {}/{}  wrong second {}/{}",
             set.name,
             begun.elapsed().as_secs_f64(),
@@ -449,14 +450,17 @@ fn publish(args: &Report, done: &[report::FinishedSet]) -> anyhow::Result<()> {
     let mut page =
         fs::read_to_string(&args.out).with_context(|| format!("reading {}", args.out.display()))?;
     let Some(folder) = args.out.parent() else {
-        bail!("{} has no folder to put the plots beside", args.out.display());
+        bail!(
+            "cannot place the plots: {} has no parent directory",
+            args.out.display()
+        );
     };
     let trials: usize = done.iter().map(|done| done.trials.len()).sum();
     let run = format!(
         "Seed {}, {trials} trials{}.",
         args.seed,
         if args.quick {
-            ", a quick run: too few for more than a glance"
+            ", a quick run with too few trials for conclusions"
         } else {
             ""
         }
@@ -486,7 +490,7 @@ fn publish(args: &Report, done: &[report::FinishedSet]) -> anyhow::Result<()> {
     fs::write(&args.out, page).with_context(|| format!("writing {}", args.out.display()))
 }
 
-/// A number of targets as the mesh counts them; at least one, and no more than a mesh has.
+/// Converts a number of targets to the mesh's type, at least one and at most the mesh's limit.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

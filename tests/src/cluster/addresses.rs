@@ -1,92 +1,92 @@
-//! The lab's addresses and names: the contract that `docs/contributing/lab.md` prints.
+//! The lab's addresses and names: the contract that `docs/contributing/lab.md` documents.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use parallax_model::NodeName;
 
-/// Most nodes of a lab: one CPU and a prober on each.
+/// Maximum number of nodes of a lab: there is one CPU, and a prober on each node.
 pub const MOST_NODES: usize = 16;
 
-/// All pods.
+/// CIDR of all Pods.
 pub const POD_CIDR: &str = "10.244.0.0/16";
 
-/// All `ClusterIPs`.
+/// CIDR of all ClusterIPs.
 pub const SERVICE_CIDR: &str = "10.96.0.0/12";
 
 /// `ClusterIP` of the cluster's resolver.
 pub const DNS_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 
-/// The resolver's pod.
+/// Name of the resolver's Pod.
 pub const DNS_POD: &str = "dns";
 
-/// The domain of Services.
+/// Domain of Services.
 pub const SERVICE_DOMAIN: &str = "svc.cluster.local";
 
-/// Port of the names behind a resolver that caches, on its pod's loopback.
+/// Port of the server behind a caching resolver, on its Pod's loopback.
 pub const NAMES_PORT: u16 = 5353;
 
-/// What the resolver outside the cluster is called in incident files, and its namespace's name.
+/// Name of the resolver outside the cluster in incident files, and of its network namespace.
 pub const PUBLIC_RESOLVER: &str = "public";
 
-/// The resolver that answers as the internet sees a name.
+/// Address of the resolver that answers as seen from the internet.
 pub const PUBLIC_DNS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 53);
 
-/// Clients outside.
+/// Network of the clients outside.
 pub const OUTSIDE_CIDR: &str = "198.51.100.0/24";
 
 /// Their gateway.
 pub const OUTSIDE_GATEWAY: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 254);
 
-/// The nodes.
+/// Network of the nodes.
 pub const UNDERLAY_CIDR: &str = "192.168.0.0/24";
 
 /// The router between the nodes and to the host: the cloud.
 pub const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 254);
 
-/// The machine's address towards the host; slirp expects this one.
+/// The machine's address on the link to the host; slirp expects this one.
 pub const UPLINK: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
 
-/// The host's loopback, seen from inside.
+/// The host's loopback as seen from inside.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 /// Port of every prober's echo.
 pub const ECHO_PORT: u16 = 9095;
 
-/// Last number of a resolver pod's address.
+/// Last byte of a resolver Pod's address.
 pub const DNS: u8 = 3;
 
-/// Last number of a prober pod's address.
+/// Last byte of a prober Pod's address.
 pub const PROBER: u8 = 5;
 
-/// Last number of the first workload pod's address on a node.
+/// Last byte of the first workload Pod's address on a node.
 pub const FIRST_WORKLOAD: u8 = 10;
 
-/// A node's address on the underlay.
+/// Returns a node's address on the underlay.
 #[must_use]
 pub const fn underlay(node: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 0, node)
 }
 
-/// The address of a client outside.
+/// Returns the address of a client outside.
 #[must_use]
 pub const fn outside(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 51, 100, number)
 }
 
-/// A pod's address.
+/// Returns a Pod's address.
 #[must_use]
 pub const fn pod(node: u8, last: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 244, node, last)
 }
 
-/// The address of a node's pod bridge: its pods' gateway.
+/// Returns the address of a node's Pod bridge, the gateway of its Pods.
 #[must_use]
 pub const fn gateway(node: u8) -> Ipv4Addr {
     pod(node, 1)
 }
 
-/// The IPv6 address that goes with an IPv4 address, where the cluster has both families: `fd00::` with the IPv4 address in
-/// its last four bytes, and `2001:db8::` for what is not the lab's own (balancers).
+/// Returns the IPv6 counterpart of an IPv4 address in a dual-stack cluster: `fd00::` with the IPv4 address in the last
+/// four bytes, or `2001:db8::` for addresses outside the lab's own networks (balancers).
 #[must_use]
 pub fn six(address: Ipv4Addr) -> Ipv6Addr {
     let [a, b, c, d] = address.octets();
@@ -99,26 +99,26 @@ pub fn six(address: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::new(first, second, 0, 0, 0, 0, pair(a, b), pair(c, d))
 }
 
-/// The network of a node's pods.
+/// Returns the network of a node's Pods.
 #[must_use]
 pub fn pod_cidr(node: u8) -> String {
     format!("{}/24", pod(node, 0))
 }
 
-/// The prober pod of a node.
+/// Returns the name of a node's prober Pod.
 #[must_use]
 pub fn prober_pod(node: &NodeName) -> String {
     format!("prober-{node}")
 }
 
-/// Whether a Service may have this `ClusterIP`.
+/// Reports whether a Service may have this `ClusterIP`.
 #[must_use]
 pub fn is_service_address(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     a == 10 && (96..112).contains(&b) && address != DNS_SERVICE
 }
 
-/// Whether the lab itself uses the network of this address.
+/// Reports whether the address is in a network of the lab itself.
 #[must_use]
 pub fn belongs_to_the_lab(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();

@@ -1,4 +1,4 @@
-//! What a change makes of the cluster, and what must be done for it.
+//! Changes of the cluster, and their effects on the lab.
 
 use std::net::IpAddr;
 
@@ -7,48 +7,48 @@ use parallax_model::{NodeName, PodName, ServiceKey};
 use super::{Cluster, Node, OpError, Pod, PodState, Service, addresses};
 use crate::incident::{BackendPods, FaultOperation, ServedHosts};
 
-/// What a change means for the processes and wires of the lab, besides new rules.
+/// Effect of a change on processes and links, in addition to new rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeEffect {
     /// A pod starts.
     Started(Pod),
-    /// A pod is there, and nothing runs in it yet.
+    /// A Pod exists, and nothing runs in it yet.
     Placed(Pod),
-    /// A pod is gone.
+    /// A Pod is deleted.
     Stopped(Pod),
-    /// Its process ends, and nobody takes notice.
+    /// A Pod's process is killed, and the control plane does not notice.
     Crashed(PodName),
-    /// Only the forwarding changes.
+    /// Only forwarding changes.
     Rules,
-    /// Servers start anew.
+    /// Servers are restarted.
     Served(Vec<PodName>),
-    /// A resolver starts anew.
+    /// A resolver is restarted.
     Resolver(PodName),
-    /// Something happens to a node's prober.
+    /// A change of a node's prober.
     Prober(NodeName, ProberChange),
-    /// A command; in the machine's own network where no namespace is named.
+    /// A command in a network namespace, or in the machine's own if none is given.
     Run(Option<String>, String),
-    /// Nothing inside: the host does it.
+    /// No effect inside: the host applies it.
     Outside,
 }
 
-/// What happens to a prober.
+/// A change of a prober.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProberChange {
     /// It starts.
     Start,
     /// It ends.
     Stop,
-    /// Both, the end first.
+    /// Stops and starts it.
     Restart,
-    /// It stands still.
+    /// Stops it with SIGSTOP.
     Stall,
-    /// It goes on.
+    /// Resumes it with SIGCONT.
     Resume,
 }
 
 impl Cluster {
-    /// Applies one change. On an error nothing has changed.
+    /// Applies one change. On an error, the cluster is unchanged.
     pub fn apply(&mut self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
         match op {
             FaultOperation::RemoveEndpoint { service, pod } => self.remove(service, pod),
@@ -191,7 +191,11 @@ impl Cluster {
         if node.present == present {
             return Err(OpError::Presence {
                 node: name.clone(),
-                state: if present { "there already" } else { "not there" },
+                state: if present {
+                    "part of the cluster already"
+                } else {
+                    "not part of the cluster"
+                },
             });
         }
         node.present = present;
@@ -227,7 +231,7 @@ impl Cluster {
         self.node(node).ok_or_else(|| OpError::NoNode(node.clone()))
     }
 
-    /// Changes of which no API server knows.
+    /// Applies changes that are invisible to the API server.
     fn wires(&self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
         let at = |node: &NodeName, script: String| {
             self.known(node)?;
@@ -258,8 +262,8 @@ impl Cluster {
             }
             FaultOperation::BreakPair { from, to } => {
                 let pods = addresses::pod_cidr(self.known(to)?.number);
-                // Here, not in `filter`: what IPVS sends on meets OUTPUT there and not FORWARD. Replies pass, or the
-                // other direction would be broken as well.
+                // Not in `filter`: packets forwarded by IPVS pass OUTPUT there instead of FORWARD. Replies pass, or
+                // the other direction would fail too.
                 at(
                     from,
                     format!(
@@ -270,7 +274,7 @@ impl Cluster {
             FaultOperation::Loss { node, percent } => {
                 let number = self.known(node)?.number;
                 let loss = format!("root netem loss {percent}%");
-                // Both ends of the node's wire, each for what it sends.
+                // Both ends of the node's link, each for its outgoing packets.
                 Ok(ChangeEffect::Run(
                     None,
                     format!(
@@ -295,7 +299,7 @@ impl Cluster {
                     .load_balancer_ip
                     .ok_or_else(|| OpError::NoBalancer(service.clone()))?;
                 let verb = if *blocks { "-A" } else { "-D" };
-                // Before the balancer's own translation.
+                // Before the balancer's own NAT.
                 Ok(ChangeEffect::Run(
                     None,
                     format!(
@@ -327,10 +331,10 @@ impl Cluster {
     }
 }
 
-/// Of the sort that the machine's kernel has.
+/// The variant that the machine's kernel supports.
 const FILTER: &str = "iptables";
 
-/// Those in which a server runs.
+/// Returns the Pods in which a server runs.
 fn pods_of(service: &Service) -> Vec<PodName> {
     let running = service.endpoints.iter();
     let running = running.filter(|pod| service.states.get(&pod.name) != Some(&PodState::Starting));

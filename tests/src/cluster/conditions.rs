@@ -1,33 +1,33 @@
-//! What endpoint slices say of a Service's pods, and which of them kube-proxy sends connections to.
+//! Endpoint conditions of a Service's Pods, and the Pods to which kube-proxy sends connections.
 
 use parallax_model::{NodeName, PodName};
 
 use super::{Pod, Service};
 
-/// Where a pod is in its life, unless it is simply ready.
+/// Lifecycle state of a Pod that is not simply ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodState {
-    /// Its container starts.
+    /// Its container is starting.
     Starting,
-    /// It is deleted and within its grace period: it serves on.
+    /// Deleted and within its grace period: it still serves.
     Terminating,
-    /// The node controller has not heard of its node for the grace period.
+    /// The node controller's grace period for its node has passed.
     Unheard,
 }
 
 /// `endpoints[].conditions` of an `EndpointSlice`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodConditions {
-    /// Connections may be sent there.
+    /// New connections may be sent to it.
     pub ready: bool,
-    /// It answers, whether or not it is about to end.
+    /// It responds, whether or not it is terminating.
     pub serving: bool,
-    /// It is about to end.
+    /// It is terminating.
     pub terminating: bool,
 }
 
 impl Service {
-    /// What the endpoint slice says of a pod.
+    /// Returns the Pod's conditions in the EndpointSlice.
     #[must_use]
     pub fn conditions(&self, pod: &PodName) -> PodConditions {
         let state = self.states.get(pod);
@@ -39,26 +39,26 @@ impl Service {
         }
     }
 
-    /// The pods that kube-proxy sends connections to, wherever they are.
+    /// Returns the Pods to which kube-proxy sends connections, on any node.
     #[must_use]
     pub fn usable(&self) -> Vec<&Pod> {
         self.chosen(|_| true)
     }
 
-    /// Those of a node: decided for itself, as with policy Local.
+    /// Returns those of one node, selected separately, as with policy Local.
     #[must_use]
     pub fn usable_on(&self, node: &NodeName) -> Vec<&Pod> {
         self.chosen(|pod| pod.node == *node)
     }
 
-    /// The pods that the headless name leads to.
+    /// Returns the Pods in the headless Service's DNS answer.
     pub fn ready(&self) -> impl Iterator<Item = &Pod> {
         self.endpoints
             .iter()
             .filter(|pod| self.conditions(&pod.name).ready)
     }
 
-    /// The ready ones; where there is none, those that are terminating and serve (KEP-1669).
+    /// Returns the ready Pods, or if there are none, the terminating Pods that still serve (KEP-1669).
     fn chosen(&self, among: impl Fn(&Pod) -> bool) -> Vec<&Pod> {
         let ready: Vec<&Pod> = self.ready().filter(|pod| among(pod)).collect();
         if !ready.is_empty() {

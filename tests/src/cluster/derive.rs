@@ -1,4 +1,4 @@
-//! From an incident to its cluster, healthy.
+//! Builds the healthy cluster of an incident.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::incident::{
 };
 
 impl Cluster {
-    /// The cluster of an incident, healthy.
+    /// Builds the healthy cluster of an incident.
     pub fn derive(incident: &Incident) -> Result<Self, OpError> {
         let topology = &incident.topology;
         let nodes: Vec<Node> = (1..)
@@ -92,7 +92,7 @@ impl Cluster {
                 .serves
                 .iter()
                 .try_for_each(|node| known(node).map(|_| ()))?;
-            // 3 and 4: a prober has 5.
+            // 3 and 4; the prober has 5.
             let last = taken.entry(resolver.node.clone()).or_insert(addresses::DNS);
             if *last >= addresses::PROBER {
                 return Err(OpError::Full(resolver.node.clone()));

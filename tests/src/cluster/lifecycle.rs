@@ -1,4 +1,4 @@
-//! Pods, probers, nodes and Services that come and go as in a cluster: step by step, each with what the API server shows of it.
+//! Lifecycles of Pods, probers, nodes and Services, step by step, with what the API server shows of each step.
 
 use parallax_model::{NodeName, PodName, ServiceKey};
 
@@ -8,7 +8,7 @@ use super::{
 use crate::incident::{BackendPods, FaultOperation};
 
 impl Cluster {
-    /// Applies a step in the life of an object.
+    /// Applies one lifecycle step of an object.
     pub(super) fn lifecycle(&mut self, op: &FaultOperation) -> Result<ChangeEffect, OpError> {
         match op {
             FaultOperation::StartPod { service, pod, node } => {
@@ -57,8 +57,7 @@ impl Cluster {
         }
     }
 
-    /// The node controller has heard of a node again, or not for its grace period: the node's condition and that of its
-    /// pods.
+    /// Sets whether the node controller hears from a node: the conditions of the node and its Pods.
     pub fn set_heard(&mut self, name: &NodeName, heard: bool) -> Result<(), OpError> {
         self.node_mut(name)?.ready = heard;
         for service in &mut self.services {
@@ -85,12 +84,16 @@ impl Cluster {
         if !node.present || node.wired == whole {
             return Err(OpError::Presence {
                 node: name.clone(),
-                state: if whole { "not cut off" } else { "cut off already" },
+                state: if whole {
+                    "not disconnected"
+                } else {
+                    "disconnected already"
+                },
             });
         }
         node.wired = whole;
         let (number, verb) = (node.number, if whole { "up" } else { "down" });
-        // Its kube-proxy does not hear of anything either.
+        // Its kube-proxy gets no updates either.
         if whole {
             self.frozen.remove(name);
         } else {
@@ -154,14 +157,14 @@ impl Cluster {
         Err(OpError::Presence {
             node: name.clone(),
             state: if wanted {
-                "without a prober that runs"
+                "without a running prober"
             } else {
-                "without a prober that could start"
+                "without a prober to start"
             },
         })
     }
 
-    /// Services that every prober is behind.
+    /// Returns the Services that select every prober.
     fn of_probers(&mut self) -> impl Iterator<Item = &mut Service> {
         let all = self.services.iter_mut();
         all.filter(|service| service.behind == Some(BackendPods::Probers))
@@ -198,7 +201,7 @@ impl Cluster {
         if !node.present || node.probes {
             return Err(OpError::Presence {
                 node: name.clone(),
-                state: "not without a prober",
+                state: "running a prober already",
             });
         }
         let successor = self.successor(name)?;
@@ -214,7 +217,7 @@ impl Cluster {
         Ok(ChangeEffect::Placed(pod))
     }
 
-    /// The name of the next prober pod of a node: `prober-n1-2` follows `prober-n1`.
+    /// Returns the name of a node's next prober Pod: `prober-n1-2` follows `prober-n1`.
     fn successor(&self, node: &NodeName) -> Result<PodName, OpError> {
         let first = addresses::prober_pod(node);
         let names = (2..=u8::MAX).filter_map(|number| PodName::new(format!("{first}-{number}")).ok());

@@ -1,4 +1,4 @@
-//! Host names of the cluster: who serves them, and what they lead to.
+//! Host names of the cluster: the servers of each, and the addresses they resolve to.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use super::{Cluster, Service, addresses};
 use crate::incident::{ServedHosts, ServerSpec};
 
 impl Cluster {
-    /// The hosts a Service's pods answer; none: any.
+    /// Returns the hosts that a Service's Pods serve; empty means any.
     #[must_use]
     pub fn served_hosts(&self, service: &Service, server: &ServerSpec) -> Vec<&HostName> {
         match server.serves {
@@ -25,7 +25,7 @@ impl Cluster {
         }
     }
 
-    /// Hosts that a controller passes on, with where to.
+    /// Returns the hosts that a controller forwards, with their destinations.
     pub fn passed_on(&self, controller: &Service) -> impl Iterator<Item = (&HostName, SocketAddrV4)> {
         let ingresses = self.ingresses.iter();
         let own = ingresses.filter(move |ingress| ingress.service == controller.key);
@@ -37,7 +37,7 @@ impl Cluster {
         .flatten()
     }
 
-    /// What every resolver answers unless it deviates: each host of an Ingress has its balancer's address.
+    /// Returns what every resolver answers unless it deviates: each Ingress host has its balancer's address.
     pub fn names(&self) -> impl Iterator<Item = (&HostName, IpAddr)> {
         let hosts = self.ingresses.iter().flat_map(|ingress| {
             let address = self
@@ -54,8 +54,8 @@ impl Cluster {
         hosts.chain(self.records.iter().map(|record| (&record.host, record.address)))
     }
 
-    /// Names of Services with what they lead to: their cluster address, or the ready pods of a headless one. A name without an
-    /// address does not exist, as with `CoreDNS`.
+    /// Returns the names of Services with their addresses: the ClusterIP, or the ready Pods of a headless Service. As
+    /// with CoreDNS, a name without an address does not exist.
     #[must_use]
     pub fn service_names(&self) -> BTreeMap<String, Vec<IpAddr>> {
         let name = |service: &Service| {
@@ -80,7 +80,7 @@ impl Cluster {
             .collect()
     }
 
-    /// What one resolver answers.
+    /// Returns what one resolver answers.
     #[must_use]
     pub fn answers(&self, resolver: &PodName) -> BTreeMap<&HostName, NameAddresses> {
         let mut answers: BTreeMap<&HostName, NameAddresses> = BTreeMap::new();
@@ -104,12 +104,12 @@ impl Cluster {
     }
 }
 
-/// What a name leads to, by family.
+/// Addresses of a name, by family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NameAddresses {
-    /// Its A record.
+    /// The A record.
     pub v4: Option<Ipv4Addr>,
-    /// Its AAAA record.
+    /// The AAAA record.
     pub v6: Option<Ipv6Addr>,
 }
 
@@ -121,7 +121,7 @@ impl NameAddresses {
         }
     }
 
-    /// Those that there are.
+    /// Iterates over the existing ones.
     pub fn iter(self) -> impl Iterator<Item = IpAddr> {
         let both = [self.v4.map(IpAddr::V4), self.v6.map(IpAddr::V6)];
         both.into_iter().flatten()

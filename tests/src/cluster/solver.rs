@@ -1,4 +1,4 @@
-//! Who answers ACME challenges for a while: what a preflight's objects make of the cluster.
+//! Solvers of ACME challenges: the effect of a preflight's objects on the cluster.
 
 use std::{
     collections::BTreeMap,
@@ -16,34 +16,34 @@ use crate::incident::{
 /// Port of every solver.
 pub const PORT: u16 = 8089;
 
-/// A solver's pod and the Service before it.
+/// A solver Pod and its Service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SolverPod {
     /// Namespace and name of the pod and of its Service.
     pub key: ServiceKey,
-    /// Where the pod runs.
+    /// The node of the Pod.
     pub node: NodeName,
-    /// The Service's address.
+    /// The Service's ClusterIP.
     pub cluster_ip: Ipv4Addr,
     /// The container's command.
     pub argv: Vec<String>,
 }
 
-/// A challenge's path that the controllers of a class pass on to a solver's Service.
+/// A challenge path that the controllers of a class forward to a solver's Service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChallengeRoute {
     /// The Service.
     pub to: ServiceKey,
     /// The class.
     pub class: ObjectName,
-    /// The name.
+    /// The host name.
     pub host: HostName,
-    /// The path, which must be met exactly.
+    /// The path; matched exactly.
     pub path: String,
 }
 
 impl SolverPod {
-    /// The pod's name, also of its network namespace.
+    /// Returns the Pod's name, also that of its network namespace.
     pub fn pod(&self) -> Result<PodName, OpError> {
         let name = self.key.name.as_str();
         PodName::new(name).map_err(|_| OpError::NoNamespace(name.to_owned()))
@@ -51,14 +51,14 @@ impl SolverPod {
 }
 
 impl Cluster {
-    /// A solver's pod and its Service are there.
+    /// Adds a solver Pod and its Service.
     pub fn add_solver(&mut self, solver: SolverPod) -> Result<Pod, OpError> {
         let name = solver.pod()?;
         if self.gone.contains(&name) || self.pods().any(|known| known.name == name) {
             return Err(OpError::Taken(name));
         }
         let pod = self.new_pod(&name, &solver.node)?;
-        // Only a word where nothing has any other.
+        // Name of the only port; any name will do.
         let port = ObjectName::new("http").map_err(|_| OpError::NoService(solver.key.clone()))?;
         self.services.push(Service {
             key: solver.key.clone(),
@@ -87,7 +87,7 @@ impl Cluster {
         Ok(pod)
     }
 
-    /// The solver, its Service and the routes to it are gone. Answers its pod.
+    /// Removes a solver, its Service and the routes to it. Returns its Pod.
     pub fn remove_solver(&mut self, key: &ServiceKey) -> Result<PodName, OpError> {
         let at = self.solvers.iter().position(|solver| solver.key == *key);
         let at = at.ok_or_else(|| OpError::NoService(key.clone()))?;
@@ -98,13 +98,13 @@ impl Cluster {
         Ok(pod)
     }
 
-    /// What runs in a pod of a Service, where that is a solver.
+    /// Returns the solver in a Service's Pod, if it is one.
     #[must_use]
     pub fn solver(&self, key: &ServiceKey) -> Option<&SolverPod> {
         self.solvers.iter().find(|solver| solver.key == *key)
     }
 
-    /// The pods of the controllers of a class.
+    /// Returns the Pods of a class's controllers.
     #[must_use]
     pub fn controllers(&self, class: &ObjectName) -> Vec<PodName> {
         let own = self.services.iter().filter(|service| {
@@ -114,7 +114,7 @@ impl Cluster {
             .collect()
     }
 
-    /// The challenges that a controller passes on, with where to.
+    /// Returns the challenges that a controller forwards, with their destinations.
     pub fn challenges(&self, controller: &Service) -> impl Iterator<Item = (&ChallengeRoute, SocketAddrV4)> {
         let own = self
             .routes
@@ -174,7 +174,7 @@ mod tests {
             "location = /.well-known/acme-challenge/t0ken {\n      proxy_pass http://10.96.200.1:8089;";
         assert!(of(&cluster, "ingress/ingress-nginx").contains(passed));
         assert!(!of(&cluster, "ingress/internal").contains("acme-challenge"));
-        // Of the other class: the other controller, under a name that it serves nothing else of.
+        // The other class: the other controller, with a host that it does not serve otherwise.
         cluster.routes[0].class = "internal".parse().unwrap();
         assert!(!of(&cluster, "ingress/ingress-nginx").contains("acme-challenge"));
         let internal = of(&cluster, "ingress/internal");

@@ -1,4 +1,4 @@
-//! Whom Prometheus would have called during the run, and whether it should have.
+//! Alerts of Prometheus during the run, compared with what should have fired.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::{
 /// The alert of a named cause; it has no `for`.
 const NAMED: &str = "ParallaxIncident";
 
-/// Longest time from a verdict to its alert: a scrape and a look at the rules, and as much again for a busy machine.
+/// Timeout from a verdict to its alert: one scrape and one evaluation, doubled for a busy machine.
 const CALLED: Duration = Duration::from_secs(4 * INTERVAL.as_secs());
 
 impl IncidentRun {
-    /// Puts into the report what was pending or fired. What must stay quiet must not have called anybody; a cause that was
-    /// named must call somebody.
+    /// Adds the pending and firing alerts to the report. In a quiet incident no alert must fire; a named cause must
+    /// fire one.
     pub(super) async fn alarmed(&self, incident: &Incident, report: &mut Report) -> anyhow::Result<()> {
         let Some(alarms) = &self.alarms else {
             return Ok(());
@@ -58,20 +58,20 @@ impl IncidentRun {
     }
 
     pub(super) async fn watch_alarms(&mut self) -> anyhow::Result<()> {
-        let run = self.lab.as_ref().context("there is no lab")?.run();
+        let run = self.lab.as_ref().context("the lab is not running")?.run();
         let alarms = LabPrometheus::start(run, self.aggregator()?.address()).await?;
         self.alarms = Some(alarms);
         Ok(())
     }
 }
 
-/// What called somebody though nothing is wrong, but for the alerts that the file says are right.
+/// Returns alerts that fired although nothing is wrong, except those that the file allows.
 fn uncalled_for(right: &[String], seen: &[LabAlert]) -> Option<String> {
     let called: Vec<_> = firing(seen)
         .filter(|alarm| !right.contains(&alarm.alert))
         .map(LabAlert::to_string)
         .collect();
-    (!called.is_empty()).then(|| format!("somebody would have been called: {}", called.join("; ")))
+    (!called.is_empty()).then(|| format!("unexpected alerts fired: {}", called.join("; ")))
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
         let wrong = alarm("ParallaxVantageSilent", AlertState::Firing);
         assert_eq!(
             uncalled_for(&right, &[said, wrong]).unwrap(),
-            "somebody would have been called: ParallaxVantageSilent (vantage n1/pod)"
+            "unexpected alerts fired: ParallaxVantageSilent (vantage n1/pod)"
         );
     }
 }

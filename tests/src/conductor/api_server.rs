@@ -1,5 +1,4 @@
-//! An API server that goes away and comes back, and what the aggregator must make of it: it says so, asks on, and then takes
-//! up what has changed.
+//! Unavailability of the API server: the aggregator must report it, keep retrying, and then process what has changed.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,33 +8,36 @@ use tokio::time::{Instant, sleep};
 use super::{IncidentRun, PAUSE};
 use crate::{api_client::AggregatorState, cluster::Cluster};
 
-/// Longest time until the aggregator notices: tries to reach an API server are up to half a minute apart.
+/// Timeout until the aggregator notices: its retries are up to half a minute apart.
 const NOTICED: Duration = Duration::from_mins(1);
 
 impl IncidentRun {
     /// Makes the API server unreachable, or reachable again.
     pub(super) async fn set_reachable(&mut self, reachable: bool) -> anyhow::Result<()> {
-        let publisher = self.publisher.as_mut().context("nobody publishes")?;
+        let publisher = self.publisher.as_mut().context("the topology is not published")?;
         publisher.reachable(reachable).await
     }
 
-    /// The aggregator says that it cannot read the cluster, and goes on asking. Answers what is wrong.
+    /// Checks that the aggregator reports the failure and keeps retrying. Returns what is wrong.
     pub(super) async fn notices_absence(&mut self) -> anyhow::Result<Option<String>> {
         let said = |state: &AggregatorState| state.topology_error.is_some();
         if !self.becomes(said).await? {
-            return Ok(Some("that the API server is away is not said".to_owned()));
+            return Ok(Some(
+                "the aggregator does not report that the API server is unavailable".to_owned(),
+            ));
         }
         let state = self.state().await?;
         self.known_revision = state.topology_revision;
         let counted = state.counters.counted;
         let more =
             move |state: &AggregatorState| state.topology_error.is_some() && state.counters.counted > counted;
-        Ok((!self.becomes(more).await?).then(|| "nothing is asked while the API server is away".to_owned()))
+        Ok((!self.becomes(more).await?)
+            .then(|| "the aggregator does not retry while the API server is unavailable".to_owned()))
     }
 
-    /// The aggregator reads the cluster again, and as it now is. Answers what is wrong.
+    /// Checks that the aggregator reads the current cluster again. Returns what is wrong.
     pub(super) async fn notices_return(&mut self) -> anyhow::Result<Option<String>> {
-        let lab = self.lab.as_ref().context("there is no lab")?;
+        let lab = self.lab.as_ref().context("the lab is not running")?;
         let (wanted, before) = (vantages(lab.cluster()), self.known_revision);
         let current = move |state: &AggregatorState| {
             let there = state.vantages.iter().map(|vantage| vantage.vantage.clone());
@@ -44,7 +46,7 @@ impl IncidentRun {
                 && there.collect::<BTreeSet<_>>() == wanted
         };
         Ok((!self.becomes(current).await?)
-            .then(|| "what has changed while the API server was away is not taken up".to_owned()))
+            .then(|| "the aggregator misses changes made while the API server was unavailable".to_owned()))
     }
 
     async fn becomes(&mut self, wanted: impl Fn(&AggregatorState) -> bool) -> anyhow::Result<bool> {
@@ -61,7 +63,7 @@ impl IncidentRun {
     }
 }
 
-/// Everywhere where the cluster as it now is has a prober.
+/// Returns the vantages of all probers in the current cluster.
 pub(super) fn vantages(cluster: &Cluster) -> BTreeSet<String> {
     let pods = cluster.present().filter(|node| node.probes);
     let hosts = cluster.present().filter(|node| node.host_prober);

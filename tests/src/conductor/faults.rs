@@ -1,4 +1,4 @@
-//! Letting the faults happen, and what of them is not inside the machine.
+//! Applies the faults, including their effects outside the machine.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl IncidentRun {
-    /// Lets the faults happen, each at its time. Answers what was wrongly said before the first.
+    /// Applies the faults, each at its time. Returns what was wrongly reported before the first.
     pub(super) async fn faults(&mut self, incident: &Incident) -> anyhow::Result<Option<String>> {
         for (i, fault) in incident.faults.iter().enumerate() {
             let file = fault.after_rounds;
@@ -40,9 +40,9 @@ impl IncidentRun {
             if goes {
                 self.set_reachable(false).await?;
             }
-            let lab = self.lab.as_mut().context("there is no lab")?;
+            let lab = self.lab.as_mut().context("the lab is not running")?;
             lab.fault(i).await?;
-            let publisher = self.publisher.as_mut().context("nobody publishes")?;
+            let publisher = self.publisher.as_mut().context("the topology is not published")?;
             publisher.publish(lab.run(), lab.cluster())?;
             if comes {
                 self.set_reachable(true).await?;

@@ -1,4 +1,4 @@
-//! The node controller: a node that is cut off stays ready until nothing has been heard of it for the grace period.
+//! The node controller: a disconnected node stays ready until its grace period has passed.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use tokio::time::Instant;
 use super::IncidentRun;
 use crate::incident::FaultOperation;
 
-/// `--node-monitor-grace-period` of the controller manager. It is 50 s since Kubernetes 1.32; 40 s is what most clusters have.
+/// `--node-monitor-grace-period` of the controller manager. The default is 50 s since Kubernetes 1.32; most clusters
+/// have 40 s.
 const GRACE: Duration = Duration::from_secs(40);
 
 impl IncidentRun {
-    /// Takes over which nodes are silent from now on.
+    /// Records which nodes are disconnected from now on.
     pub(super) fn hear_of_nodes(&mut self, ops: &[FaultOperation]) {
         for op in ops {
             match op {
@@ -27,7 +28,7 @@ impl IncidentRun {
         }
     }
 
-    /// Marks the nodes whose grace period is over, and their pods, as not ready.
+    /// Marks nodes whose grace period has passed, and their Pods, as not ready.
     pub(super) async fn check_nodes(&mut self) -> anyhow::Result<()> {
         let now = Instant::now();
         while let Some(node) = self
@@ -37,11 +38,11 @@ impl IncidentRun {
             .map(|(node, _)| node.clone())
         {
             self.silent.remove(&node);
-            let lab = self.lab.as_mut().context("there is no lab")?;
+            let lab = self.lab.as_mut().context("the lab is not running")?;
             lab.unheard(&node).await?;
-            let publisher = self.publisher.as_mut().context("nobody publishes")?;
+            let publisher = self.publisher.as_mut().context("the topology is not published")?;
             publisher.publish(lab.run(), lab.cluster())?;
-            self.screen.line(&format!("{node} is marked as not ready"));
+            self.screen.line(&format!("{node} is marked not ready"));
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Preflights: the real binary asks the lab's aggregator, and what its objects would set going in a cluster happens inside.
+//! Preflights: the real binary uses the lab's aggregator, and the effects of its objects in a cluster happen in the
+//! guest.
 
 use std::{process::Stdio, time::Duration};
 
@@ -21,16 +22,16 @@ use crate::{
 };
 use parallax_api_server::ApiServer;
 
-/// Longest time for one.
+/// Timeout of one preflight.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Time between two looks at the objects that it makes.
+/// Interval at which its objects are polled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Label of everything that a preflight makes.
+/// Label of all objects of a preflight.
 const OWNER: &str = "parallax.dev/preflight";
 
-/// A solver whose pod runs.
+/// A solver whose Pod runs.
 #[derive(Debug)]
 struct RunningSolver {
     key: ServiceKey,
@@ -39,7 +40,7 @@ struct RunningSolver {
     routed: bool,
 }
 
-/// A kubelet and an ingress controller for the objects of preflights.
+/// Acts as kubelet and ingress controller for the objects of preflights.
 #[derive(Debug, Default)]
 struct PreflightControllers {
     running: Vec<RunningSolver>,
@@ -48,7 +49,7 @@ struct PreflightControllers {
 }
 
 impl IncidentRun {
-    /// Runs the preflights of a time. Answers what did not come out as expected.
+    /// Runs the preflights that are due. Returns what differs from the expectations.
     pub(super) async fn preflights(
         &mut self,
         incident: &Incident,
@@ -76,7 +77,7 @@ impl IncidentRun {
     ) -> anyhow::Result<(ReportedPreflight, Option<String>)> {
         let program = std::env::current_exe().context("finding the path of this program")?;
         let parallax = parallax::beside(&program)?;
-        let lab = self.lab.as_mut().context("there is no lab")?;
+        let lab = self.lab.as_mut().context("the lab is not running")?;
         let server = self
             .publisher
             .as_ref()
@@ -85,7 +86,10 @@ impl IncidentRun {
             place_cert_manager(server, step.cert_manager_on.as_ref());
         }
         let args = arguments(incident, step);
-        let aggregator = self.aggregator.as_ref().context("there is no aggregator")?;
+        let aggregator = self
+            .aggregator
+            .as_ref()
+            .context("the aggregator is not running")?;
         let begun = Instant::now();
         let mut command = Command::new(&parallax);
         command
@@ -129,7 +133,7 @@ impl IncidentRun {
         let typed = format!("parallax {}", args.join(" "));
         let Ok(document) = serde_json::from_slice::<PreflightDocument>(&output.stdout) else {
             bail!(
-                "{typed} ended with {} and no document: {}",
+                "{typed} exited with {} without a document: {}",
                 output.status,
                 String::from_utf8_lossy(&output.stderr).trim()
             );
@@ -142,7 +146,7 @@ impl IncidentRun {
     }
 }
 
-/// What is typed.
+/// Returns the command-line arguments.
 fn arguments(incident: &Incident, step: &PreflightRun) -> Vec<String> {
     let mut args = vec!["preflight".to_owned()];
     args.extend(step.hosts.iter().map(ToString::to_string));
@@ -160,7 +164,7 @@ fn arguments(incident: &Incident, step: &PreflightRun) -> Vec<String> {
                 .first()
                 .and_then(of_host)
                 .map_or("default", |ingress| ingress.ingress.namespace.as_str());
-            // Nobody pulls it: the lab runs the binary under test.
+            // The image is never pulled: the lab runs the binary under test.
             let words = [
                 "--class",
                 class.as_str(),
@@ -182,7 +186,7 @@ fn arguments(incident: &Incident, step: &PreflightRun) -> Vec<String> {
     args
 }
 
-/// cert-manager's Deployment, its one pod and the Lease that this pod holds; or none of them.
+/// Creates cert-manager's Deployment, its only Pod and the Lease that this Pod holds, or deletes them.
 fn place_cert_manager(server: &ApiServer, node: Option<&NodeName>) {
     let labels =
         json!({"app.kubernetes.io/name": "cert-manager", "app.kubernetes.io/component": "controller"});
@@ -220,7 +224,7 @@ fn place_cert_manager(server: &ApiServer, node: Option<&NodeName>) {
 }
 
 impl PreflightControllers {
-    /// Does for the objects that are there now what a cluster would, and takes back what was done for those that are gone.
+    /// Applies the effects of new objects as a cluster would, and reverts those of deleted ones.
     async fn look(
         &mut self,
         server: &ApiServer,
@@ -264,7 +268,7 @@ impl PreflightControllers {
         Ok(())
     }
 
-    /// The pod runs, and its Service has an address and an endpoint.
+    /// Starts the Pod, and gives its Service an address and an endpoint.
     async fn start(
         &mut self,
         server: &ApiServer,
@@ -288,11 +292,11 @@ impl PreflightControllers {
         };
         let (host, token) = (after("--domain"), after("--token"));
         let (Some(host), Some(token)) = (host, token) else {
-            bail!("the pod {key} names no domain and token to answer for: {words:?}");
+            bail!("the arguments of the Pod {key} contain no domain and token: {words:?}");
         };
         let nodes = lab.cluster().present().map(|node| &node.name);
         let node = (step.solver_on.iter().chain(nodes).next())
-            .context("there is no node for a solver")?
+            .context("the cluster has no node for a solver")?
             .clone();
         let mut after_it = lab.cluster().clone();
         let solver = SolverPod {
@@ -301,7 +305,7 @@ impl PreflightControllers {
             cluster_ip: free_address(&after_it, self.running.len())?,
             argv: words.clone(),
         };
-        // The same as inside, where its address is given.
+        // The same address as in the guest.
         let address = after_it.add_solver(solver.clone())?.address;
         lab.start_solver(solver.clone()).await?;
         let (namespace, name) = (key.namespace.to_string(), key.name.to_string());
@@ -331,7 +335,7 @@ impl PreflightControllers {
         Ok(())
     }
 
-    /// The controllers of the Ingress's class take it up, and publish where they are.
+    /// Makes the controllers of the Ingress's class adopt it, and publishes their address in its status.
     async fn route(&mut self, server: &ApiServer, lab: &mut Lab, ingress: &Value) -> anyhow::Result<()> {
         let key = key(ingress)?;
         let Some(running) = self.running.iter_mut().find(|running| running.key == key) else {
@@ -345,10 +349,10 @@ impl PreflightControllers {
             ingress["spec"]["ingressClassName"].as_str(),
             path["path"].as_str(),
         ) else {
-            bail!("the Ingress {key} has no class and path that a controller could go by");
+            bail!("the Ingress {key} lacks a class or a path");
         };
         if !path.ends_with(&running.path) {
-            bail!("the Ingress {key} leads to {path}, and its pod answers for another token");
+            bail!("the Ingress {key} has the path {path}, and its Pod answers another token");
         }
         let route = ChallengeRoute {
             to: key.clone(),
@@ -387,10 +391,10 @@ impl PreflightControllers {
 fn key(object: &Value) -> anyhow::Result<ServiceKey> {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let key = format!("{}/{}", text("namespace"), text("name"));
-    key.parse().with_context(|| format!("reading the name {key:?}"))
+    key.parse().with_context(|| format!("parsing the name {key:?}"))
 }
 
-/// An address that no Service of the incident has.
+/// Returns a ClusterIP that no Service of the incident has.
 fn free_address(cluster: &Cluster, taken: usize) -> anyhow::Result<std::net::Ipv4Addr> {
     let free = (1..=254).map(|last| std::net::Ipv4Addr::new(10, 111, 255, last));
     let mut free = free.filter(|address| {
@@ -399,5 +403,5 @@ fn free_address(cluster: &Cluster, taken: usize) -> anyhow::Result<std::net::Ipv
             .iter()
             .all(|service| service.cluster_ip != Some(*address))
     });
-    free.nth(taken).context("no cluster address is left for a solver")
+    free.nth(taken).context("no free ClusterIP for a solver")
 }

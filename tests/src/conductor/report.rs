@@ -1,4 +1,4 @@
-//! The result, for people and for programs.
+//! The result of an incident, as text and as JSON.
 
 use std::{
     io::{IsTerminal, Write, stdout},
@@ -18,26 +18,26 @@ use crate::{
     preflight::ReportedPreflight,
 };
 
-/// How an incident ended.
+/// Result of an incident.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The incident.
     pub id: String,
     /// Its title.
     pub title: String,
-    /// Whether Parallax said what it should.
+    /// Whether Parallax reported what is expected.
     pub ok: bool,
-    /// Why not.
+    /// The difference, if not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What was expected, in short.
+    /// Summary of the expectation.
     pub expected: String,
-    /// What was not possible on this machine, and what was done instead.
+    /// Substitute kernel or rules, with the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
     /// Seconds from the start.
     pub seconds: f64,
-    /// Seconds from the last fault to what was said.
+    /// Seconds from the last fault to the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_after_fault: Option<f64>,
     /// Region of the verdict.
@@ -49,25 +49,25 @@ pub struct Report {
     /// Its probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// What was said, in one sentence each.
+    /// Sentences of the result.
     #[serde(default)]
     pub sentences: Vec<String>,
-    /// The table of the verdict: who asked, failures, probes.
+    /// The verdict's evidence table: clients, failures, probes.
     #[serde(default)]
     pub evidence: Vec<(String, u64, u64)>,
-    /// What was pending or fired in Prometheus, where one looked.
+    /// Alerts pending or firing in Prometheus, if one ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarms: Option<Vec<LabAlert>>,
     /// Seconds from the verdict to the alert.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds_to_alert: Option<f64>,
-    /// What `parallax preflight` said.
+    /// Results of `parallax preflight`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preflights: Vec<ReportedPreflight>,
     /// Packets of one client after the faults.
     #[serde(default)]
     pub packets: Vec<String>,
-    /// Where that client sits.
+    /// Location of that client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_of: Option<String>,
     #[serde(skip)]
@@ -140,14 +140,14 @@ impl Report {
         }
     }
 
-    /// One that could not be run.
+    /// Builds the report of an incident that could not run.
     #[must_use]
     pub fn broken(incident: &Incident, error: &anyhow::Error) -> Self {
-        let why = OutcomeJudgement::Wrong(format!("could not be run: {error:#}"));
+        let why = OutcomeJudgement::Wrong(format!("could not run: {error:#}"));
         Self::new(incident, why, Duration::ZERO, Duration::ZERO)
     }
 
-    /// Writes it to the standard output.
+    /// Prints it to stdout.
     pub fn print(&self, json: bool) -> anyhow::Result<()> {
         let text = if json {
             serde_json::to_string(self)? + "\n"
@@ -173,7 +173,7 @@ impl Report {
         text
     }
 
-    /// What Prometheus made of it, where one looked.
+    /// Describes the alerts, if Prometheus ran.
     #[must_use]
     pub fn alarms_in_words(&self) -> Option<String> {
         let alarms = self.alarms.as_ref()?;
@@ -187,7 +187,7 @@ impl Report {
             }
         };
         let after = self.seconds_to_alert.map_or(String::new(), |seconds| {
-            format!(", called {seconds:.1} s after the verdict")
+            format!(", fired {seconds:.1} s after the verdict")
         });
         Some(format!(
             "alerts firing: {}{after}; only pending: {}",
@@ -226,10 +226,10 @@ impl Report {
     }
 }
 
-/// A preflight with its table.
+/// Renders a preflight with its table.
 fn preflight_text(shown: &ReportedPreflight) -> String {
     let after = shown.seconds_after_route.map_or(String::new(), |after| {
-        format!(", {after:.1} s after the route was there")
+        format!(", {after:.1} s after the route existed")
     });
     let mut lines = vec![
         format!(
@@ -255,7 +255,7 @@ fn preflight_text(shown: &ReportedPreflight) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What the file wants, in a few words.
+/// Summarizes the expectation of the file.
 fn expected(incident: &Incident) -> String {
     let notices = |what: &str, all: &[crate::incident::ExpectedNotice]| {
         all.iter()
@@ -283,7 +283,7 @@ fn expected(incident: &Incident) -> String {
     words.join(", ")
 }
 
-/// The finding in the product's own words and order; what cannot be read that way is shown as it came.
+/// Renders the incident as the product does; if it cannot be parsed, as JSON.
 fn whole(named: &Named) -> String {
     let style = if stdout().is_terminal() {
         ColorMode::Coloured

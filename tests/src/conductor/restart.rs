@@ -1,4 +1,4 @@
-//! An aggregator that ends and starts again, and the incidents that must survive that.
+//! Restarts of the aggregator, and the incidents that must survive them.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,11 +14,11 @@ use crate::{
     parallax::{self, RunningAggregator},
 };
 
-/// Longest time from its first answer until the incidents of before are open again.
+/// Timeout from its first response until the previous incidents are open again.
 const RESTORED: Duration = Duration::from_secs(10);
 
 impl IncidentRun {
-    /// Carries out an op that restarts the aggregator. Answers what is wrong.
+    /// Executes an operation that restarts the aggregator. Returns what is wrong.
     pub(super) async fn restart(&mut self, op: &FaultOperation) -> anyhow::Result<Option<String>> {
         let FaultOperation::RestartAggregator {
             killed,
@@ -32,7 +32,9 @@ impl IncidentRun {
             let open = self.state().await?;
             let open: BTreeSet<String> = open.open().map(|named| named.id.clone()).collect();
             if open.is_empty() {
-                return Ok(Some("no incident is open when the aggregator ends".to_owned()));
+                return Ok(Some(
+                    "no incident is open when the aggregator is stopped".to_owned(),
+                ));
             }
             self.kept = open;
         }
@@ -57,7 +59,7 @@ impl IncidentRun {
 
     async fn restart_aggregator(&mut self, killed: bool, away: Duration) -> anyhow::Result<()> {
         let Some(aggregator) = self.aggregator.take() else {
-            bail!("there is no aggregator");
+            bail!("the aggregator is not running");
         };
         let address = aggregator.address();
         if killed {
@@ -66,11 +68,11 @@ impl IncidentRun {
             aggregator.stop().await;
         }
         sleep(away).await;
-        let lab = self.lab.as_ref().context("there is no lab")?;
+        let lab = self.lab.as_ref().context("the lab is not running")?;
         let program = std::env::current_exe().context("finding the path of this program")?;
         let parallax = parallax::beside(&program)?;
         let config = aggregator_config::path(lab.run());
-        // A recording is one life of an aggregator: each has a folder of its own.
+        // A recording belongs to one aggregator process, so each has its own directory.
         self.lives += 1;
         let folder = self.options.record.as_ref();
         let record = folder.map(|folder| folder.with_added_extension(self.lives.to_string()));
@@ -81,13 +83,13 @@ impl IncidentRun {
     }
 }
 
-/// An incident of before the restart that is not open under its id.
+/// Returns an incident from before the restart that is not open under its id.
 pub(super) fn lost(kept: &BTreeSet<String>, state: &AggregatorState) -> Option<String> {
     let open: BTreeSet<&str> = state.open().map(|named| named.id.as_str()).collect();
     let lost = kept.iter().find(|id| !open.contains(id.as_str()))?;
     let others: Vec<&str> = open.iter().copied().collect();
     Some(format!(
-        "the incident {lost} does not go on after the restart of the aggregator; open are: {}",
+        "the incident {lost} does not continue after the restart of the aggregator; open incidents: {}",
         if others.is_empty() {
             "none".to_owned()
         } else {

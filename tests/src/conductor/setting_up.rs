@@ -1,4 +1,4 @@
-//! Everything that must stand before anything can go wrong.
+//! Set-up of everything that an incident needs.
 
 use anyhow::{Context, bail};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl IncidentRun {
-    /// Aggregator, machine, cluster, probers. The cluster is shown to forward as it should before anything is probed.
+    /// Starts aggregator, machine, cluster and probers. Forwarding is verified before any prober starts.
     pub(super) async fn set_up(&mut self, incident: &Incident) -> anyhow::Result<()> {
         let ground = LabKernel::choose(incident, self.options.kernel)?;
         tools::check(ground.kernel)?;
@@ -61,19 +61,19 @@ impl IncidentRun {
     }
 }
 
-/// What an ordinary client sees must be what the incident file says, or the lab itself is broken.
+/// Checks that an ordinary client gets the results in the incident file; otherwise the lab itself is broken.
 pub(super) async fn ground_truth(lab: &mut Lab, looks: &[PacketLine]) -> anyhow::Result<String> {
     let seen = lab.look(looks).await?;
     let wrong = packets::wrong(&seen);
     if wrong.is_empty() {
         return Ok(format!(
-            "an ordinary client sees what it should ({} of {})",
+            "an ordinary client gets the expected results ({} of {})",
             seen.len(),
             seen.len()
         ));
     }
     bail!(
-        "the lab does not forward as the incident says:\n  {}",
+        "the lab does not forward as the incident file expects:\n  {}",
         wrong.join("\n  ")
     )
 }

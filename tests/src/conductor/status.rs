@@ -1,11 +1,11 @@
-//! How things are, in one line that fits a terminal.
+//! The current state in one line that fits a terminal.
 
 use crate::{api_client::AggregatorState, packets::printable};
 
-/// Longest line, in characters: redrawing in place only works on one line, and 8 columns stand before it.
+/// Maximum line length in characters: redrawing in place works on one line only, and 8 columns precede it.
 const MOST: usize = 100;
 
-/// Each vantage with its worst cells, and what is named.
+/// Renders each vantage with its worst cells, and the verdict.
 pub(super) fn line(state: &AggregatorState) -> String {
     let vantages = state.vantages.iter().enumerate().map(|(i, vantage)| {
         let name = vantage.vantage.strip_suffix("/pod").unwrap_or(&vantage.vantage);

@@ -1,4 +1,4 @@
-//! The closed loop: what the engine asks for after a round is answered by the simulated world in the next.
+//! The closed loop: the simulated world makes the probes that the engine requests in the next round.
 //!
 //! ```text
 //! round of probes ─▶ engine ─▶ next_probe lines ─▶ probes in the next round ─▶ engine …
@@ -19,11 +19,11 @@ use super::{
 
 /// An engine that reads a recording line by line.
 pub trait Reader {
-    /// Takes a line and says what it brought.
+    /// Processes a line and returns the resulting events.
     fn line(&mut self, number: usize, text: &str) -> Vec<String>;
-    /// Time passes until so many seconds of the recording.
+    /// Advances the time to this second of the recording.
     fn pass(&mut self, seconds: f64) -> Vec<String>;
-    /// The recording is over.
+    /// Ends the recording.
     fn finish(&mut self) -> Vec<String>;
 }
 
@@ -42,7 +42,7 @@ impl Reader for Replay {
     }
 }
 
-/// Everything an engine says to a finished recording.
+/// Returns all output of an engine for a complete recording.
 pub fn read(reader: &mut dyn Reader, lines: &[String]) -> Vec<String> {
     let mut said: Vec<String> = (1..)
         .zip(lines)
@@ -52,7 +52,7 @@ pub fn read(reader: &mut dyn Reader, lines: &[String]) -> Vec<String> {
     said
 }
 
-/// A probe that the engine asked for.
+/// A probe requested by the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestedProbe {
     pub(super) client: ProbeClient,
@@ -61,7 +61,7 @@ pub struct RequestedProbe {
     pub(super) peer: Option<usize>,
     pub(super) name: Option<usize>,
     pub(super) assignment: String,
-    /// A larger echo, or a name over TCP: its answer stands beside the evidence.
+    /// A larger echo, or a name over TCP: its result is not evidence.
     pub(super) beside: bool,
 }
 
@@ -83,7 +83,7 @@ struct NextProbe {
 }
 
 impl RequestedProbe {
-    /// Reads a `next_probe` line; nothing where it is another line or asks for what this world does not have.
+    /// Parses a `next_probe` line; `None` for other lines and for what this world does not have.
     fn of(line: &str, world: &SimulatedCluster) -> Option<Self> {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;
         if value["type"] != "next_probe" {
@@ -122,18 +122,18 @@ impl RequestedProbe {
     }
 }
 
-/// What came of a trial whose asks were answered.
+/// Result of a trial in which requested probes were made.
 #[derive(Debug)]
 pub struct AnsweredTrial {
-    /// The trial, asked probes included.
+    /// The trial, including requested probes.
     pub run: SimulatedTrial,
-    /// What the engine said.
+    /// Output of the engine.
     pub said: Vec<String>,
-    /// Most asked probes in one round, and the schedule's own of that round.
+    /// Maximum number of requested probes in one round, and the scheduled probes of that round.
     pub busiest: (usize, usize),
 }
 
-/// Runs a trial against an engine, round by round.
+/// Runs a trial with an engine, round by round.
 pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> AnsweredTrial {
     let mut simulation = Simulation::new(plan, rng);
     let (mut said, mut asks, mut busiest) = (Vec::new(), Vec::new(), (0, 0));
@@ -172,7 +172,7 @@ pub fn run(plan: Plan, trial: usize, rng: &mut Rng, reader: &mut dyn Reader) -> 
     }
 }
 
-/// When the last probe of a round has timed out and the round is judged, in seconds.
+/// Returns the time in seconds when the last probe of a round has timed out and the round is judged.
 fn judged_at(round: usize) -> f64 {
     let end = (i64::try_from(round).unwrap_or(0) + 1) * INTERVAL_US / 1000;
     let patience = i64::try_from(TIMEOUT_US / 1000).unwrap_or(0) + 1000;

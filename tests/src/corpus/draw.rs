@@ -1,4 +1,4 @@
-//! Drawing one trial: the cluster, and what breaks in it when.
+//! Draws one trial: the cluster, and its faults.
 
 use super::{
     kinds::{self, FailureMix},
@@ -8,45 +8,45 @@ use super::{
     world::{EndpointEpoch, Pod, ProbeChannels, SimulatedCluster, StaticFacts},
 };
 
-/// Something that breaks.
+/// A drawn fault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DrawnFault {
-    /// What.
+    /// Its region.
     pub region: Region,
-    /// Where, for regions of one front.
+    /// Its scope, for regions of one front.
     pub scope: Scope,
-    /// Probability that a probe in the region fails of it.
+    /// Probability that it fails a probe in the region.
     pub theta1: f64,
-    /// First round with it.
+    /// Its first round.
     pub start: usize,
-    /// First round without it.
+    /// The first round after it.
     pub end: Option<usize>,
-    /// How its failures look.
+    /// Its failure kinds.
     pub mix: FailureMix,
 }
 
 impl DrawnFault {
-    /// Whether it is there in a round.
+    /// Reports whether it is active in a round.
     #[must_use]
     pub fn active(&self, round: usize) -> bool {
         round >= self.start && self.end.is_none_or(|end| round < end)
     }
 
-    /// Whether it breaks a path.
+    /// Reports whether it breaks a path.
     #[must_use]
     pub fn breaks(&self, path: &TruePath, world: &SimulatedCluster) -> bool {
         self.region.breaks(path, self.scope, world)
     }
 }
 
-/// A trial before it is run.
+/// A trial before it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The cluster.
     pub world: SimulatedCluster,
-    /// What breaks.
+    /// The faults.
     pub faults: Vec<DrawnFault>,
-    /// Rounds in all.
+    /// Total number of rounds.
     pub rounds: usize,
     /// Background failure probability.
     pub theta0: f64,
@@ -68,7 +68,7 @@ pub fn plan(set: &TrialSet, trial: usize, rng: &mut Rng) -> Plan {
     let mut world = world(set, (count > 0).then_some(wanted), lead_in, rng);
     let mut faults = Vec::new();
     let mut kind = wanted;
-    // Some causes do not exist in some clusters (no node without an endpoint, say): another one takes the turn.
+    // Some causes do not exist in some clusters (for example no node without an endpoint): another one takes the turn.
     for attempt in 1..=400 {
         if faults.len() == count {
             break;
@@ -97,7 +97,7 @@ pub fn plan(set: &TrialSet, trial: usize, rng: &mut Rng) -> Plan {
             kind = *rng.pick(set.kinds);
         }
     }
-    // A Service that keeps traffic local by its own policy is a fault; without that fault it is not configured so.
+    // A Service whose policy keeps traffic local is a fault; without that fault it is not configured so.
     if !faults.iter().any(|fault| fault.region == Region::NoLocal) {
         world.facts.internal = "Cluster";
     }
@@ -114,7 +114,7 @@ fn world(set: &TrialSet, kind: Option<RegionShape>, lead_in: usize, rng: &mut Rn
     let nodes = rng.between(set.nodes);
     let zones: Vec<usize> = (0..nodes).map(|_| rng.below(SimulatedCluster::ZONES)).collect();
     let mut probers: Vec<bool> = (0..nodes).map(|_| !rng.chance(set.missing_probers)).collect();
-    // Two probers at least, or there is no mesh and nobody to compare with.
+    // At least two probers, otherwise there is no mesh and no comparison.
     probers[0] = true;
     probers[1] = true;
     let (fronts, hosts, outside, echo) = match set.form {
@@ -193,7 +193,7 @@ fn place(layout: EndpointLayout, nodes: usize, backends: usize, rng: &mut Rng) -
     }
 }
 
-/// One endpoint of the first front is replaced by a new one on another node.
+/// Replaces one endpoint of the first front by a new one on another node.
 fn moved(
     before: &EndpointEpoch,
     from: usize,
@@ -252,7 +252,7 @@ fn channels(set: &TrialSet, kind: Option<RegionShape>, rng: &mut Rng) -> ProbeCh
     }
 }
 
-/// Configuration that makes the fault likely, except where a contradiction is drawn.
+/// Draws a configuration that makes the fault likely, unless a contradiction is drawn.
 fn facts(set: &TrialSet, kind: Option<RegionShape>, rng: &mut Rng) -> StaticFacts {
     let against = rng.chance(set.contradiction);
     let proxy_mode = *rng.pick(&["iptables", "ipvs", "nftables", "cilium"]);
@@ -295,7 +295,7 @@ fn scope(set: &TrialSet, region: Region, world: &SimulatedCluster, rng: &mut Rng
     }
 }
 
-/// Draws the members of a cause; nothing where the cluster has none.
+/// Draws the members of a cause; `None` if the cluster has none.
 fn region(kind: RegionShape, world: &SimulatedCluster, round: usize, rng: &mut Rng) -> Option<Region> {
     let epoch = world.epoch(round);
     let clients: Vec<usize> = world.clients().collect();
@@ -303,7 +303,7 @@ fn region(kind: RegionShape, world: &SimulatedCluster, round: usize, rng: &mut R
         .flat_map(|front| world.endpoints(epoch, front).to_vec())
         .collect();
     let client = *rng.pick(&clients);
-    // A node that holds an endpoint: a fault anywhere else has less to do with the target.
+    // A node that holds an endpoint: a fault elsewhere has less effect on the target.
     let pod = *rng.pick(&pods);
     let node = world.pods[pod].node;
     Some(match kind {
@@ -333,7 +333,7 @@ fn region(kind: RegionShape, world: &SimulatedCluster, round: usize, rng: &mut R
     })
 }
 
-/// The fault breaks something that is probed, and neither hides in another fault nor hides one.
+/// Reports whether the fault breaks something that is probed, and neither hides in another fault nor hides one.
 fn fits(fault: &DrawnFault, others: &[DrawnFault], world: &SimulatedCluster) -> bool {
     let paths = every_path(world, world.epoch(fault.start));
     paths.iter().any(|path| fault.breaks(path, world))
@@ -345,7 +345,7 @@ fn fits(fault: &DrawnFault, others: &[DrawnFault], world: &SimulatedCluster) -> 
         })
 }
 
-/// Every path that a probe may take.
+/// Returns every path that a probe may take.
 fn every_path(world: &SimulatedCluster, epoch: usize) -> Vec<TruePath> {
     let mut paths = Vec::new();
     let clients = world

@@ -1,4 +1,4 @@
-//! How failures look: the word of the recorded stream, the outcome on the wire, and the mix each fault produces.
+//! Failure kinds: their names in the recording, their outcomes on the wire, and the mix that each fault produces.
 
 use parallax_model::{FailureKind, Outcome, Phase};
 
@@ -8,24 +8,24 @@ use super::{
     world::StaticFacts,
 };
 
-/// How a probe failed.
+/// Failure of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DrawnFailure {
     /// Refused at once.
     Refused,
-    /// No answer.
+    /// No response.
     Timeout,
     /// No route.
     Unreachable,
     /// Reset.
     Reset,
-    /// Closed without an answer.
+    /// Closed without a response.
     Eof,
     /// TLS handshake.
     Tls,
     /// Connected, then no progress.
     Stall,
-    /// An answer with this status.
+    /// A response with this status.
     Status(u16),
     /// The name does not exist.
     NxDomain,
@@ -39,7 +39,7 @@ pub enum DrawnFailure {
 pub type FailureMix = Vec<(DrawnFailure, f64)>;
 
 impl DrawnFailure {
-    /// The word of the recorded stream.
+    /// Returns the name in the recording.
     #[must_use]
     pub fn word(self) -> String {
         match self {
@@ -57,7 +57,7 @@ impl DrawnFailure {
         }
     }
 
-    /// What a prober would report, with the phase it strikes.
+    /// Returns the outcome as a prober reports it, with the phase that fails.
     #[must_use]
     pub fn outcome(self, way: ProbeApproach) -> Outcome {
         let failed = |phase, kind| Outcome::Failed {
@@ -93,13 +93,13 @@ impl DrawnFailure {
         }
     }
 
-    /// The probe waits for its deadline.
+    /// Reports whether the probe runs into its timeout.
     #[must_use]
     pub const fn waits(self) -> bool {
         matches!(self, Self::Timeout | Self::Stall)
     }
 
-    /// The same trouble met on another channel: a resolver sends no HTTP status, an echo no SERVFAIL.
+    /// Returns the equivalent failure on another channel: a resolver sends no HTTP status, an echo no SERVFAIL.
     #[must_use]
     pub const fn on(self, way: ProbeApproach) -> Self {
         match (way, self) {
@@ -111,7 +111,7 @@ impl DrawnFailure {
     }
 }
 
-/// What goes wrong without any fault.
+/// Returns failures without any fault.
 #[must_use]
 pub fn background(way: ProbeApproach) -> &'static [(DrawnFailure, f64)] {
     match way {
@@ -132,9 +132,9 @@ pub fn background(way: ProbeApproach) -> &'static [(DrawnFailure, f64)] {
     }
 }
 
-/// Draws what a fault looks like: one of a few typical mixes of its cause. They are written from the catalogue's
-/// descriptions, not from the pseudo-counts of the engine. A fault of `one_host` of a front shows behind the
-/// connection, which all hosts share.
+/// Draws the failures of a fault: one of a few typical mixes of its cause. They are derived from the catalogue's
+/// descriptions, not from the engine's pseudo-counts. A fault of `one_host` of a front appears after the connection,
+/// which all hosts share.
 pub fn draw(kind: RegionShape, one_host: bool, facts: &StaticFacts, rng: &mut Rng) -> FailureMix {
     use DrawnFailure::{
         Eof, NxDomain, Refused, Reset, ServFail, Stall, Status, Timeout, Tls, Unreachable, WrongBody,

@@ -1,14 +1,14 @@
-//! The fault corpus: recordings with known truth, and a scorer of verdicts against it.
+//! The fault corpus: recordings with known truth, and a scorer of verdicts.
 //!
 //! ```text
 //! set ─▶ draw (cluster, faults) ─▶ simulate (probes) ─▶ stream | records      what the engine reads
-//!                                        ▲└─────────── ask ◀── next_probe ┘    where its asks are answered
-//!                                        └──────────▶ truth                   what was injected, what could be seen
+//!                                        ▲└─────────── ask ◀── next_probe ┘    requested probes are made
+//!                                        └──────────▶ truth                   what was injected, what was observable
 //! verdict lines + truth ─▶ score ─▶ tally ─▶ report (tables, plots)
 //! ```
 //!
-//! Everything here is a pure function of a seed. The engine is not known here; who runs it passes a function. Only
-//! [`quiet`] runs it itself, since what it draws is not worth writing down.
+//! Everything here is a pure function of a seed and independent of the engine, which the caller passes as a function.
+//! Only [`quiet`] runs the engine itself, because its draws are not worth recording.
 
 pub mod ask;
 pub mod draw;
@@ -30,16 +30,16 @@ pub mod world;
 use rng::Rng;
 use sets::{OutputForm, TrialSet};
 
-/// One trial: what the engine reads and what is true.
+/// One trial: recording and truth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// The recording, one line each.
+    /// Lines of the recording.
     pub lines: Vec<String>,
     /// The truth.
     pub truth: truth::TrialTruth,
 }
 
-/// Runs one trial of a set in a closed loop: the engine's asks are answered. Returns the truth and what it said.
+/// Runs one trial of a set in a closed loop: requested probes are made. Returns the truth and the engine's output.
 #[must_use]
 pub fn answered(
     set: &TrialSet,
@@ -61,7 +61,7 @@ fn rng_of(set: &TrialSet, seed: u64, number: usize) -> Rng {
     Rng::of(&[seed, name, number as u64])
 }
 
-/// Generates one trial of a set. The numbers depend on seed, set and trial alone.
+/// Generates one trial of a set. The result depends only on seed, set and trial.
 #[must_use]
 pub fn trial(set: &TrialSet, seed: u64, number: usize) -> Trial {
     let mut rng = rng_of(set, seed, number);

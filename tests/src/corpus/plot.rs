@@ -1,4 +1,4 @@
-//! Two plots as SVG, readable on light and dark pages.
+//! Renders two plots as SVG, readable on light and dark pages.
 
 use std::fmt::Write as _;
 
@@ -20,13 +20,13 @@ text{font:12px system-ui,sans-serif;fill:#3c4450}\
 @media(prefers-color-scheme:dark){text{fill:#b6bec9}.title{fill:#eef1f5}}\
 </style>";
 
-/// A rectangle of the picture that stands for a range of values.
+/// A rectangle of the plot with a range of values.
 struct Panel {
     x: f64,
     y: f64,
     width: f64,
     height: f64,
-    /// Range of the horizontal values; the vertical ones run from `low` to 1.
+    /// Range of the horizontal values; the vertical ones range from `low` to 1.
     from: f64,
     to: f64,
     low: f64,
@@ -74,7 +74,7 @@ impl Panel {
     }
 }
 
-/// A number without idle zeros.
+/// Formats a number without trailing zeros.
 fn plain(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -87,7 +87,7 @@ fn page(width: u32, height: u32, title: &str, body: &str) -> String {
     )
 }
 
-/// Confidence against the share that was right: over the whole range, and where verdicts live.
+/// Plots confidence against the share that was right: over the whole range, and over the range of typical verdicts.
 #[must_use]
 pub fn reliability(done: &[FinishedSet]) -> String {
     let findings: Vec<(f64, bool)> = done
@@ -153,7 +153,7 @@ fn dots(svg: &mut String, panel: &Panel, bins: &[ReliabilityBin]) {
     }
 }
 
-/// Share of observable faults that were named right within so many rounds.
+/// Plots the share of observable faults named correctly within a number of rounds.
 #[must_use]
 pub fn time_to_naming(done: &[FinishedSet]) -> String {
     const SHOWN: [&str; 4] = ["hard-12", "wide-30", "soft-12", "mixed"];
@@ -175,7 +175,7 @@ pub fn time_to_naming(done: &[FinishedSet]) -> String {
         &[0.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0],
         &[0.0, 0.2, 0.4, 0.6, 0.8, 1.0],
     );
-    // Labels that would cover each other are moved apart.
+    // Overlapping labels are moved apart.
     let mut labels: Vec<(f64, usize, &str)> = Vec::new();
     for (i, name) in SHOWN.iter().enumerate() {
         let Some(done) = done.iter().find(|done| done.set.name == *name) else {

@@ -1,4 +1,4 @@
-//! Writing a run as the product's own records: settings, topologies, observations and progress of a whole mesh.
+//! Writes a run in the product's own recording format: settings, topologies, observations and progress of a whole mesh.
 
 use parallax_model::{
     Channel, DnsAnswer, EventTime, Front, Incarnation, Micros, Observation, Outcome, PhaseTimes, Recorded,
@@ -14,7 +14,7 @@ use super::{
     world::SimulatedCluster,
 };
 
-/// The run as lines, without line ends.
+/// Returns the lines of the run, without line ends.
 #[must_use]
 pub fn lines(run: &SimulatedTrial) -> Vec<String> {
     let world = &run.plan.world;
@@ -30,7 +30,7 @@ pub fn lines(run: &SimulatedTrial) -> Vec<String> {
             lines.push(topology(world, world.epoch(round), start));
         }
         while let Some(shot) = shots.next_if(|shot| shot.round == round) {
-            // A name that resolves is part of the probe that follows it.
+            // A successful name resolution is part of the probe that follows it.
             if shot.path.way == ProbeApproach::Dns && shot.failure.is_none() {
                 continue;
             }
@@ -79,8 +79,8 @@ fn target_id(world: &SimulatedCluster, front: usize, host: usize) -> String {
     format!("http://{}/", world.names[world.host_name(front, host)])
 }
 
-/// The subject of the verdict that a fault deserves; absent where it concerns no front or more than one subject could
-/// be meant.
+/// Returns the subject of the correct verdict on a fault; `None` if it concerns no front, or if more than one subject
+/// is correct.
 #[must_use]
 pub fn subject(run: &SimulatedTrial, fault: &DrawnFault) -> Option<Value> {
     if run.form == OutputForm::Stream
@@ -138,7 +138,7 @@ fn topology(world: &SimulatedCluster, epoch: usize, at_us: i64) -> String {
                 "service": format!("ingress/front-{front}"), "hosts": hosts})
         })
         .collect();
-    // The recorded form has no word for replacements of kube-proxy.
+    // The recording format has no value for replacements of kube-proxy.
     let proxy_mode = if world.facts.proxy_mode == "cilium" {
         "unknown"
     } else {
@@ -157,11 +157,11 @@ fn pod_ip(world: &SimulatedCluster, pod: usize) -> String {
     format!("10.244.{}.{}", world.pods[pod].node, 10 + pod)
 }
 
-/// An observation in the model's own type, so that a change of the wire format shows here first.
+/// Builds an observation in the model's own type, so that a change of the wire format fails here first.
 fn recorded(world: &SimulatedCluster, shot: &SimulatedProbe, seq: u64) -> Option<Recorded> {
     let path = &shot.path;
     let known = path.way == ProbeApproach::Direct || (world.identifies && shot.failure.is_none());
-    // A name that does not resolve ends the user's probe.
+    // A failed name resolution ends the user's probe.
     let channel = match path.way {
         ProbeApproach::Dns | ProbeApproach::Vip => Channel::Vip,
         ProbeApproach::Direct => Channel::Direct,

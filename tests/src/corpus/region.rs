@@ -1,19 +1,19 @@
-//! What can be broken, and the table of paths each break strikes.
+//! Regions that can fail, and the table of paths that each one breaks.
 //!
-//! Written down a second time on purpose, from the catalogue and not from the engine's own table: a mistake in one of
-//! the two then shows as a disagreement. What is shared are the names that a verdict prints.
+//! A second definition on purpose, derived from the catalogue and not from the engine's own table: a mistake in one of
+//! the two then shows as a disagreement. Only the names printed in verdicts are shared.
 
 use super::world::SimulatedCluster;
 
-/// Index of a node of a [`SimulatedCluster`].
+/// Index of a node in a [`SimulatedCluster`].
 pub type NodeIx = usize;
-/// Index of a pod of a [`SimulatedCluster`].
+/// Index of a Pod in a [`SimulatedCluster`].
 pub type PodIx = usize;
 
 /// A set of paths that one fault breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Region {
-    /// The application, however it is approached.
+    /// The application over any channel.
     Target,
     /// The virtual address, from inside the cluster.
     Vip,
@@ -45,7 +45,7 @@ pub enum Region {
     Zone(usize, usize),
     /// The virtual address without a PROXY header.
     ProtoVip,
-    /// Names, asked on one node.
+    /// Name resolution on one node.
     DnsClient(NodeIx),
     /// All names.
     DnsAll,
@@ -55,7 +55,7 @@ pub enum Region {
     OutsideAll,
 }
 
-/// A region without its members: what a set of trials lists.
+/// A region without its members, as listed by a set of trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the same words as in `Region`")]
 pub enum RegionShape {
@@ -81,10 +81,10 @@ pub enum RegionShape {
     OutsideAll,
 }
 
-/// How a probe approached its target.
+/// Channel of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeApproach {
-    /// A name was asked for.
+    /// Name resolution.
     Dns,
     /// As a user would.
     Vip,
@@ -97,7 +97,7 @@ pub enum ProbeApproach {
 }
 
 impl ProbeApproach {
-    /// The word on the wire.
+    /// Returns its name on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -119,36 +119,36 @@ pub enum ProbeClient {
     Outside(usize),
 }
 
-/// Where a probe really went. The generator knows also what an observer does not.
+/// The actual path of a probe, including what an observer does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TruePath {
-    /// How.
+    /// The channel.
     pub way: ProbeApproach,
-    /// From where.
+    /// The client.
     pub client: ProbeClient,
-    /// Through which front, and for which of its hosts.
+    /// The front and its host.
     pub front: Option<(usize, usize)>,
-    /// To which endpoint.
+    /// The endpoint.
     pub pod: Option<PodIx>,
-    /// To which node.
+    /// The endpoint's node.
     pub node: Option<NodeIx>,
-    /// For which name.
+    /// The name.
     pub name: Option<usize>,
-    /// The client's node has no endpoint of the front, though other nodes have.
+    /// Whether the client's node has no endpoint of the front, while other nodes have.
     pub no_local: bool,
 }
 
-/// The front a local fault sits at, and the one host where it strikes only that.
+/// The front of a local fault, and its host if it affects only one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scope {
     /// The front.
     pub front: usize,
-    /// The host; all of them where absent.
+    /// The host; absent for all of them.
     pub host: Option<usize>,
 }
 
 impl Region {
-    /// Whether the region breaks a path. `scope` says at which front, for regions that belong to one.
+    /// Reports whether the region breaks a path. `scope` is the front of regions that belong to one.
     #[must_use]
     pub fn breaks(self, path: &TruePath, scope: Scope, world: &SimulatedCluster) -> bool {
         if self.kind().is_local() {
@@ -167,7 +167,7 @@ impl Region {
             ProbeClient::Outside(_) => None,
         };
         let inside = from.is_some();
-        // A path that arrives nowhere (nobody to be sent to) is neither within a node nor between two.
+        // A path without a destination is neither within a node nor between two.
         let within = inside && path.node.is_some() && from == path.node;
         let between = inside && path.node.is_some() && from != path.node;
         let own = from.is_some() && path.pod.is_some_and(|pod| world.prober_pod(pod) == from);
@@ -198,7 +198,7 @@ impl Region {
         }
     }
 
-    /// The region without its members.
+    /// Returns the region without its members.
     #[must_use]
     pub const fn kind(self) -> RegionShape {
         match self {
@@ -225,7 +225,7 @@ impl Region {
         }
     }
 
-    /// Names of the members, as a verdict prints them.
+    /// Returns the members' names, as printed in a verdict.
     #[must_use]
     pub fn members(self, world: &SimulatedCluster) -> Vec<String> {
         match self {
@@ -244,7 +244,7 @@ impl Region {
         }
     }
 
-    /// Everything that could be broken in a world, at one front.
+    /// Returns every region of a world at one front.
     #[must_use]
     pub fn all(world: &SimulatedCluster, front: usize) -> Vec<Self> {
         let nodes = 0..world.zones.len();
@@ -290,7 +290,7 @@ impl Region {
 }
 
 impl RegionShape {
-    /// The word a verdict prints.
+    /// Returns its name in a verdict.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -317,7 +317,7 @@ impl RegionShape {
         }
     }
 
-    /// The fault belongs to one front; the others concern every path of nodes and names.
+    /// Reports whether the fault belongs to one front; the others concern every path of nodes and names.
     #[must_use]
     pub const fn is_local(self) -> bool {
         matches!(
@@ -334,7 +334,7 @@ impl RegionShape {
         )
     }
 
-    /// Only one client can see it, whatever the size of the cluster.
+    /// Reports whether only one client can observe it, whatever the size of the cluster.
     #[must_use]
     pub const fn seen_by_one(self) -> bool {
         matches!(

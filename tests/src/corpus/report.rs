@@ -1,4 +1,4 @@
-//! Running the sets against an engine, and the tables of `docs/reference/diagnosis.md`.
+//! Runs the sets with an engine, and renders the tables of `docs/reference/diagnosis.md`.
 
 use std::{
     fmt::Write as _,
@@ -15,24 +15,24 @@ use super::{
     truth::TrialTruth,
 };
 
-/// Makes an engine that has read nothing yet.
+/// Creates a new engine.
 pub type Engine<'a> = &'a (dyn Fn() -> Box<dyn Reader> + Sync);
 
-/// A set that was run.
+/// A completed set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedSet {
     /// The set.
     pub set: TrialSet,
     /// Trials, in order.
     pub trials: Vec<(TrialTruth, TrialScore)>,
-    /// All of them added up.
+    /// Their total.
     pub tally: SetTally,
 }
 
 /// Runs a set on two threads.
 ///
 /// # Errors
-/// Where the engine's output cannot be read; the first such trial is named.
+/// If the engine's output cannot be parsed; names the first such trial.
 pub fn run(set: &TrialSet, seed: u64, trials: usize, engine: Engine) -> anyhow::Result<FinishedSet> {
     let next = AtomicUsize::new(0);
     let work = || -> anyhow::Result<Vec<(TrialTruth, TrialScore)>> {
@@ -51,7 +51,7 @@ pub fn run(set: &TrialSet, seed: u64, trials: usize, engine: Engine) -> anyhow::
             };
             let verdicts = score::read(said.iter().map(String::as_str))
                 .map_err(|e| anyhow::anyhow!("reading the verdicts of {} trial {number}: {e}", set.name))?;
-            // Records of a mesh carry no trial number.
+            // Mesh recordings have no trial number.
             let said = match set.form {
                 OutputForm::Stream => verdicts.get(&number).cloned(),
                 OutputForm::Mesh { .. } => verdicts.into_values().next(),
@@ -98,11 +98,11 @@ fn median_p90(values: &[f64]) -> String {
     }
 }
 
-/// One line a set.
+/// Renders the overview, one line per set.
 #[must_use]
 pub fn overview(done: &[FinishedSet]) -> String {
     let mut text = String::from(
-        "| set | trials | faults (not observable) | named | silent in spite of ample evidence | right class | exact | \
+        "| set | trials | faults (not observable) | named | silent despite ample evidence | right class | exact | \
          found | top-1 | class too wide | wrong second verdict | rounds to name: median / p90 | ECE |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     for done in done.iter().filter(|done| !done.set.is_healthy()) {
@@ -129,7 +129,7 @@ pub fn overview(done: &[FinishedSet]) -> String {
     text
 }
 
-/// Verdicts where nothing was wrong.
+/// Renders the verdicts in healthy trials.
 #[must_use]
 pub fn false_alarms(done: &[FinishedSet]) -> String {
     let mut text =
@@ -151,11 +151,11 @@ pub fn false_alarms(done: &[FinishedSet]) -> String {
     text
 }
 
-/// Trials with two faults.
+/// Renders trials with two faults.
 #[must_use]
 pub fn two_faults(done: &[FinishedSet]) -> String {
     let mut text = String::from(
-        "| set | trials with two observable faults | both named | one at least |\n|---|--:|--:|--:|\n",
+        "| set | trials with two observable faults | both named | at least one |\n|---|--:|--:|--:|\n",
     );
     for done in done.iter().filter(|done| done.tally.both_named.of > 0) {
         let tally = &done.tally;
@@ -171,11 +171,11 @@ pub fn two_faults(done: &[FinishedSet]) -> String {
     text
 }
 
-/// What happens after a fault is over.
+/// Renders the time after the end of a fault.
 #[must_use]
 pub fn recovery(done: &[FinishedSet]) -> String {
     let mut text = String::from(
-        "| set | findings whose fault ended | closed after it | closed before it | seconds to close: median / p90 |\n\
+        "| set | findings whose fault ended | closed after its end | closed before its end | seconds to close: median / p90 |\n\
          |---|--:|--:|--:|--:|\n",
     );
     for done in done.iter().filter(|done| done.tally.all.closed.of > 0) {
@@ -193,7 +193,7 @@ pub fn recovery(done: &[FinishedSet]) -> String {
     text
 }
 
-/// One line a cause, for the sets that name many.
+/// Renders one line per cause, for sets with many causes.
 #[must_use]
 pub fn causes(done: &[FinishedSet]) -> String {
     let mut text = String::new();
@@ -232,7 +232,7 @@ fn cause_row(row: &Row) -> String {
     )
 }
 
-/// The bins behind the reliability diagram.
+/// Renders the bins of the reliability diagram.
 #[must_use]
 pub fn reliability(done: &[FinishedSet]) -> String {
     let findings: Vec<(f64, bool)> = done
@@ -269,10 +269,10 @@ fn upper(i: usize) -> String {
     }
 }
 
-/// The sets themselves.
+/// Renders the list of sets.
 #[must_use]
 pub fn sets(done: &[FinishedSet]) -> String {
-    let mut text = String::from("| set | trials | what it is |\n|---|--:|---|\n");
+    let mut text = String::from("| set | trials | description |\n|---|--:|---|\n");
     for done in done {
         let _ = writeln!(
             text,
@@ -285,7 +285,7 @@ pub fn sets(done: &[FinishedSet]) -> String {
     text
 }
 
-/// Faults that were missed or named wrong and findings that belong to none, one line each: where to improve.
+/// Renders missed and wrongly named faults and findings that match none, one line each: where to improve.
 #[must_use]
 pub fn misses(done: &[FinishedSet], seed: u64) -> String {
     let mut text = String::new();
@@ -298,8 +298,8 @@ pub fn misses(done: &[FinishedSet], seed: u64) -> String {
                 .filter(|(_, s)| s.observable)
             {
                 let said = match &scored.naming {
-                    None if scored.leant_to => "nothing said, but the likeliest".to_owned(),
-                    None => "nothing said".to_owned(),
+                    None if scored.leant_to => "not named, but the likeliest candidate".to_owned(),
+                    None => "not named".to_owned(),
                     Some(n) if !n.class_right => format!("said {} {:?}", n.said.0, n.said.1),
                     Some(n) if n.over_wide > 0 => format!("class too wide by {}", n.over_wide),
                     Some(n) if n.wrong_subject => "wrong subject".to_owned(),
@@ -327,7 +327,7 @@ pub fn misses(done: &[FinishedSet], seed: u64) -> String {
                     .collect();
                 let _ = writeln!(
                     text,
-                    "--set {} --seed {seed} --first {} | injected: {} | belongs to none: {wrong}",
+                    "--set {} --seed {seed} --first {} | injected: {} | matches none: {wrong}",
                     done.set.name,
                     truth.trial,
                     injected.join(", ")
@@ -338,10 +338,10 @@ pub fn misses(done: &[FinishedSet], seed: u64) -> String {
     text
 }
 
-/// Replaces what stands between `<!-- corpus:NAME -->` and `<!-- /corpus:NAME -->`.
+/// Replaces the text between `<!-- corpus:NAME -->` and `<!-- /corpus:NAME -->`.
 ///
 /// # Errors
-/// Where a marker is missing.
+/// If a marker is missing.
 pub fn splice(document: &str, name: &str, content: &str) -> anyhow::Result<String> {
     let (open, close) = (
         format!("<!-- corpus:{name} -->"),

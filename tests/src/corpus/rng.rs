@@ -1,5 +1,5 @@
-//! Random numbers of our own: the same seed must give the same recording on every machine and with every version of
-//! every library.
+//! A pseudorandom number generator of this crate: the same seed must give the same recording on every machine and with
+//! any version of any library.
 //!
 //! xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2018), seeded by splitmix64
 //! (Steele, Lea and Flood, 2014), as its authors advise. Only integer arithmetic and exact float operations are used.
@@ -17,7 +17,7 @@ const fn splitmix64(state: &mut u64) -> u64 {
 }
 
 impl Rng {
-    /// A stream of its own for each list of words: a trial's numbers do not depend on which trials ran before it.
+    /// Creates a separate stream per list of words, so that a trial's numbers do not depend on the trials before it.
     #[must_use]
     pub fn of(words: &[u64]) -> Self {
         let mut state = 0;
@@ -29,7 +29,7 @@ impl Rng {
         Self([next(), next(), next(), next()])
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         let s = &mut self.0;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
@@ -58,7 +58,7 @@ impl Rng {
         self.unit() < probability
     }
 
-    /// Uniform in 0..n; 0 where n is 0. The bias is below n/2⁶⁴.
+    /// Uniform in 0..n; 0 if n is 0. The bias is below n/2⁶⁴.
     pub fn below(&mut self, n: usize) -> usize {
         let wide = u128::from(self.bits()) * (n as u128);
         usize::try_from(wide >> 64).unwrap_or(0)
@@ -69,7 +69,7 @@ impl Rng {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// One of the items.
+    /// Returns a random item.
     ///
     /// # Panics
     /// If there are none.
@@ -77,7 +77,7 @@ impl Rng {
         &items[self.below(items.len())]
     }
 
-    /// One of the items, as often as its weight says.
+    /// Returns a random item, with probabilities proportional to the weights.
     ///
     /// # Panics
     /// If there are none.
@@ -93,7 +93,7 @@ impl Rng {
         items[items.len() - 1].0
     }
 
-    /// Puts the items in random order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));

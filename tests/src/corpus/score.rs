@@ -1,4 +1,4 @@
-//! Holding verdict lines against the truth of one trial.
+//! Scores verdict lines against the truth of one trial.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use super::truth::{FaultTruth, NamedRegion, TrialTruth};
 
-/// A verdict as printed; other fields are not judged.
+/// A printed verdict; other fields are ignored.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct VerdictLine {
-    /// The trial; 0 where the recording has only one.
+    /// The trial; 0 if the recording has only one.
     #[serde(default)]
     pub trial: usize,
     /// Seconds since the start of the trial.
@@ -24,18 +24,18 @@ pub struct VerdictLine {
     /// All regions that the engine could not separate.
     #[serde(default)]
     pub class: Vec<NamedRegion>,
-    /// When it was over.
+    /// When it closed.
     #[serde(default)]
     pub closed_t: Option<f64>,
-    /// The finding this line belongs to; without it, lines whose classes overlap are one finding.
+    /// Id of its finding; without it, lines with overlapping classes are one finding.
     #[serde(default, alias = "incident")]
     pub id: Option<String>,
-    /// What it is about, where the recording has more than one subject.
+    /// Its subject, if the recording has more than one.
     #[serde(default)]
     pub subject: Option<serde_json::Value>,
 }
 
-/// What the engine leant to at the end of a trial, where it had too little evidence for a verdict.
+/// The likeliest candidate at the end of a trial for which the evidence did not suffice for a verdict.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct TrialLeaning {
     /// The likeliest region.
@@ -56,19 +56,19 @@ struct FindingEnd {
     likeliest: Vec<TrialLeaning>,
 }
 
-/// Everything said of one trial.
+/// All output for one trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TrialOutput {
     /// Verdicts, oldest first.
     pub verdicts: Vec<VerdictLine>,
-    /// What is likeliest of what got no verdict.
+    /// The likeliest candidates without a verdict.
     pub likeliest: Vec<TrialLeaning>,
 }
 
-/// What was said of each trial in a JSON stream. Lines of other types are skipped.
+/// Parses the output for each trial from a JSON stream. Lines of other types are skipped.
 ///
 /// # Errors
-/// Where a line is no JSON or a verdict lacks a field: the engine's output is at fault, not the truth.
+/// If a line is not JSON or a verdict lacks a field.
 pub fn read<'a>(
     lines: impl IntoIterator<Item = &'a str>,
 ) -> Result<BTreeMap<usize, TrialOutput>, serde_json::Error> {
@@ -90,72 +90,72 @@ pub fn read<'a>(
     Ok(found)
 }
 
-/// How one injected fault was judged.
+/// Score of one injected fault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FaultScore {
     /// The region's name.
     pub cause: String,
-    /// Anybody could have named it.
+    /// Whether it could have been named.
     pub observable: bool,
-    /// How strongly the outcomes speak for it, in nats.
+    /// Evidence in favour of it, in nats.
     pub evidence_nats: f64,
-    /// Regions that no observer could tell from it, itself included.
+    /// Number of regions that no observer could separate from it, including itself.
     pub equivalent: usize,
-    /// The finding that was given for it.
+    /// The finding that named it.
     pub naming: Option<NamedFault>,
-    /// No finding was given for it, but it was in the class that the engine thought likeliest at the end.
+    /// Whether it was not named, but in the likeliest class at the end.
     pub leant_to: bool,
-    /// Seconds from its start to the first verdict whose class holds it.
+    /// Seconds from its start to the first verdict whose class contains it.
     pub after_s: Option<f64>,
     /// The same in rounds.
     pub after_rounds: Option<f64>,
-    /// Seconds from its end to the closing of its finding; absent where it did not end or was not named.
+    /// Seconds from its end until its finding closed; absent if it did not end or was not named.
     pub closing: Option<FindingClosure>,
 }
 
-/// What became of a finding after its fault was over.
+/// State of a finding after the end of its fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FindingClosure {
-    /// Closed so many seconds after the end.
+    /// Closed this many seconds after the end.
     After(f64),
-    /// Closed though the fault was still there.
+    /// Closed while the fault still existed.
     TooEarly,
-    /// Open at the end of the recording.
+    /// Still open at the end of the recording.
     Never,
 }
 
-/// The finding given for a fault.
+/// The finding that named a fault.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedFault {
-    /// The region as named.
+    /// The named region.
     pub said: NamedRegion,
-    /// Region and members are the injected ones.
+    /// Whether region and members are the injected ones.
     pub exact: bool,
-    /// The class holds the injected one.
+    /// Whether the class contains the injected one.
     pub class_right: bool,
-    /// Regions in the class that an observer could have told apart.
+    /// Number of regions in the class that an observer could have separated.
     pub over_wide: usize,
-    /// It is about another front or target than the injected one.
+    /// Whether its subject is another front or target than the injected one.
     pub wrong_subject: bool,
 }
 
-/// How one trial was judged.
+/// Score of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialScore {
     /// The trial.
     pub trial: usize,
-    /// Nothing was injected.
+    /// Whether nothing was injected.
     pub healthy: bool,
-    /// One entry a fault.
+    /// One entry per fault.
     pub faults: Vec<FaultScore>,
-    /// Findings that belong to no fault, in words.
+    /// Findings that match no fault, as text.
     pub wrong: Vec<String>,
-    /// Confidence of each finding, and whether its class held an injected fault.
+    /// Confidence of each finding, and whether its class contained an injected fault.
     pub confidence: Vec<(f64, bool)>,
 }
 
 impl TrialScore {
-    /// All faults were named, by class.
+    /// Reports whether all faults were named, by class.
     #[must_use]
     pub fn all_named(&self) -> bool {
         self.faults
@@ -163,7 +163,7 @@ impl TrialScore {
             .all(|fault| fault.naming.as_ref().is_some_and(|n| n.class_right))
     }
 
-    /// One at least was named, by class.
+    /// Reports whether at least one was named, by class.
     #[must_use]
     pub fn any_named(&self) -> bool {
         self.faults
@@ -179,7 +179,7 @@ struct FindingTrack<'a> {
 }
 
 impl<'a> FindingTrack<'a> {
-    /// The last state that was told before a time, and the first where all came later.
+    /// Returns the last state before a time, or the first if all are later.
     fn state(&self, until: f64) -> &'a VerdictLine {
         let told = self
             .lines
@@ -224,8 +224,8 @@ fn tracks(lines: &[VerdictLine]) -> Vec<FindingTrack<'_>> {
     tracks
 }
 
-/// Judges the verdicts of one trial. What counts is how a finding stood when its fault ended (or the recording did),
-/// two rounds of grace included.
+/// Scores the verdicts of one trial. A finding is scored by its state at the end of its fault (or of the recording),
+/// plus two rounds of grace.
 #[must_use]
 pub fn score(truth: &TrialTruth, said: &TrialOutput) -> TrialScore {
     let lines = &said.verdicts[..];
@@ -255,7 +255,7 @@ pub fn score(truth: &TrialTruth, said: &TrialOutput) -> TrialScore {
             )
         })
         .collect();
-    // First the findings that are right, then what is left for what is left: the newest one.
+    // Assign the correct findings first, then the newest of the remaining ones to the remaining faults.
     let mut given: Vec<Option<FindingTrack>> = truth
         .faults
         .iter()

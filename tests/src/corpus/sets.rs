@@ -1,4 +1,4 @@
-//! The named sets of trials, as data: what is drawn, from where, how often.
+//! The named sets of trials, as data: what is drawn, from which ranges, and how often.
 
 use super::region::RegionShape;
 
@@ -18,13 +18,13 @@ pub enum EndpointLayout {
 pub enum ChannelDraw {
     /// dns, vip, direct and mesh.
     All,
-    /// What a plain monitor does.
+    /// Like a simple monitor.
     VipOnly,
     /// Each of dns, direct and mesh is missing in every fifth trial.
     Drawn,
 }
 
-/// How hard a fault strikes: the share of probes in its region that fail.
+/// Severity of a fault: the share of probes in its region that fail.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FaultSeverity {
     /// Always this.
@@ -33,7 +33,7 @@ pub enum FaultSeverity {
     Uniform(f64, f64),
 }
 
-/// How many faults a trial has.
+/// Number of faults of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FaultCount {
     /// This many.
@@ -42,12 +42,12 @@ pub enum FaultCount {
     Weighted([f64; 3]),
 }
 
-/// What is written.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputForm {
     /// The recorded stream of one target.
     Stream,
-    /// The product's own records: many fronts and hosts, vantages outside.
+    /// The product's own recording format: many fronts and hosts, vantages outside.
     Mesh {
         /// Fronts.
         fronts: usize,
@@ -55,12 +55,12 @@ pub enum OutputForm {
         hosts: usize,
         /// Vantages outside the cluster.
         outside: usize,
-        /// The front's endpoints are the probers themselves.
+        /// Whether the front's endpoints are the probers themselves.
         echo: bool,
     },
 }
 
-/// When endpoints move.
+/// Movement of endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndpointChurn {
     /// Never.
@@ -74,49 +74,49 @@ pub enum EndpointChurn {
 pub struct TrialSet {
     /// Its name.
     pub name: &'static str,
-    /// What it shows.
+    /// Its description.
     pub about: &'static str,
     /// Trials in a full report.
     pub trials: usize,
-    /// Nodes, from and to.
+    /// Number of nodes, from and to.
     pub nodes: (usize, usize),
-    /// Endpoints of each front, from and to.
+    /// Number of endpoints of each front, from and to.
     pub backends: (usize, usize),
     /// Layouts to draw from.
     pub layouts: &'static [EndpointLayout],
     /// Channels.
     pub channels: ChannelDraw,
-    /// Probability that answers say who gave them.
+    /// Probability that responses identify their endpoint.
     pub identifies: f64,
     /// Probability that a node has no prober.
     pub missing_probers: f64,
-    /// Hardness of a fault.
+    /// Severity of a fault.
     pub theta1: FaultSeverity,
     /// Background failure probabilities to draw from.
     pub theta0: &'static [f64],
     /// Probabilities of a stalled client-round to draw from; a stalled probe fails with probability .7.
     pub stalls: &'static [f64],
-    /// Quiet rounds before a fault, from and to.
+    /// Rounds before a fault, from and to.
     pub lead_in: (usize, usize),
     /// Rounds with the fault (all rounds of a healthy trial).
     pub rounds: usize,
-    /// Probability that the fault ends, and the rounds that follow then.
+    /// Probability that the fault ends, and the number of rounds afterwards.
     pub recovery: (f64, usize),
     /// Number of faults.
     pub faults: FaultCount,
     /// Causes, used in turn.
     pub kinds: &'static [RegionShape],
-    /// Probability that the configuration speaks against the fault.
+    /// Probability that the configuration contradicts the fault.
     pub contradiction: f64,
-    /// Endpoints that move.
+    /// Movement of endpoints.
     pub churn: EndpointChurn,
-    /// What is written.
+    /// Output format.
     pub form: OutputForm,
-    /// What the engine asks for is answered, in a closed loop with it. Only for streams.
+    /// Whether requested probes are made, in a closed loop with the engine. Only for streams.
     pub asking: bool,
 }
 
-/// The causes of the simulations that the design rests on.
+/// The causes of the simulations that the design is based on.
 pub const CLASSIC: &[RegionShape] = &[
     RegionShape::Target,
     RegionShape::Vip,
@@ -131,7 +131,7 @@ pub const CLASSIC: &[RegionShape] = &[
     RegionShape::SameVip,
 ];
 
-/// Everything the stream of one target can express. `self` needs the prober's own Service: set `self-echo`.
+/// Everything that the stream of one target can express. `self` needs the prober's own Service: set `self-echo`.
 pub const ALL: &[RegionShape] = &[
     RegionShape::Target,
     RegionShape::Vip,
@@ -152,7 +152,7 @@ pub const ALL: &[RegionShape] = &[
     RegionShape::DnsName,
 ];
 
-/// Causes that strike a balancer with many hosts.
+/// Causes that affect a balancer with many hosts.
 const FRONT: &[RegionShape] = &[
     RegionShape::Vip,
     RegionShape::NoLocal,
@@ -259,7 +259,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "wide-30-ask",
-        about: "as wide-30, and what the engine asks for is answered in the next round",
+        about: "as wide-30, with the probes that the engine requests made in the next round",
         trials: 220,
         nodes: (30, 30),
         backends: (4, 4),
@@ -268,7 +268,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "two-faults-12-ask",
-        about: "as two-faults-12, and what the engine asks for is answered in the next round",
+        about: "as two-faults-12, with the probes that the engine requests made in the next round",
         trials: 150,
         rounds: 24,
         faults: FaultCount::Exactly(2),
@@ -277,7 +277,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "soft-12-ask",
-        about: "as soft-12, and what the engine asks for is answered in the next round",
+        about: "as soft-12, with the probes that the engine requests made in the next round",
         theta1: FaultSeverity::Fixed(0.3),
         rounds: 24,
         asking: true,
@@ -285,7 +285,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "dns",
-        about: "name faults, with the control name asked every second round, 12 rounds",
+        about: "name faults, with the control name queried every second round, 12 rounds",
         trials: 120,
         nodes: (5, 12),
         rounds: 12,
@@ -294,7 +294,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "mixed",
-        about: "everything drawn: 3 to 40 nodes, 1 to 12 endpoints, channels and probers missing, hardness .15 to 1, \
+        about: "everything drawn: 3 to 40 nodes, 1 to 12 endpoints, channels and probers missing, severity .15 to 1, \
                 stalls, background to 3 %, contradicting configuration, two faults, recovery",
         trials: 255,
         nodes: (3, 40),
@@ -399,7 +399,7 @@ pub const SETS: &[TrialSet] = &[
     },
     TrialSet {
         name: "self-echo",
-        about: "the target is the probers' own Service: only a client that is sent to itself fails",
+        about: "the target is the probers' own Service: only a client that is forwarded to itself fails",
         trials: 30,
         nodes: (3, 6),
         identifies: 0.0,
@@ -416,13 +416,13 @@ pub const SETS: &[TrialSet] = &[
 ];
 
 impl TrialSet {
-    /// The set of a name.
+    /// Returns the set with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         SETS.iter().find(|set| set.name == name)
     }
 
-    /// Nothing is ever wrong in it.
+    /// Reports whether it never has a fault.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.faults == FaultCount::Exactly(0)

@@ -1,7 +1,7 @@
-//! Running a trial: who probes what when, and what becomes of it.
+//! Runs a trial: which client probes what and when, and the outcomes.
 //!
-//! A client's round starts at a phase of its own within the interval; its probes follow each other closely. A probe
-//! fails with 1 − (1−θ1·[in the region])·(1−θ0), once for each fault; a stalled client's probes fail together.
+//! A client's round starts at its own phase within the interval; its probes follow each other closely. A probe fails
+//! with 1 − (1−θ1·[in the region])·(1−θ0), once per fault; a stalled client's probes fail together.
 
 use std::collections::BTreeMap;
 
@@ -15,55 +15,55 @@ use super::{
 
 /// Length of a round.
 pub const INTERVAL_US: i64 = 5_000_000;
-/// Deadline of a probe.
+/// Timeout of a probe.
 pub const TIMEOUT_US: u64 = 3_000_000;
-/// Deadline of a question to a resolver.
+/// Timeout of a DNS query.
 const DNS_TIMEOUT_US: u64 = 2_000_000;
-/// Time between two probes of one client, where that fits into its second.
+/// Time between two probes of one client, if all of them fit into its second.
 const SLOT_US: i64 = 120_000;
 /// Probability that a probe of a stalled client fails.
 const STALLED: f64 = 0.7;
-/// Failures in a row after which a PROXY header is tried.
+/// Consecutive failures after which a PROXY header is tried.
 const BEFORE_PROXIED: usize = 3;
-/// Share of user connections that meet an endpoint just gone, in the round in which it moves.
+/// Share of user connections that reach a removed endpoint in the round in which it moves.
 const IN_FLIGHT: f64 = 0.1;
-/// Direct probes are made for so many hosts of one front; the rest would repeat them.
+/// Number of hosts of one front that get direct probes; the others would repeat them.
 const DIRECT_HOSTS: usize = 3;
 
 /// One probe and its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulatedProbe {
-    /// Start, since the beginning of the trial.
+    /// Start, relative to the beginning of the trial.
     pub at_us: i64,
     /// Its round.
     pub round: usize,
-    /// Where it really went.
+    /// Its actual path.
     pub path: TruePath,
-    /// How it failed, if it did.
+    /// Its failure, if any.
     pub failure: Option<DrawnFailure>,
-    /// How long it took.
+    /// Its duration.
     pub took_us: u64,
-    /// The ask it answers; none for probes of the schedule.
+    /// The request that it belongs to; absent for scheduled probes.
     pub assignment: Option<String>,
 }
 
-/// A trial that was run.
+/// A completed trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulatedTrial {
-    /// What was drawn.
+    /// The plan.
     pub plan: Plan,
-    /// What is written.
+    /// Output format.
     pub form: OutputForm,
     /// The probes, in order of their start.
     pub shots: Vec<SimulatedProbe>,
-    /// Failures that no fault caused.
+    /// Failures not caused by a fault.
     pub background_failures: usize,
 }
 
 #[derive(Debug)]
 struct ClientState {
     phase_us: i64,
-    /// User failures in a row, by front and host.
+    /// Consecutive user failures, by front and host.
     in_a_row: BTreeMap<(usize, usize), usize>,
 }
 
@@ -77,12 +77,12 @@ pub fn run(plan: Plan, form: OutputForm, rng: &mut Rng) -> SimulatedTrial {
     simulation.end(form)
 }
 
-/// A trial that is run round by round.
+/// A trial that runs round by round.
 #[derive(Debug)]
 pub struct Simulation<'r> {
     pub(super) plan: Plan,
     rng: &'r mut Rng,
-    /// Answers to asks draw from a stream of their own: the schedule's probes are the same with and without asking.
+    /// Requested probes use a separate stream: the scheduled probes are the same with and without them.
     asked_rng: Rng,
     clients: Vec<(ProbeClient, ClientState)>,
     shots: Vec<SimulatedProbe>,
@@ -90,7 +90,7 @@ pub struct Simulation<'r> {
 }
 
 impl<'r> Simulation<'r> {
-    /// A trial of which nothing has happened yet.
+    /// Creates a trial before its first round.
     pub fn new(plan: Plan, rng: &'r mut Rng) -> Self {
         let world = &plan.world;
         let inside = world.clients().map(ProbeClient::Node);
@@ -114,7 +114,7 @@ impl<'r> Simulation<'r> {
         }
     }
 
-    /// Makes the schedule's probes of a round, in order of their start.
+    /// Makes the scheduled probes of a round, in order of their start.
     pub fn round(&mut self, round: usize) -> Vec<SimulatedProbe> {
         let mut runner = RoundRunner {
             plan: &self.plan,
@@ -131,8 +131,8 @@ impl<'r> Simulation<'r> {
         shots
     }
 
-    /// Makes asked probes in a round, behind the schedule's own of each client. Asks of somebody who is not there are
-    /// left unanswered.
+    /// Makes requested probes in a round, after each client's scheduled ones. Requests to clients that do not exist are
+    /// ignored.
     pub fn ask(&mut self, round: usize, asks: &[super::ask::RequestedProbe]) -> Vec<SimulatedProbe> {
         let mut runner = RoundRunner {
             plan: &self.plan,
@@ -168,7 +168,7 @@ impl<'r> Simulation<'r> {
                 assignment: Some(ask.assignment.clone()),
                 ..runner.shoot(at_us, round, path, false)
             };
-            // What stands beside the evidence separates nothing in the table of paths.
+            // A probe that is not evidence separates nothing in the table of paths.
             if !ask.beside {
                 self.shots.push(shot.clone());
             }
@@ -179,7 +179,7 @@ impl<'r> Simulation<'r> {
         shots
     }
 
-    /// The trial as it was run.
+    /// Returns the completed trial.
     #[must_use]
     pub fn end(mut self, form: OutputForm) -> SimulatedTrial {
         self.shots.sort_by_key(|shot| (shot.at_us, shot.path.client));
@@ -250,7 +250,7 @@ impl RoundRunner<'_> {
                             ..bare(ProbeApproach::Dns)
                         },
                     );
-                    // The control name, asked by itself where the target's name is.
+                    // The control name, queried separately next to the target's name.
                     if world.fronts() * world.hosts == 1 && round.is_multiple_of(2) {
                         take(
                             self,
@@ -299,7 +299,7 @@ impl RoundRunner<'_> {
         }
     }
 
-    /// Two other probers, rotating.
+    /// Returns two other probers, rotating.
     fn peers(&self, client: ProbeClient, round: usize) -> Vec<usize> {
         let probers: Vec<usize> = self.plan.world.clients().collect();
         let others = probers.len() - 1;

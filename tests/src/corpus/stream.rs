@@ -1,4 +1,4 @@
-//! Writing a run as the recorded stream of one target.
+//! Writes a run as the recorded stream of one target.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{
     world::SimulatedCluster,
 };
 
-/// The run as lines, without line ends.
+/// Returns the lines of the run, without line ends.
 #[must_use]
 pub fn lines(run: &SimulatedTrial, trial: usize) -> Vec<String> {
     let mut lines = vec![head(&run.plan.world, trial)];
@@ -18,13 +18,13 @@ pub fn lines(run: &SimulatedTrial, trial: usize) -> Vec<String> {
     lines
 }
 
-/// The first line.
+/// Returns the first line.
 #[must_use]
 pub fn head(world: &SimulatedCluster, trial: usize) -> String {
     topology(world, trial, 0).to_string()
 }
 
-/// Lines of some more probes; `epoch` is that of the last topology written.
+/// Returns the lines of further probes; `epoch` is that of the last topology written.
 pub fn more(
     world: &SimulatedCluster,
     trial: usize,
@@ -42,7 +42,7 @@ pub fn more(
     lines
 }
 
-/// The last line.
+/// Returns the last line.
 #[must_use]
 pub fn end(trial: usize) -> String {
     json!({"type": "end", "trial": trial}).to_string()
@@ -115,7 +115,7 @@ fn observation(world: &SimulatedCluster, trial: usize, shot: &SimulatedProbe) ->
     line
 }
 
-/// Microseconds as seconds with three digits.
+/// Converts microseconds to seconds with three decimal places.
 fn whole_millis(us: i64) -> f64 {
     f64::from(i32::try_from(us / 1000).unwrap_or(i32::MAX)) / 1000.0
 }

@@ -1,46 +1,46 @@
-//! Adding up scores: shares, quantiles, calibration.
+//! Adds up scores: shares, quantiles, calibration.
 
 use std::collections::BTreeMap;
 
 use super::score::{FaultScore, FindingClosure, TrialScore};
 
-/// A share of counted things.
+/// A share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CountedShare {
-    /// Those that are so.
+    /// Number of hits.
     pub hits: u32,
-    /// All.
+    /// Total number.
     pub of: u32,
 }
 
 impl CountedShare {
-    /// Counts one more.
+    /// Counts one item.
     pub fn add(&mut self, hit: bool) {
         self.of += 1;
         self.hits += u32::from(hit);
     }
 
-    /// As a number; nothing where nothing was counted.
+    /// Returns the share as a number, or `None` if nothing was counted.
     #[must_use]
     pub fn get(self) -> Option<f64> {
         (self.of > 0).then(|| f64::from(self.hits) / f64::from(self.of))
     }
 }
 
-/// Evidence that suffices for any cause, in nats: odds of 99 to 1, against the prior of any fault (.03), of the rarest
+/// Evidence that suffices for any cause, in nats: odds of 99 to 1, given the prior of any fault (.03), of the rarest
 /// kind (.03) and of one of 150 members.
 pub const AMPLE_NATS: f64 = 16.5;
 
-/// The faults of one cause, or of all.
+/// Scores of the faults of one cause, or of all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Row {
-    /// Faults injected that somebody could have named.
+    /// Injected faults that could have been named.
     pub observable: u32,
-    /// Faults injected that nobody could have named, and how many of them were named right all the same.
+    /// Injected faults that could not have been named, and how many of them were nevertheless named correctly.
     pub unobservable: CountedShare,
-    /// Any finding was given, of the observable ones.
+    /// With any finding, of the observable ones.
     pub named: CountedShare,
-    /// Nothing was said though the evidence was ample, of the observable ones.
+    /// Without a finding despite ample evidence, of the observable ones.
     pub silent: CountedShare,
     /// Region and members right, of the named ones.
     pub exact: CountedShare,
@@ -48,11 +48,11 @@ pub struct Row {
     pub class_right: CountedShare,
     /// Class right, of the observable ones.
     pub recalled: CountedShare,
-    /// Class right, or in the likeliest class where nothing was named, of the observable ones.
+    /// Class right, or in the likeliest class if not named, of the observable ones.
     pub top: CountedShare,
-    /// The class held something that could have been told apart, of those with the right class.
+    /// Class contained a separable region, of those with the right class.
     pub over_wide: CountedShare,
-    /// About another front or target, of those with the right class.
+    /// Subject is another front or target, of those with the right class.
     pub wrong_subject: CountedShare,
     /// Seconds from start to the first right verdict.
     pub seconds: Vec<f64>,
@@ -98,7 +98,7 @@ impl Row {
     }
 }
 
-/// The value that the given share of the values does not exceed (nearest rank); nothing where there are none.
+/// Returns the value that the given share of the values does not exceed (nearest rank), or `None` without values.
 #[must_use]
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -115,16 +115,16 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
 /// One bin of the reliability diagram.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ReliabilityBin {
-    /// Findings in it.
+    /// Number of findings.
     pub n: u32,
     /// Sum of their confidences.
     pub confidence: f64,
-    /// Those whose class was right.
+    /// Number of findings with the right class.
     pub right: u32,
 }
 
 impl ReliabilityBin {
-    /// Mean confidence and share right.
+    /// Returns mean confidence and the share that was right.
     #[must_use]
     pub fn means(&self) -> Option<(f64, f64)> {
         let n = f64::from(self.n);
@@ -132,13 +132,13 @@ impl ReliabilityBin {
     }
 }
 
-/// Findings sorted into bins of equal width from `low` to 1.
+/// Sorts findings into bins of equal width from `low` to 1.
 #[must_use]
 pub fn bins(findings: &[(f64, bool)], low: f64, count: u32) -> Vec<ReliabilityBin> {
     let edge = |i: u32| low + (1.0 - low) * f64::from(i) / f64::from(count);
     let mut bins: Vec<ReliabilityBin> = (0..count).map(|_| ReliabilityBin::default()).collect();
     for (confidence, right) in findings.iter().filter(|(confidence, _)| *confidence >= low) {
-        // The last bin takes its upper edge too.
+        // The last bin includes its upper bound.
         let i = (0..count).rev().find(|i| *confidence >= edge(*i)).unwrap_or(0);
         if let Some(bin) = usize::try_from(i).ok().and_then(|i| bins.get_mut(i)) {
             bin.n += 1;
@@ -149,7 +149,7 @@ pub fn bins(findings: &[(f64, bool)], low: f64, count: u32) -> Vec<ReliabilityBi
     bins
 }
 
-/// Expected calibration error: Σ (n/N)·|mean confidence − share right|. Nothing without findings.
+/// Expected calibration error: Σ (n/N)·|mean confidence − share right|. `None` without findings.
 #[must_use]
 pub fn calibration_error(bins: &[ReliabilityBin]) -> Option<f64> {
     let all: u32 = bins.iter().map(|bin| bin.n).sum();
@@ -164,7 +164,7 @@ pub fn calibration_error(bins: &[ReliabilityBin]) -> Option<f64> {
     })
 }
 
-/// A set of trials, added up.
+/// Totals of a set of trials.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SetTally {
     /// All faults.
@@ -173,13 +173,13 @@ pub struct SetTally {
     pub causes: BTreeMap<String, Row>,
     /// Healthy trials with a verdict.
     pub false_alarms: CountedShare,
-    /// Trials with a fault that also had a finding that belongs to none.
+    /// Trials with a fault that also had a finding that matches none.
     pub wrong_second: CountedShare,
-    /// Trials with two faults whose both were named.
+    /// Trials with two faults, both of which were named.
     pub both_named: CountedShare,
-    /// Trials with two faults of which one at least was named.
+    /// Trials with two faults, at least one of which was named.
     pub one_of_two: CountedShare,
-    /// Confidence and rightness of every finding.
+    /// Confidence and correctness of every finding.
     pub confidence: Vec<(f64, bool)>,
 }
 
@@ -202,7 +202,7 @@ impl SetTally {
         self.confidence.extend(&trial.confidence);
     }
 
-    /// Calibration over ten bins.
+    /// Returns the calibration error over ten bins.
     #[must_use]
     pub fn calibration_error(&self) -> Option<f64> {
         calibration_error(&bins(&self.confidence, 0.0, 10))

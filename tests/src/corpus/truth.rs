@@ -1,9 +1,9 @@
-//! What was injected, and what an observer could have found out about it.
+//! The injected faults, and what an observer could have found out about them.
 //!
-//! A region is *equivalent* to the injected one if no cell that was probed while the fault was there crosses the two
-//! with different probability. A failure through a virtual address that does not say who was chosen is a cell of its
-//! own, crossed with the share of eligible endpoints in the region. Computed from the generator's own table of paths,
-//! never from the engine's.
+//! A region is *equivalent* to the injected one if no cell that was probed during the fault crosses the two with
+//! different probability. A failure through a virtual address that does not reveal the selected endpoint is a cell of
+//! its own, crossed with the share of eligible endpoints in the region. Computed from the generator's own table of
+//! paths, never from the engine's.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ use super::{
     world::SimulatedCluster,
 };
 
-/// A region by its name and its members, as verdicts print it.
+/// A region by name and members, as printed in verdicts.
 pub type NamedRegion = (String, Vec<String>);
 
 /// The truth about many trials.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TruthFile {
-    /// What the generator was asked for.
+    /// Arguments of the generator.
     #[serde(default)]
     pub args: serde_json::Value,
-    /// One entry a trial.
+    /// One entry per trial.
     pub trials: Vec<TrialTruth>,
 }
 
@@ -38,21 +38,21 @@ pub struct TrialTruth {
     /// The set it was drawn from.
     #[serde(default)]
     pub set: String,
-    /// Nothing was injected.
+    /// Whether nothing was injected.
     pub healthy: bool,
-    /// What was injected.
+    /// The injected faults.
     pub faults: Vec<FaultTruth>,
     /// Background failure probability.
     pub theta0: f64,
     /// Probability of a stalled client-round.
     pub stall_rate: f64,
-    /// How endpoints were placed.
+    /// Layout of the endpoints.
     pub layout: String,
-    /// Failures that no fault caused.
+    /// Failures not caused by a fault.
     pub background_failures: usize,
-    /// Probes in all.
+    /// Total number of probes.
     pub observations: usize,
-    /// Those among them that the engine asked for.
+    /// Number of probes requested by the engine.
     #[serde(default)]
     pub asked: usize,
     /// Nodes.
@@ -77,48 +77,48 @@ pub struct FaultTruth {
     pub cause: String,
     /// Its members.
     pub members: Vec<String>,
-    /// Share of the region's probes that fail of it.
+    /// Share of the region's probes that it fails.
     pub theta1: f64,
-    /// Seconds since the start of the trial.
+    /// Its start, in seconds since the start of the trial.
     pub start_s: f64,
-    /// When it was over; absent where it lasted.
+    /// Its end; absent if it lasted.
     pub end_s: Option<f64>,
-    /// How its failures look.
+    /// Its failure kinds.
     pub kinds: Vec<String>,
-    /// Probes in its region while it was there.
+    /// Number of probes in its region while it was active.
     pub probes: usize,
-    /// Failures among them.
+    /// Number of failed ones.
     pub failures: usize,
-    /// How strongly the outcomes speak for it, in nats: the logarithm of the likelihood ratio with the true rates, over
-    /// what an observer sees, against nothing at all or against the other hard fault alone.
+    /// Evidence in favour of it, in nats: the logarithm of the likelihood ratio with the true rates, over what an
+    /// observer sees, against no fault or against the other hard fault alone.
     #[serde(default)]
     pub evidence_nats: f64,
-    /// Whether anybody could have named it.
+    /// Whether it could have been named.
     pub observable: bool,
-    /// Why not.
+    /// The reason, if not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unobservable_because: Option<String>,
-    /// Every region that no observed cell can separate from it, itself included.
+    /// Every region that no observed cell can separate from it, including itself.
     pub equivalent: Vec<NamedRegion>,
-    /// The front or target it sits at, in the words of a verdict's subject; absent where it concerns many.
+    /// The front or target it belongs to, as in a verdict's subject; absent if it concerns many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<serde_json::Value>,
 }
 
-/// What one kind of probe shows to an observer.
+/// What an observer sees of one kind of probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
     way: ProbeApproach,
     client: ProbeClient,
     front: Option<(usize, usize)>,
-    /// The endpoint, where the observer knows it.
+    /// The endpoint, if the observer knows it.
     pod: Option<PodIx>,
     peer: Option<usize>,
     name: Option<usize>,
     epoch: usize,
 }
 
-/// The cells probed while a fault was there.
+/// Returns the cells probed while a fault was active.
 #[must_use]
 pub fn cells(run: &SimulatedTrial, fault: &DrawnFault) -> BTreeSet<Cell> {
     let world = &run.plan.world;
@@ -145,7 +145,7 @@ fn cell(world: &SimulatedCluster, shot: &SimulatedProbe) -> Cell {
 
 fn evidence(run: &SimulatedTrial, fault: &DrawnFault, others: &[&DrawnFault]) -> f64 {
     let world = &run.plan.world;
-    // Without any background a single failure would prove everything.
+    // Without any background failures a single failure would be proof.
     let theta0 = run.plan.theta0.max(1e-4);
     let without: Vec<(Region, Scope)> = others.iter().map(|other| (other.region, other.scope)).collect();
     let with = [&without[..], &[(fault.region, fault.scope)]].concat();
@@ -173,7 +173,7 @@ fn evidence(run: &SimulatedTrial, fault: &DrawnFault, others: &[&DrawnFault]) ->
     (sum * 10.0).round() / 10.0
 }
 
-/// Share of a cell's paths that cross any of the regions, in thousandths: what differs by less is the same.
+/// Returns the share of a cell's paths that cross any of the regions, in thousandths; smaller differences are ignored.
 fn permille(regions: &[(Region, Scope)], cell: &Cell, world: &SimulatedCluster) -> usize {
     let path = |pod: Option<PodIx>, node| TruePath {
         way: cell.way,
@@ -203,8 +203,8 @@ fn permille(regions: &[(Region, Scope)], cell: &Cell, world: &SimulatedCluster) 
     }
 }
 
-/// Every region that no cell separates from a fault's, itself included. Other hard faults at the same time hide what
-/// they break: regions are compared with them added.
+/// Returns every region that no cell separates from a fault's, including itself. Simultaneous hard faults hide what
+/// they break, so regions are compared together with them.
 #[must_use]
 pub fn equivalent(
     fault: &DrawnFault,
@@ -223,7 +223,7 @@ pub fn equivalent(
         .iter()
         .map(|cell| (*cell, permille(&own, cell, world)))
         .collect();
-    // The fault's own cells first: nearly every other region already differs there.
+    // The fault's own cells first, because nearly every other region already differs there.
     wanted.sort_by_key(|(cell, permille)| (std::cmp::Reverse(*permille), *cell));
     let mut found: Vec<NamedRegion> = Region::all(world, fault.scope.front)
         .into_iter()
@@ -239,7 +239,7 @@ pub fn equivalent(
     found
 }
 
-/// Writes down the truth about a run.
+/// Builds the truth about a run.
 #[must_use]
 pub fn of(run: &SimulatedTrial, set: &str, trial: usize) -> TrialTruth {
     let world = &run.plan.world;
@@ -290,13 +290,13 @@ fn of_fault(run: &SimulatedTrial, index: usize) -> FaultTruth {
     let alone = fault.region.kind().seen_by_one() || probing.len() < 2;
     let because = if client_rounds.len() < 3 {
         Some(format!(
-            "{} failing client-rounds, 3 are needed",
+            "{} failing client-rounds, at least 3 are needed",
             client_rounds.len()
         ))
     } else if rounds.len() < 2 {
         Some("failures in one round only".to_owned())
     } else if clients.len() < 2 && !alone {
-        Some("only one of several clients met it".to_owned())
+        Some("only one of several clients observed it".to_owned())
     } else {
         None
     };
@@ -304,7 +304,7 @@ fn of_fault(run: &SimulatedTrial, index: usize) -> FaultTruth {
     let mut equivalent = equivalent(fault, &others, &observed, world);
     let mut members = fault.region.members(world);
     if run.form == OutputForm::Stream {
-        // Names are no members in this form.
+        // Names are no members in this format.
         for (_, members) in equivalent
             .iter_mut()
             .filter(|(word, _)| word == RegionShape::DnsName.word())

@@ -1,25 +1,25 @@
-//! The cluster of one trial: nodes, endpoints, fronts, and what is known of them.
+//! The cluster of one trial: nodes, endpoints, fronts, and what is known about them.
 
 use super::region::{NodeIx, PodIx, ProbeClient};
 
-/// Channels that run. `vip` always does.
+/// Channels in use. `vip` always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each channel runs or does not, independently"
 )]
 pub struct ProbeChannels {
-    /// Names are asked for.
+    /// Names are resolved.
     pub dns: bool,
-    /// Endpoints are dialled.
+    /// Endpoints are probed directly.
     pub direct: bool,
-    /// Echoes of the other probers are asked.
+    /// Echoes of the other probers are probed.
     pub mesh: bool,
-    /// A PROXY header is tried after three failures in a row.
+    /// A PROXY header is tried after three consecutive failures.
     pub proxied: bool,
 }
 
-/// Static configuration, as a topology tells it. It may contradict what is broken.
+/// Static configuration, as in a topology. It may contradict the fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaticFacts {
     /// `spec.type`.
@@ -39,11 +39,11 @@ pub struct StaticFacts {
 pub struct Pod {
     /// Its name.
     pub name: String,
-    /// Where it runs.
+    /// Its node.
     pub node: NodeIx,
-    /// The front it serves.
+    /// Its front.
     pub front: usize,
-    /// It is the prober of its node: a client can be sent to itself.
+    /// Whether it is the prober of its node: a client can be forwarded to itself.
     pub prober: bool,
 }
 
@@ -69,22 +69,22 @@ pub struct SimulatedCluster {
     pub epochs: Vec<EndpointEpoch>,
     /// Number of hosts of each front.
     pub hosts: usize,
-    /// Vantages outside the cluster.
+    /// Number of vantages outside the cluster.
     pub outside: usize,
-    /// Names that are asked for: hosts in order of front and host, then the control.
+    /// Resolved names: hosts in order of front and host, then the control name.
     pub names: Vec<String>,
-    /// Channels that run.
+    /// Channels in use.
     pub channels: ProbeChannels,
-    /// A success through the virtual address says who answered.
+    /// Whether a success through the virtual address identifies the endpoint.
     pub identifies: bool,
     /// Configuration.
     pub facts: StaticFacts,
-    /// How endpoints were placed, in a word.
+    /// Layout of the endpoints.
     pub layout: &'static str,
 }
 
 impl SimulatedCluster {
-    /// Zones a node may be in.
+    /// Number of zones.
     pub const ZONES: usize = 3;
 
     /// Name of a node.
@@ -105,7 +105,7 @@ impl SimulatedCluster {
         (0..self.probers.len()).filter(|node| self.probers[*node])
     }
 
-    /// The node whose prober a pod is.
+    /// Returns the node whose prober a Pod is.
     #[must_use]
     pub fn prober_pod(&self, pod: PodIx) -> Option<NodeIx> {
         let pod = &self.pods[pod];
@@ -118,7 +118,7 @@ impl SimulatedCluster {
         self.epochs[0].endpoints.len()
     }
 
-    /// The epoch of a round.
+    /// Returns the epoch of a round.
     #[must_use]
     pub fn epoch(&self, round: usize) -> usize {
         self.epochs
@@ -133,7 +133,7 @@ impl SimulatedCluster {
         &self.epochs[epoch].endpoints[front]
     }
 
-    /// A node that holds no usable endpoint of the front, while others do.
+    /// Reports whether the client's node has no usable endpoint of the front, while others have.
     #[must_use]
     pub fn no_local(&self, epoch: usize, front: usize, client: ProbeClient) -> bool {
         let endpoints = self.endpoints(epoch, front);
@@ -141,9 +141,9 @@ impl SimulatedCluster {
             && endpoints.iter().all(|pod| self.pods[*pod].node != node))
     }
 
-    /// Endpoints a client can be sent to through the front, each as likely as the others: all usable ones, but only
-    /// its own where kube-proxy keeps traffic local (IPVS with policy `Local`, or a `ClusterIP` with internal policy
-    /// `Local`) and the node has one.
+    /// Returns the endpoints to which a client can be forwarded through the front, all equally likely: all usable
+    /// ones, but only those of its node if kube-proxy keeps traffic local (IPVS with policy `Local`, or a `ClusterIP`
+    /// with internal policy `Local`) and the node has one.
     #[must_use]
     pub fn eligible(&self, epoch: usize, front: usize, client: ProbeClient) -> Vec<PodIx> {
         let all = self.endpoints(epoch, front);
@@ -164,13 +164,13 @@ impl SimulatedCluster {
         all.to_vec()
     }
 
-    /// Index of a host's name.
+    /// Returns the index of a host's name.
     #[must_use]
     pub const fn host_name(&self, front: usize, host: usize) -> usize {
         front * self.hosts + host
     }
 
-    /// Index of the control name, asked besides the target's own.
+    /// Returns the index of the control name, which is resolved in addition to the target's own.
     #[must_use]
     pub fn control_name(&self) -> usize {
         self.names.len() - 1

@@ -1,7 +1,7 @@
-//! The balancers of the cloud: real health checks decide which nodes' ports get connections.
+//! The cloud's balancers: real health checks decide which node ports get connections.
 //!
-//! A balancer that keeps the client's address is translation in the kernel of the machine's own namespace; this process
-//! only checks the nodes and writes the rules. One that speaks PROXY protocol is `HAProxy`. Pure but for [`serve`].
+//! A balancer that preserves the client's address is NAT in the kernel of the machine's own namespace; this process
+//! only checks the nodes and writes the rules. One that speaks PROXY protocol is HAProxy. Pure except for [`serve`].
 
 use std::{
     collections::BTreeMap,
@@ -23,42 +23,42 @@ use crate::{
     net,
 };
 
-/// What to balance; read anew before every round of checks.
+/// Configuration of the balancers; read again before every round of checks.
 pub const CONFIG: &str = "/run/balancer.json";
 
-/// The configuration whose rules stand: written once checks have had time to change them.
+/// The configuration whose rules are in effect: written once checks have had time to change them.
 pub const READY: &str = "/run/balancer.ready";
 
-/// `HAProxy`'s configuration.
+/// HAProxy's configuration.
 pub const HAPROXY_CONF: &str = "/run/balancer-haproxy.conf";
 
-/// The port on which a balancer ends TLS.
+/// Port on which a balancer terminates TLS.
 const HTTPS: u16 = 443;
 
-/// Time between two rounds of checks.
+/// Interval between two rounds of checks.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Longest wait for a node. A SYN that is dropped is repeated after a second.
+/// Timeout of a check. A dropped SYN is retransmitted after a second.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Checks in a row that must say otherwise before a node changes sides.
+/// Number of consecutive contrary checks after which a node's health changes.
 const CHANGES: u8 = 2;
 
 /// One port of one balancer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalancerPort {
-    /// Where clients connect to.
+    /// Address for clients.
     pub address: SocketAddrV4,
-    /// The source of its checks; the router's own where absent.
+    /// Source address of its checks; by default the router's own.
     pub check_from: Option<Ipv4Addr>,
-    /// The ports it may pass on to.
+    /// Node ports as destinations.
     pub nodes: Vec<SocketAddrV4>,
-    /// It passes on for the counterpart of its address, too; the nodes are checked by IPv4 alone.
+    /// Whether it also forwards for its IPv6 counterpart; the nodes are checked over IPv4 only.
     #[serde(default)]
     pub dual_stack: bool,
 }
 
-/// All ports of balancers that keep the client's address.
+/// Returns all ports of balancers that preserve the client's address.
 #[must_use]
 pub fn listeners(cluster: &Cluster) -> Vec<BalancerPort> {
     let mut all = Vec::new();
@@ -85,7 +85,7 @@ pub fn listeners(cluster: &Cluster) -> Vec<BalancerPort> {
     all
 }
 
-/// The Services whose balancer is more than translation, with the address it has.
+/// Returns the Services whose balancer is a proxy, with its address.
 fn proxied(cluster: &Cluster) -> impl Iterator<Item = (&Service, Ipv4Addr)> {
     cluster
         .services
@@ -94,7 +94,7 @@ fn proxied(cluster: &Cluster) -> impl Iterator<Item = (&Service, Ipv4Addr)> {
         .filter_map(|service| Some((service, service.load_balancer_ip?)))
 }
 
-/// Where `HAProxy` listens once it runs.
+/// Returns the addresses on which HAProxy listens.
 pub fn of_haproxy(cluster: &Cluster) -> impl Iterator<Item = SocketAddrV4> {
     proxied(cluster).flat_map(|(service, ip)| {
         let ports = service.ports.iter().filter(|port| port.node_port.is_some());
@@ -102,8 +102,8 @@ pub fn of_haproxy(cluster: &Cluster) -> impl Iterator<Item = SocketAddrV4> {
     })
 }
 
-/// `HAProxy` for the balancers that are more than translation; none where there is no such balancer. `certificate` is
-/// the path of a certificate with its key.
+/// Renders HAProxy's configuration, or returns `None` if no balancer is a proxy. `certificate` is the path of a
+/// certificate with its key.
 #[must_use]
 pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
     let mut text =
@@ -136,8 +136,8 @@ pub fn haproxy_conf(cluster: &Cluster, certificate: &str) -> Option<String> {
     any.then_some(text)
 }
 
-/// The rules: each connection goes to any healthy node. With none healthy, all are taken for healthy. Not to one after the
-/// other: probes come as regularly as such turns, and one client would meet the same node every time.
+/// Renders the rules: each connection goes to a random healthy node; if none is healthy, to any. Not round robin:
+/// probes are as regular as its turns, and one client would reach the same node every time.
 fn rules(
     listeners: &[BalancerPort],
     healthy: &BTreeMap<(SocketAddrV4, SocketAddrV4), BalancerHealth>,
@@ -178,7 +178,7 @@ struct BalancerHealth {
     against: u8,
 }
 
-/// Checks and writes rules until the process is ended.
+/// Checks nodes and writes rules until the process is killed.
 pub fn serve() -> anyhow::Result<()> {
     let mut healthy = BTreeMap::new();
     let mut written = Vec::new();
@@ -201,7 +201,7 @@ pub fn serve() -> anyhow::Result<()> {
             written = new;
         }
         if since.0 != text {
-            // The very first checks count at once.
+            // The very first checks take effect at once.
             let first = since.0.is_empty();
             since = (text, if first { CHANGES } else { 0 });
         }
@@ -245,7 +245,7 @@ fn check_all(
     }
 }
 
-/// Whether a node accepts a connection.
+/// Reports whether a node accepts a connection.
 fn accepts(from: Option<Ipv4Addr>, node: SocketAddrV4) -> bool {
     let tried = || -> std::io::Result<()> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
@@ -305,7 +305,7 @@ mod tests {
     fn the_first_check_counts_at_once_and_later_ones_must_agree_twice() {
         let mut healthy = BTreeMap::new();
         let closed = BalancerPort {
-            // Nobody listens on port 1 of the loopback.
+            // Nothing listens on port 1 of the loopback.
             nodes: vec!["127.0.0.1:1".parse().unwrap()],
             ..listener()
         };
@@ -320,7 +320,7 @@ mod tests {
             },
         );
         check_all(std::slice::from_ref(&closed), &mut healthy);
-        assert!(healthy[&key].alive, "one failure is none");
+        assert!(healthy[&key].alive, "a single failure does not count");
         check_all(&[closed], &mut healthy);
         assert!(!healthy[&key].alive);
     }

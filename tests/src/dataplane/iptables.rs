@@ -1,12 +1,12 @@
-//! kube-proxy in iptables mode, as rules: pure, from the cluster to what a node's tables must hold.
+//! kube-proxy in iptables mode, as rules. Pure: from the cluster to the contents of a node's tables.
 //!
-//! Source: kube-proxy's `pkg/proxy/iptables/proxier.go`, with its chains in short: what a Service of one port does is
-//! one chain here (`SVC-n`).
+//! Source: kube-proxy's `pkg/proxy/iptables/proxier.go`, with fewer chains: a Service with one port is a single chain
+//! here (`SVC-n`).
 //!
-//! nftables mode does the same to packets (its verdict maps are these jumps), and user-mode Linux has no nftables
-//! translation, so there it is made of the same rules. Its old version differed in one thing (kubernetes#132456): the
-//! filter chain of what a node sends came before the translation, so what the node itself sends to a balancer address
-//! without a local endpoint was dropped.
+//! nftables mode has the same effect on packets (its verdict maps are these jumps), and user-mode Linux has no NAT in
+//! nftables, so there it is built from the same rules. Its old version differed in one respect (kubernetes#132456):
+//! the filter chain of a node's own packets came before NAT, so that packets of the node itself to a balancer address
+//! without a local endpoint were dropped.
 
 use std::net::Ipv4Addr;
 
@@ -17,22 +17,22 @@ use crate::{
     net,
 };
 
-/// The chain of the `filter` table in which kube-proxy drops and refuses.
+/// Chain of the `filter` table in which kube-proxy drops and rejects.
 const FIREWALL: &str = "KUBE-FIREWALL";
 
-/// Traffic that must come back to this node takes its address (`KUBE-MARK-MASQ`).
+/// Masquerades traffic whose replies must return through this node (`KUBE-MARK-MASQ`).
 const MARK: &str = "-j MARK --set-xmark 0x4000/0x4000";
 
 fn as_share(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// What the node's tables hold.
+/// Contents of the node's tables.
 #[derive(Debug, Default)]
 pub(super) struct NodeTables {
     pub(super) nat: Vec<String>,
     pub(super) filter: Vec<String>,
-    /// What is dropped before any translation.
+    /// Packets dropped before NAT.
     pub(super) raw: Vec<String>,
     chains: usize,
 }
@@ -74,7 +74,7 @@ impl NodeTables {
     }
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service) {
-        // A headless Service has nothing to forward.
+        // A headless Service needs no forwarding.
         let Some(cluster_ip) = service.cluster_ip else {
             return;
         };
@@ -114,7 +114,7 @@ impl NodeTables {
                     self.jump(&matched, &everywhere);
                     continue;
                 }
-                // Pods and the node itself are served by every endpoint, whatever the policy.
+                // Pods and the node itself reach every endpoint, whatever the policy.
                 let pods = format!("-s {} {matched}", addresses::POD_CIDR);
                 let own = format!("-m addrtype --src-type LOCAL {matched}");
                 self.mark(&format!("{own} {MARK}"));
@@ -133,7 +133,7 @@ impl NodeTables {
         }
     }
 
-    /// A chain that picks one of some destinations, each as likely as the others.
+    /// Returns a chain that selects one of several destinations with equal probability.
     fn choice(&mut self, protocol: &str, to: &[String]) -> String {
         self.chains += 1;
         let name = format!("SVC-{}", self.chains);
@@ -165,7 +165,7 @@ impl NodeTables {
         }
     }
 
-    /// What nobody serves is dropped, or refused at once.
+    /// Drops or rejects packets to a Service without endpoints.
     fn nobody(&mut self, matched: &str, holds: bool, what: &str) {
         if holds {
             self.filter.push(format!("-A {FIREWALL} {matched} -j {what}"));
@@ -191,7 +191,7 @@ mod tests {
         cluster
     }
 
-    /// Where a packet of the nat table ends, for the rules that hold for it, in order.
+    /// Returns the targets of the nat rules that match a packet, in order.
     fn chains(tables: &NodeTables, matched: &str) -> Vec<String> {
         let rules = tables.nat.iter().filter(|rule| {
             rule.starts_with("-A PREROUTING") && rule.contains(matched) && rule.contains("SVC-")

@@ -1,7 +1,7 @@
-//! kube-proxy in IPVS mode, as rules: pure, from the cluster to what a node's kernel must hold.
+//! kube-proxy in IPVS mode, as rules. Pure: from the cluster to the state of a node's kernel.
 //!
 //! Sources: kube-proxy's `pkg/proxy/ipvs` before and after kubernetes#97081, and the field reports of incident I1.
-//! Virtual addresses are bound on `kube-ipvs0`, a dummy link that stays down; that is enough to make them local.
+//! Virtual addresses are bound to `kube-ipvs0`, a dummy link that stays down; that is enough to make them local.
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
@@ -13,10 +13,10 @@ use crate::{
     net,
 };
 
-/// What a node needs once, before any rules.
+/// Returns the one-time setup of a node, before any rules.
 pub(super) fn prepare(node: &Node) -> Vec<GuestCommand> {
-    // As kube-proxy sets them. conntrack: IPVS packets take part in masquerading. arp_*: the virtual addresses are on
-    // every node and must not be announced by any.
+    // As set by kube-proxy. conntrack: IPVS packets are masqueraded. arp_*: the virtual addresses exist on every node
+    // and must not be announced by any.
     let sysctls = [
         ("net/ipv4/vs/conntrack", "1"),
         ("net/ipv4/vs/expire_nodest_conn", "1"),
@@ -60,7 +60,7 @@ impl NodeRules {
     }
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service, port: &ServicePort) {
-        // A headless Service has nothing to forward.
+        // A headless Service needs no forwarding.
         let Some(cluster_ip) = service.cluster_ip else {
             return;
         };
@@ -71,7 +71,7 @@ impl NodeRules {
         };
         let all: Vec<&Pod> = service.usable();
         let here: Vec<&Pod> = service.usable_on(&node.name);
-        // kubernetes#97081: a node without an endpoint of its own takes the cluster's.
+        // kubernetes#97081: a node without a local endpoint uses those of the cluster.
         let fall_back = dataplane == Dataplane::Ipvs && here.is_empty();
         let outside = match service.policy {
             TrafficPolicy::Local if !fall_back => &here,
@@ -105,7 +105,7 @@ impl NodeRules {
         self.addresses.extend(address);
     }
 
-    /// Traffic that must come back to this node takes its address (`KUBE-MARK-MASQ`).
+    /// Masquerades traffic whose replies must return through this node (`KUBE-MARK-MASQ`).
     fn mark(&mut self, from: &str, address: Ipv4Addr, port: u16) {
         for chain in ["PREROUTING", "OUTPUT"] {
             let from = if from.is_empty() {

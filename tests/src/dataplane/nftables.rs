@@ -1,8 +1,8 @@
-//! kube-proxy in nftables mode, as rules: pure, from the cluster to what the table `kube-proxy` of a node must hold.
+//! kube-proxy in nftables mode, as rules. Pure: from the cluster to the contents of a node's table `kube-proxy`.
 //!
-//! Sources: `pkg/proxy/nftables/README.md` of Kubernetes for the hooks, kubernetes#132456 for their priorities before and
-//! after it. Names of chains and maps are kube-proxy's own, so that what `nft list ruleset` shows is read as in a cluster.
-//! What no Service of the lab has is left out: session affinity and ranges of sources.
+//! Sources: `pkg/proxy/nftables/README.md` of Kubernetes for the hooks, kubernetes#132456 for their priorities before
+//! and after it. Chains and maps have kube-proxy's names, so that `nft list ruleset` reads as in a cluster. Features
+//! that no Service of the lab uses are omitted: session affinity and source ranges.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
@@ -16,42 +16,42 @@ use crate::{
 /// The table of every node.
 const TABLE: &str = "ip kube-proxy";
 
-/// Addresses of Services and who serves them.
+/// Map from Service addresses to their endpoints.
 const SERVICES: &str = "service-ips";
 
-/// The nodes' ports.
+/// Map from nodePorts to their endpoints.
 const NODE_PORTS: &str = "service-nodeports";
 
-/// Addresses that nobody serves here.
+/// Map of addresses without endpoints here.
 const NOBODY: &str = "no-endpoint-services";
 
-/// The nodes' ports that nobody serves here.
+/// Map of nodePorts without endpoints here.
 const NOBODY_AT_PORT: &str = "no-endpoint-nodeports";
 
-/// Every cluster address: what comes for it and was not translated is refused.
+/// Set of all ClusterIPs: packets to them that were not translated are rejected.
 const CLUSTER_IPS: &str = "cluster-ips";
 
-/// The connection is not translated, and refused.
+/// Rejects the connection.
 const REJECT: &str = "goto reject-chain";
 
-/// It takes the node's address, so that its answers come back this way.
+/// Masquerades the connection, so that its replies return through this node.
 const MARK: &str = "jump mark-for-masquerade";
 
-/// What changes with the Services of one node's table.
+/// The part of a node's table that changes with the Services.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct NodeTable {
-    /// The rules of the chains that Services and endpoints have for themselves.
+    /// Rules of the chains of Services and endpoints.
     chains: BTreeMap<String, Vec<String>>,
-    /// Set or map and key; with the verdict, where it is a map.
+    /// Set or map and key, with the verdict in a map.
     elements: BTreeMap<(&'static str, String), Option<String>>,
 }
 
-/// The table with its hooks, before there is any Service.
+/// Returns the table with its hooks, without Services.
 pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     load(cluster, node, &base(cluster.dataplane, node))
 }
 
-/// Lines of `nft`, in one transaction for each family.
+/// Builds commands with the lines of `nft`, in one transaction per family.
 fn load(cluster: &Cluster, node: &Node, lines: &[String]) -> Vec<GuestCommand> {
     let nft = |lines: &[String]| GuestCommand::within(node.name.as_str(), ["nft", "-f", "-"]).reading(lines);
     let mut commands = vec![nft(lines)];
@@ -63,8 +63,9 @@ fn load(cluster: &Cluster, node: &Node, lines: &[String]) -> Vec<GuestCommand> {
 }
 
 fn base(dataplane: Dataplane, node: &Node) -> Vec<String> {
-    // Before kubernetes#132456 all filters came before the translation of their hook. For what is forwarded that makes no
-    // difference, it was translated at an earlier hook; what the node itself sends is filtered by the address it dials.
+    // Before kubernetes#132456 all filters came before the NAT of their hook. Forwarded packets are not affected,
+    // because they were translated at an earlier hook; the node's own packets are filtered by the address that they
+    // dial.
     let (filter, post_dnat) = if dataplane == Dataplane::NftablesOld {
         (-110, "filter-output-post-dnat")
     } else {
@@ -190,7 +191,7 @@ impl NodeTable {
     }
 
     fn service(&mut self, dataplane: Dataplane, node: &Node, service: &Service, port: &ServicePort) {
-        // A headless Service has nothing to forward.
+        // A headless Service needs no forwarding.
         let Some(ip) = service.cluster_ip else { return };
         let base = format!("{}/tcp/{}", service.key, port.name);
         let to = |pods: &[&Pod]| -> Vec<(Ipv4Addr, u16)> {
@@ -202,7 +203,8 @@ impl NodeTable {
             TrafficPolicy::Cluster => !all.is_empty(),
             TrafficPolicy::Local => !here.is_empty(),
         };
-        // With endpoints elsewhere it is dropped, as the client may find one there; with none at all it is refused.
+        // If there are endpoints elsewhere it is dropped, because a client may find one there; with none at all it is
+        // rejected.
         let nobody = if all.is_empty() { REJECT } else { "drop" };
         let chain_of = |policy| match policy {
             TrafficPolicy::Cluster => format!("service-{base}"),
@@ -249,7 +251,7 @@ impl NodeTable {
         }
     }
 
-    /// A chain that leads to one of some endpoints, each as likely as the others.
+    /// Returns a chain that selects one of several endpoints with equal probability.
     fn choice(
         &mut self,
         chain: &str,
@@ -263,7 +265,7 @@ impl NodeTable {
             let endpoint = format!("endpoint-{base}__{ip}/{port}");
             verdicts.push(format!("{number} : goto {endpoint}"));
             let rules = vec![
-                // A pod that is led to itself must not see its own address as the client's.
+                // A Pod that is forwarded to itself must not see its own address as the client's.
                 format!("ip saddr {ip} {MARK}"),
                 format!("meta l4proto {protocol} dnat to {ip}:{port}"),
             ];
@@ -286,7 +288,7 @@ impl NodeTable {
         self.elements.insert((name, key), None);
     }
 
-    /// The commands that lead from what the table holds to this: one transaction, so that no packet meets half of it.
+    /// Returns the commands that change `old` into this table: one transaction, so that no packet sees a partial state.
     pub(super) fn commands_from(&self, old: &Self, cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
         let lines = self.transaction_from(old);
         if lines.is_empty() {
@@ -323,15 +325,15 @@ impl NodeTable {
                 lines.push(format!("add element {TABLE} {name} {{ {key}{verdict} }}"));
             }
         }
-        // Chains that nothing leads to any more stay, empty: some kernels do not let go of one in the transaction
-        // that takes its last verdict away, so kube-proxy as well removes them later.
+        // Unreferenced chains stay, empty: some kernels cannot delete one in the transaction that removes its last
+        // reference, so kube-proxy removes them later too.
         let gone = old.chains.keys().filter(|name| !self.chains.contains_key(*name));
         lines.extend(gone.map(|name| format!("flush chain {TABLE} {name}")));
         lines
     }
 }
 
-/// What comes for a cluster address from elsewhere than the pods takes the node's address; unless nothing tells who is one.
+/// Masquerades packets to a ClusterIP from outside the Pods, unless Pods cannot be recognised.
 fn from_elsewhere(dataplane: Dataplane, ip: Ipv4Addr, protocol: &str, port: u16) -> Option<String> {
     dataplane.knows_pods().then(|| {
         format!(
@@ -341,7 +343,7 @@ fn from_elsewhere(dataplane: Dataplane, ip: Ipv4Addr, protocol: &str, port: u16)
     })
 }
 
-/// The chain for the balancer's address and the nodes' ports.
+/// Returns the chain for the balancer's address and the nodePorts.
 fn from_outside(
     dataplane: Dataplane,
     policy: TrafficPolicy,
@@ -353,7 +355,7 @@ fn from_outside(
         return vec![MARK.to_owned(), everybody];
     }
     let mut rules = Vec::new();
-    // Pods and the node itself are served by every endpoint, whatever the policy.
+    // Pods and the node itself reach every endpoint, whatever the policy.
     if dataplane.knows_pods() {
         rules.push(format!("ip saddr {} {everybody}", addresses::POD_CIDR));
     }

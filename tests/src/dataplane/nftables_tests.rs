@@ -14,7 +14,7 @@ fn healthy(dataplane: Dataplane) -> Cluster {
     cluster
 }
 
-/// The same, with endpoints on n1 and n2 only.
+/// The same with endpoints on n1 and n2 only.
 fn after_the_fault(dataplane: Dataplane) -> Cluster {
     let mut cluster = healthy(dataplane);
     for pod in ["ingress-3", "ingress-4"] {

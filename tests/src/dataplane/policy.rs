@@ -1,8 +1,8 @@
-//! What the network plugin of a node drops for a `NetworkPolicy`, as rules. Pure.
+//! Packets that a node's network plugin drops for a `NetworkPolicy`, as rules. Pure.
 //!
-//! A policy that selects pods lets in what it names and nothing else; what leaves the pods and what answers them passes
-//! (<https://kubernetes.io/docs/concepts/services-networking/network-policies/>). The node of the pod drops without a
-//! word, and is let in itself, as the kubelet must be.
+//! A policy that selects Pods admits what it names and nothing else; egress of the Pods and replies to them pass
+//! (<https://kubernetes.io/docs/concepts/services-networking/network-policies/>). The Pod's node drops packets
+//! silently, and is admitted itself, as the kubelet must be.
 
 use crate::{
     cluster::{Cluster, Node},
@@ -10,7 +10,7 @@ use crate::{
     net,
 };
 
-/// The plugin's chain of the `filter` table.
+/// The plugin's chain in the `filter` table.
 const CHAIN: &str = "CNI-POLICY";
 
 pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
@@ -24,7 +24,7 @@ pub(super) fn prepare(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
 }
 
 pub(super) fn rules(cluster: &Cluster, node: &Node) -> Vec<String> {
-    // The chain is empty from the start.
+    // The chain is empty initially.
     if cluster.services.iter().all(|service| service.policed.is_none()) {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! What one node's kernel must hold, whoever forwards: pure, from the cluster to commands.
+//! State of one node's kernel for any data plane. Pure: from the cluster to commands.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use crate::{
 /// A virtual service as `ipvsadm` names it: `-t 10.96.0.50:80`.
 type VirtualService = String;
 
-/// What one node's kernel holds for all Services.
+/// State of one node's kernel for all Services.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeRules {
     /// Addresses on `kube-ipvs0`.
@@ -26,19 +26,19 @@ pub struct NodeRules {
     pub(super) services: BTreeMap<VirtualService, BTreeSet<String>>,
     /// The `nat` table.
     pub(super) nat: Vec<String>,
-    /// The chain of the `filter` table in which kube-proxy drops; rules of iptables only.
+    /// The chain of the `filter` table in which kube-proxy drops; for iptables rules only.
     filter: Vec<String>,
-    /// What the network plugin drops for a `NetworkPolicy`: packets for the node's own pods.
+    /// Packets to the node's own Pods that the network plugin drops for a `NetworkPolicy`.
     policy: Vec<String>,
-    /// What the `raw` table drops; nftables mode before its fix, made with rules of iptables, only.
+    /// Packets that the `raw` table drops; only for nftables mode before its fix, built from iptables rules.
     raw: Vec<String>,
-    /// kube-proxy's table of nftables.
+    /// kube-proxy's nftables table.
     nft: Option<nftables::NodeTable>,
-    /// The same for the IPv6 counterpart of every address.
+    /// Whether all of it is repeated for the IPv6 counterpart of every address.
     dual_stack: bool,
 }
 
-/// Who makes a data plane's rules on a kernel.
+/// Implementation of a data plane's rules on a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DataplaneMaker {
     Ipvs,
@@ -56,7 +56,7 @@ impl DataplaneMaker {
     }
 }
 
-/// What a node needs once, before any rules.
+/// Returns the one-time setup of a node, before any rules.
 #[must_use]
 pub fn prepare(cluster: &Cluster, node: &Node, kernel: Kernel) -> Vec<GuestCommand> {
     let mut commands = policy::prepare(cluster, node);
@@ -68,13 +68,13 @@ pub fn prepare(cluster: &Cluster, node: &Node, kernel: Kernel) -> Vec<GuestComma
     commands
 }
 
-/// What a node needs once where somebody else makes the Services work.
+/// Returns the one-time setup of a node if an external hook implements the Services.
 #[must_use]
 pub fn prepare_plugin(cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
     policy::prepare(cluster, node)
 }
 
-/// The network plugin's part: what leaves the pod network takes the node's address.
+/// Returns the network plugin's rule: egress from the Pod network is masqueraded.
 fn leaving_the_pods(node: &Node) -> String {
     format!(
         "-A POSTROUTING -s {} ! -d {} -j MASQUERADE",
@@ -84,8 +84,8 @@ fn leaving_the_pods(node: &Node) -> String {
 }
 
 impl NodeRules {
-    /// What the network plugin alone makes the node hold. Its part of the `nat` table never changes, so it is written once
-    /// and rules of others beside it stay.
+    /// Returns the state for which the network plugin alone is responsible. Its part of the `nat` table never changes,
+    /// so it is written once, and rules of others in it stay.
     #[must_use]
     pub fn of_plugin(cluster: &Cluster, node: &Node) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl NodeRules {
         }
     }
 
-    /// What the node must hold.
+    /// Returns the required state of the node.
     #[must_use]
     pub fn of(cluster: &Cluster, node: &Node, kernel: Kernel) -> Self {
         let mut rules = Self {
@@ -127,7 +127,7 @@ impl NodeRules {
         rules
     }
 
-    /// A pod that reaches itself through a Service must not see its own address as the client (`KUBE-LOOP-BACK`).
+    /// A Pod that reaches itself through a Service must not see its own address as the client (`KUBE-LOOP-BACK`).
     fn hairpin(&mut self, cluster: &Cluster, node: &Node) {
         for service in &cluster.services {
             for pod in service.endpoints.iter().filter(|pod| pod.node == node.name) {
@@ -139,7 +139,7 @@ impl NodeRules {
         }
     }
 
-    /// The commands that lead from what a node holds to this, without a gap for what stays.
+    /// Returns the commands that change `old` into this state, without a gap for what stays.
     #[must_use]
     pub fn commands_from(&self, old: &Self, cluster: &Cluster, node: &Node) -> Vec<GuestCommand> {
         let name = node.name.as_str();

@@ -1,25 +1,25 @@
-//! A rule for IPv4 as the rule for IPv6 that does the same. Every address of the lab has its counterpart
-//! ([`addresses::six`]) with the same last four bytes, so a prefix grows by 96 bits and nothing else changes.
+//! Converts IPv4 rules into equivalent IPv6 rules. Every address of the lab has a counterpart ([`addresses::six`])
+//! with the same last four bytes, so a prefix grows by 96 bits and nothing else changes.
 
 use std::net::Ipv4Addr;
 
 use crate::cluster::addresses;
 
-/// Bits before the IPv4 address in its counterpart.
+/// Number of bits before the IPv4 address in its counterpart.
 const BITS: u8 = 96;
 
-/// The same rules, for the counterparts of all addresses in them.
+/// Converts rules to the counterparts of all their addresses.
 pub(crate) fn rules(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| rule(line)).collect()
 }
 
-/// One line of `iptables-restore`, `ipvsadm -R` or `ip -batch`.
+/// Converts one line of `iptables-restore`, `ipvsadm -R` or `ip -batch`.
 pub(crate) fn rule(line: &str) -> String {
     let words: Vec<String> = line.split(' ').map(word).collect();
     words.join(" ")
 }
 
-/// One line of `nft`, whose words for the family differ as well.
+/// Converts one line of `nft`, in which the names of the family change too.
 pub(super) fn nft(line: &str) -> String {
     let words: Vec<String> = line
         .split(' ')

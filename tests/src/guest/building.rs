@@ -1,4 +1,4 @@
-//! Building the cluster and starting what runs in it.
+//! Builds the cluster and starts its processes.
 
 use std::{
     collections::BTreeMap,
@@ -47,7 +47,8 @@ impl GuestMachine {
                 None => dataplane::prepare(&cluster, node, kernel),
             };
             run_all(&prepare).context("preparing the nodes")?;
-            run_all(&net::return_path(&cluster, node)).context("preparing the way back to the balancer")?;
+            run_all(&net::return_path(&cluster, node))
+                .context("preparing the return path through the balancer")?;
         }
         let pods = cluster.pods().count();
         self.built = Some(BuiltCluster {
@@ -68,7 +69,7 @@ impl GuestMachine {
     }
 
     pub(super) fn start_workloads(&mut self) -> anyhow::Result<()> {
-        let built = self.built.as_ref().context("nothing is built yet")?;
+        let built = self.built.as_ref().context("the cluster is not built yet")?;
         let cluster = &built.cluster;
         for resolver in &cluster.resolvers {
             let workload = resolvers::names(cluster, resolver);
@@ -101,7 +102,7 @@ impl GuestMachine {
     }
 
     pub(super) fn start_balancers(&mut self) -> anyhow::Result<()> {
-        let built = self.built.as_ref().context("nothing is built yet")?;
+        let built = self.built.as_ref().context("the cluster is not built yet")?;
         if !built.cluster.has_balancers() {
             return Ok(());
         }
@@ -125,17 +126,17 @@ impl GuestMachine {
         self.await_balancers()
     }
 
-    /// Until the balancers have checked the nodes as they are now told to.
+    /// Waits until the balancers have checked the nodes of their current configuration.
     pub(super) fn await_balancers(&mut self) -> anyhow::Result<()> {
         let wanted = fs::read_to_string(balancer::CONFIG).context("reading the balancers' configuration")?;
         let begun = Instant::now();
         while fs::read_to_string(balancer::READY).ok().as_ref() != Some(&wanted) {
             if let Some(ended) = self.processes.ended()?.first() {
-                bail!("while the balancers check: {ended}");
+                bail!("while waiting for the balancers' health checks: {ended}");
             }
             if begun.elapsed() > BALANCER_PATIENCE {
                 bail!(
-                    "the balancers did not check within {} s",
+                    "the balancers did not complete their health checks within {} s",
                     BALANCER_PATIENCE.as_secs()
                 );
             }
@@ -145,8 +146,12 @@ impl GuestMachine {
     }
 
     pub(super) fn start_probers(&mut self) -> anyhow::Result<()> {
-        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
-        let settings = self.probers.as_ref().context("no prober was started yet")?;
+        let cluster = &self
+            .built
+            .as_ref()
+            .context("the cluster is not built yet")?
+            .cluster;
+        let settings = self.probers.as_ref().context("no prober has been started yet")?;
         for node in cluster.present() {
             start_prober(&mut self.processes, settings, cluster, node)?;
         }
@@ -161,11 +166,12 @@ impl GuestMachine {
         Ok(())
     }
 
-    /// Makes every node and balancer forward as the cluster now is; answers whether balancers were told anything new.
+    /// Updates the rules of every node and balancer to the current cluster; returns whether a balancer's configuration
+    /// changed.
     pub(super) fn forward(&mut self, why: HookEvent) -> anyhow::Result<bool> {
-        let built = self.built.as_mut().context("nothing is built yet")?;
+        let built = self.built.as_mut().context("the cluster is not built yet")?;
         for node in &built.cluster.nodes {
-            // A node whose kube-proxy stands still keeps what it has.
+            // A node whose kube-proxy is stopped keeps its rules.
             if built.cluster.is_frozen(&node.name) && built.rules.contains_key(&node.name) {
                 continue;
             }
@@ -183,7 +189,7 @@ impl GuestMachine {
             replace(external::FILE, &text)?;
             external::command(hook, why)
                 .run()
-                .with_context(|| format!("making the Services work by {hook}"))?;
+                .with_context(|| format!("running the hook {hook}"))?;
         }
         if !built.cluster.has_balancers() {
             return Ok(false);
@@ -197,14 +203,14 @@ impl GuestMachine {
     }
 }
 
-/// A reader sees the old or the new text, never half of one.
+/// Replaces a file atomically: a reader sees the old or the new text.
 fn replace(path: &str, text: &str) -> anyhow::Result<()> {
     let new = format!("{path}.new");
     fs::write(&new, text).with_context(|| format!("writing {new}"))?;
     fs::rename(&new, path).with_context(|| format!("replacing {path}"))
 }
 
-/// Longest time until the balancers have checked the nodes for the first time.
+/// Timeout of the balancers' first health checks.
 const BALANCER_PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn process_name(name: &str) -> anyhow::Result<PodName> {
@@ -215,7 +221,7 @@ pub(super) fn public_name() -> anyhow::Result<PodName> {
     process_name(addresses::PUBLIC_RESOLVER)
 }
 
-/// The process that knows a resolver's names: the resolver itself, or what is behind its cache.
+/// Returns the process with a resolver's names: the resolver itself, or the server behind its cache.
 pub(super) fn names_process(resolver: &Resolver) -> anyhow::Result<PodName> {
     match resolver.cache_seconds {
         Some(_) => process_name(&format!("{}-names", resolver.pod.name)),

@@ -1,7 +1,7 @@
-//! Packets around one question, as tcpdump saw them in the client's pod.
+//! Captures the packets of one request with tcpdump in the client's Pod.
 //!
-//! No sleeping: the question is asked once tcpdump says it listens, and a ping to the pod's gateway behind it marks
-//! the end. Packets are printed in order, so whatever belongs to the question stands before the mark.
+//! Without sleeps: the request is sent once tcpdump reports that it listens, and a ping to the Pod's gateway
+//! afterwards marks the end. Packets are printed in order, so all packets of the request precede the mark.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -17,7 +17,7 @@ use crate::{
     workloads,
 };
 
-/// Most lines read before the mark.
+/// Maximum number of lines read before the mark.
 const MOST_LINES: usize = 2000;
 
 pub(super) fn around(
@@ -55,7 +55,7 @@ pub(super) fn around(
     wait_until_listening(&mut child.0)?;
 
     let mark = ClientRequest::Ping { to: gateway };
-    // One client after the other: the questions of one client are asked at once, and the mark could come first.
+    // One client at a time: the requests of one client run concurrently, and the mark could come first.
     let answer = asked(lab, namespace, ask)?;
     asked(lab, namespace, &mark)?;
 
@@ -64,7 +64,7 @@ pub(super) fn around(
     let mut packets: Vec<String> = Vec::new();
     for line in BufReader::new(stdout).lines().take(MOST_LINES) {
         let line = line?;
-        // With -v a packet is its IP header and, indented, the rest.
+        // With -v, a packet is its IP header followed by indented lines.
         match packets.last_mut() {
             Some(packet) if line.starts_with(char::is_whitespace) => {
                 packet.push(' ');
@@ -84,8 +84,8 @@ fn asked(lab: &str, namespace: &str, ask: &ClientRequest) -> anyhow::Result<Clie
     let said = workloads::client(lab, namespace)
         .reading(&[serde_json::to_string(ask)?])
         .run()?;
-    let answer = said.lines().next().context("the client said nothing")?;
-    serde_json::from_str(answer).context("reading the client's answer")
+    let answer = said.lines().next().context("the client printed nothing")?;
+    serde_json::from_str(answer).context("parsing the client's result")
 }
 
 fn wait_until_listening(child: &mut Child) -> anyhow::Result<()> {
@@ -101,12 +101,12 @@ fn wait_until_listening(child: &mut Child) -> anyhow::Result<()> {
     bail!("tcpdump did not start: {said}")
 }
 
-/// A process that ends with its owner.
+/// A process that is killed with its owner.
 struct OwnedProcess(Child);
 
 impl Drop for OwnedProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

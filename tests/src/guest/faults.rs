@@ -1,4 +1,4 @@
-//! Letting faults happen.
+//! Applies faults.
 
 use std::fs;
 
@@ -24,18 +24,18 @@ use crate::{
 
 impl GuestMachine {
     pub(super) fn fault(&mut self, index: usize) -> anyhow::Result<Event> {
-        let built = self.built.as_mut().context("nothing is built yet")?;
+        let built = self.built.as_mut().context("the cluster is not built yet")?;
         let fault = built
             .faults
             .get(index)
-            .with_context(|| format!("there is no fault {index}"))?
+            .with_context(|| format!("the incident has no fault {index}"))?
             .clone();
         let mut stopped = Vec::new();
         for op in &fault.ops {
             let effect = self
                 .built
                 .as_mut()
-                .context("nothing is built yet")?
+                .context("the cluster is not built yet")?
                 .cluster
                 .apply(op)?;
             if let ChangeEffect::Stopped(pod) = effect {
@@ -44,7 +44,7 @@ impl GuestMachine {
                 self.carry_out(effect)?;
             }
         }
-        // As in a cluster: first nothing leads to the pod any more, then it ends.
+        // As in a cluster: first the rules stop forwarding to the Pod, then it exits.
         if self.forward(HookEvent::Changed)? {
             self.await_balancers()?;
         }
@@ -58,9 +58,9 @@ impl GuestMachine {
         Ok(Event::Done)
     }
 
-    /// The node controller has not heard of a node for its grace period; the other nodes' kube-proxies follow.
+    /// Marks a node whose grace period has passed; the kube-proxies of the other nodes follow.
     pub(super) fn unheard(&mut self, node: &NodeName) -> anyhow::Result<Event> {
-        let built = self.built.as_mut().context("nothing is built yet")?;
+        let built = self.built.as_mut().context("the cluster is not built yet")?;
         built.cluster.set_heard(node, false)?;
         if self.forward(HookEvent::Changed)? {
             self.await_balancers()?;
@@ -69,9 +69,13 @@ impl GuestMachine {
         Ok(Event::Done)
     }
 
-    /// Lets the resolvers read the names of Services anew, where these have changed. Caches keep what they know.
+    /// Makes the resolvers reload the names of Services if they have changed. Caches keep their contents.
     fn publish_names(&mut self) -> anyhow::Result<()> {
-        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
+        let cluster = &self
+            .built
+            .as_ref()
+            .context("the cluster is not built yet")?
+            .cluster;
         let names = resolvers::service_names(cluster);
         for resolver in &cluster.resolvers {
             let path = resolvers::service_names_path(&resolver.pod);
@@ -85,7 +89,7 @@ impl GuestMachine {
     }
 
     fn carry_out(&mut self, effect: ChangeEffect) -> anyhow::Result<()> {
-        let built = self.built.as_ref().context("nothing is built yet")?;
+        let built = self.built.as_ref().context("the cluster is not built yet")?;
         let cluster = &built.cluster;
         match effect {
             ChangeEffect::Rules | ChangeEffect::Outside | ChangeEffect::Stopped(_) => {}
@@ -134,7 +138,7 @@ impl GuestMachine {
         Ok(())
     }
 
-    /// A server that stays what it is reads its configuration anew, without a gap; any other starts anew.
+    /// Reloads a server of the same kind without a gap; restarts any other.
     pub(super) fn change_server(&mut self, name: &PodName) -> anyhow::Result<()> {
         let workload = self.built()?.server(&self.lab, name)?;
         let same = self.servers.get(name) == Some(&workload.command);
@@ -148,9 +152,9 @@ impl GuestMachine {
         self.serve(name)
     }
 
-    /// Starts the server of a pod and waits until it listens.
+    /// Starts the server of a Pod and waits until it listens.
     pub(super) fn serve(&mut self, name: &PodName) -> anyhow::Result<()> {
-        let built = self.built.as_ref().context("nothing is built yet")?;
+        let built = self.built.as_ref().context("the cluster is not built yet")?;
         let workload = built.server(&self.lab, name)?;
         start(&mut self.processes, name, &workload)?;
         wait_for_ports(&mut self.processes, name, built.service_of(name)?.0)?;
@@ -159,11 +163,15 @@ impl GuestMachine {
     }
 
     fn change_prober(&mut self, name: &NodeName, change: ProberChange) -> anyhow::Result<()> {
-        let cluster = &self.built.as_ref().context("nothing is built yet")?.cluster;
+        let cluster = &self
+            .built
+            .as_ref()
+            .context("the cluster is not built yet")?
+            .cluster;
         let node = cluster
             .node(name)
-            .with_context(|| format!("there is no node {name}"))?;
-        // Without probers (`parallax-lab packets`) there is nothing to change.
+            .with_context(|| format!("unknown node {name}"))?;
+        // Without probers (`parallax-lab packets`) nothing needs to change.
         let Some(settings) = &self.probers else {
             return Ok(());
         };

@@ -1,7 +1,7 @@
-//! The processes of the pods. They write to the console, which the host keeps as the run's log.
+//! The processes in the Pods. They write to the console, which the host stores as the run's log.
 //!
-//! That a process listens is read from the kernel's tables: no process needs a protocol for it, and nothing is sent to
-//! it that its own log or counters would show.
+//! Whether a process listens is read from the kernel's socket tables: this works for any protocol, and sends the
+//! process nothing that would appear in its own log or counters.
 
 use std::{
     collections::BTreeMap,
@@ -17,16 +17,16 @@ use parallax_model::PodName;
 
 use crate::command::GuestCommand;
 
-/// Longest time until a process listens.
+/// Timeout until a process listens.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Time a process has to end in order.
+/// Grace period of a process to exit.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Time between two looks.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A table of sockets under `/proc`.
+/// A socket table under `/proc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocketTable {
     Tcp,
@@ -41,7 +41,7 @@ impl SocketTable {
         }
     }
 
-    /// State of a socket that waits for clients: `TCP_LISTEN`, and for UDP `TCP_CLOSE` (not connected).
+    /// Returns the state of a listening socket: `TCP_LISTEN`, and for UDP `TCP_CLOSE` (not connected).
     const fn waiting(self) -> &'static str {
         match self {
             Self::Tcp => "0A",
@@ -50,17 +50,17 @@ impl SocketTable {
     }
 }
 
-/// Where a process is to listen.
+/// Where a process must listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListenAddress {
-    /// On this port of any address.
+    /// This port of any address.
     Port(u16),
-    /// On this very address and port.
+    /// Exactly this address and port.
     Address(SocketAddrV4),
 }
 
 impl ListenAddress {
-    /// How the kernel's table writes it; an address is a number in the machine's byte order.
+    /// Formats it as in the kernel's table; an address is a number in native byte order.
     fn in_table(self) -> String {
         match self {
             Self::Port(port) => format!(":{port:04X}"),
@@ -81,7 +81,7 @@ impl std::fmt::Display for ListenAddress {
     }
 }
 
-/// Whether a table has a socket that waits for clients there.
+/// Reports whether a table has a listening socket there.
 fn listens(text: &str, table: SocketTable, local: ListenAddress) -> bool {
     let local = local.in_table();
     text.lines().any(|line| {
@@ -91,10 +91,10 @@ fn listens(text: &str, table: SocketTable, local: ListenAddress) -> bool {
     })
 }
 
-/// Asks a process to end, so that it takes its children along; ends it by force when it does not.
+/// Terminates a process, so that it can stop its children; kills it if it does not exit.
 fn end(child: &mut Child) -> anyhow::Result<()> {
     if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        // One that has ended already needs no signal.
+        // It may have exited already.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let start = Instant::now();
         while start.elapsed() < GRACE {
@@ -109,14 +109,14 @@ fn end(child: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What runs in which pod; ended when dropped.
+/// The processes by Pod; killed on drop.
 #[derive(Debug, Default)]
 pub(super) struct PodProcesses(BTreeMap<PodName, Child>);
 
 impl PodProcesses {
     pub(super) fn start(&mut self, pod: &PodName, command: &GuestCommand) -> anyhow::Result<()> {
         if self.0.contains_key(pod) {
-            bail!("something runs in the pod {pod} already");
+            bail!("a process already runs in the Pod {pod}");
         }
         let child = command
             .to_process()
@@ -127,7 +127,7 @@ impl PodProcesses {
         Ok(())
     }
 
-    /// Waits until the pod's process listens there, as its namespace's tables say.
+    /// Waits until the Pod's process listens, according to its namespace's tables.
     pub(super) fn wait_until_listening(
         &mut self,
         pod: &PodName,
@@ -137,15 +137,15 @@ impl PodProcesses {
         let child = self
             .0
             .get_mut(pod)
-            .with_context(|| format!("nothing runs in the pod {pod}"))?;
+            .with_context(|| format!("no process runs in the Pod {pod}"))?;
         let file = format!("/proc/{}/net/{}", child.id(), table.name());
         let start = Instant::now();
         loop {
             if let Some(status) = child
                 .try_wait()
-                .with_context(|| format!("asking after the pod {pod}"))?
+                .with_context(|| format!("checking the process of the Pod {pod}"))?
             {
-                bail!("the pod {pod} ended with {status} before it listened on {local}");
+                bail!("the process of the Pod {pod} exited with {status} before it listened on {local}");
             }
             let text = fs::read_to_string(&file).with_context(|| format!("reading {file}"))?;
             if listens(&text, table, local) {
@@ -153,7 +153,7 @@ impl PodProcesses {
             }
             if start.elapsed() > PATIENCE {
                 bail!(
-                    "the pod {pod} does not listen on {local} after {} s",
+                    "the Pod {pod} does not listen on {local} after {} s",
                     PATIENCE.as_secs()
                 );
             }
@@ -165,32 +165,33 @@ impl PodProcesses {
         self.0.contains_key(pod)
     }
 
-    /// Stops a process in its tracks, or lets it go on.
+    /// Sends a signal to a process.
     pub(super) fn signal(&self, pod: &PodName, signal: rustix::process::Signal) -> anyhow::Result<()> {
         let child = self
             .0
             .get(pod)
-            .with_context(|| format!("nothing runs in the pod {pod}"))?;
+            .with_context(|| format!("no process runs in the Pod {pod}"))?;
         let pid = rustix::process::Pid::from_raw(child.id().cast_signed())
-            .with_context(|| format!("the pod {pod} has no process id"))?;
-        rustix::process::kill_process(pid, signal).with_context(|| format!("signalling the pod {pod}"))
+            .with_context(|| format!("the Pod {pod} has no process id"))?;
+        rustix::process::kill_process(pid, signal)
+            .with_context(|| format!("signalling the process of the Pod {pod}"))
     }
 
     pub(super) fn stop(&mut self, pod: &PodName) -> anyhow::Result<()> {
         let mut child = self
             .0
             .remove(pod)
-            .with_context(|| format!("nothing runs in the pod {pod}"))?;
-        end(&mut child).with_context(|| format!("ending the pod {pod}"))
+            .with_context(|| format!("no process runs in the Pod {pod}"))?;
+        end(&mut child).with_context(|| format!("stopping the process of the Pod {pod}"))
     }
 
-    /// Those that have ended on their own, with how.
+    /// Returns the processes that have exited unexpectedly, with their status.
     pub(super) fn ended(&mut self) -> anyhow::Result<Vec<String>> {
         let mut ended = Vec::new();
         for (pod, child) in &mut self.0 {
             if let Some(status) = child
                 .try_wait()
-                .with_context(|| format!("asking after the pod {pod}"))?
+                .with_context(|| format!("checking the process of the Pod {pod}"))?
             {
                 ended.push(format!("{pod} ({status})"));
             }
@@ -234,7 +235,7 @@ mod tests {
                 SocketTable::Tcp,
                 ListenAddress::Port(8080)
             ),
-            "a connection is no listener"
+            "a connection is not a listener"
         );
         let udp = "  sl  local_address rem_address   st\n  5: 00000000:0035 00000000:0000 07 0:0\n";
         assert!(listens(udp, SocketTable::Udp, ListenAddress::Port(53)));

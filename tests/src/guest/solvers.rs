@@ -1,4 +1,4 @@
-//! Solvers of challenges that come and go, as a kubelet, kube-proxy and an ingress controller make of their objects.
+//! Adds and removes solvers of challenges, as a kubelet, kube-proxy and an ingress controller would for their objects.
 
 use anyhow::Context;
 use parallax_model::{PodName, ServiceKey};
@@ -14,7 +14,7 @@ use crate::{
 
 impl GuestMachine {
     pub(super) fn start_solver(&mut self, solver: SolverPod) -> anyhow::Result<Event> {
-        let built = self.built.as_mut().context("nothing is built yet")?;
+        let built = self.built.as_mut().context("the cluster is not built yet")?;
         let pod = built.cluster.add_solver(solver)?;
         run_all(&net::pod(&built.cluster, &pod))?;
         self.serve(&pod.name)?;
@@ -23,14 +23,14 @@ impl GuestMachine {
     }
 
     pub(super) fn route(&mut self, route: ChallengeRoute) -> anyhow::Result<Event> {
-        let built = self.built.as_mut().context("nothing is built yet")?;
+        let built = self.built.as_mut().context("the cluster is not built yet")?;
         let controllers = built.cluster.controllers(&route.class);
         built.cluster.routes.push(route);
         self.reload(&controllers)
     }
 
     pub(super) fn end_solver(&mut self, solver: &ServiceKey) -> anyhow::Result<Event> {
-        let built = self.built.as_mut().context("nothing is built yet")?;
+        let built = self.built.as_mut().context("the cluster is not built yet")?;
         let routes = built.cluster.routes.iter().filter(|route| route.to == *solver);
         let controllers: Vec<PodName> = routes
             .flat_map(|route| built.cluster.controllers(&route.class))
@@ -43,7 +43,7 @@ impl GuestMachine {
         Ok(Event::Done)
     }
 
-    /// Controllers read their configuration anew.
+    /// Makes controllers reload their configuration.
     fn reload(&mut self, controllers: &[PodName]) -> anyhow::Result<Event> {
         for controller in controllers {
             self.change_server(controller)?;

@@ -1,4 +1,4 @@
-//! What a well-formed incident may still contradict.
+//! Checks of incidents that the types cannot express.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::cluster::{Cluster, addresses};
 
-/// A contradiction: the field, and what was expected there.
+/// A contradiction: the field, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidIncident {
     field: String,
@@ -49,8 +49,8 @@ pub(super) fn wrong(field: impl Into<String>, expected: impl Into<String>) -> Ch
 }
 
 impl Incident {
-    /// Everything the types cannot say. The faults are played through once, so that a step that refers to a pod
-    /// that is not there is found before anything boots.
+    /// Checks everything that the types cannot express. Applies the faults once, so that a step that refers to a
+    /// missing Pod is found before anything boots.
     pub fn check(&self) -> CheckResult {
         self.check_times()?;
         self.check_names()?;
@@ -113,7 +113,10 @@ impl Incident {
                 );
             }
             if !taken.insert(resolver.pod.to_string()) {
-                return wrong(field, format!("the name {:?} is taken", resolver.pod.as_str()));
+                return wrong(
+                    field,
+                    format!("the name {:?} is already in use", resolver.pod.as_str()),
+                );
             }
         }
         for (i, node) in nodes.iter().enumerate() {
@@ -121,7 +124,7 @@ impl Incident {
             namespace_name(&field, node.name.as_str())?;
             for name in [node.name.to_string(), addresses::prober_pod(&node.name)] {
                 if !taken.insert(name.clone()) {
-                    return wrong(field, format!("the name {name:?} is taken"));
+                    return wrong(field, format!("the name {name:?} is already in use"));
                 }
             }
         }
@@ -130,15 +133,12 @@ impl Incident {
                 let field = format!("topology.services[{i}].endpoints[{j}]");
                 namespace_name(&format!("{field}.pod"), endpoint.pod.as_str())?;
                 if !nodes.iter().any(|node| node.name == endpoint.node) {
-                    return wrong(
-                        format!("{field}.node"),
-                        format!("there is no node {}", endpoint.node),
-                    );
+                    return wrong(format!("{field}.node"), format!("unknown node {}", endpoint.node));
                 }
                 if !taken.insert(endpoint.pod.to_string()) {
                     return wrong(
                         format!("{field}.pod"),
-                        format!("the name {:?} is taken", endpoint.pod.as_str()),
+                        format!("the name {:?} is already in use", endpoint.pod.as_str()),
                     );
                 }
             }
@@ -159,7 +159,7 @@ impl Incident {
                 return wrong(
                     format!("{field}.service"),
                     format!(
-                        "expected a Service of type LoadBalancer, {} is none",
+                        "expected a Service of type LoadBalancer, which {} is not",
                         ingress.service
                     ),
                 );
@@ -212,7 +212,7 @@ impl Incident {
                     return wrong(
                         format!("faults[{i}].ops[{j}]"),
                         format!(
-                            "{needs}, which this machine's kernel is not asked for: expected another data plane \
+                            "{needs}, which requires the lab's own kernel: expected a data plane other \
                              than those of nftables"
                         ),
                     );
@@ -225,30 +225,30 @@ impl Incident {
         Ok(())
     }
 
-    /// What is published by objects of the API has nothing that these cannot say, and an API server goes before it comes.
+    /// Checks an operation on the API server, and that nothing is published that its objects cannot express.
     fn check_api_server(&self, field: &str, op: &FaultOperation, reachable: &mut bool) -> CheckResult {
         let by_objects = self.topology.published_by == PublishedBy::ApiServer;
         match op {
             FaultOperation::ApiServerAway {} | FaultOperation::ApiServerBack {} if !by_objects => wrong(
                 field,
-                "expected topology.publishedBy: api-server, there is none to reach",
+                "expected topology.publishedBy: api-server for this operation",
             ),
             FaultOperation::ApiServerAway {} | FaultOperation::ApiServerBack {} => {
                 let comes = *op == FaultOperation::ApiServerBack {};
                 if *reachable == comes {
-                    return wrong(field, "expected it to go away, then to come back");
+                    return wrong(field, "expected api-server-away first, then api-server-back");
                 }
                 *reachable = comes;
                 Ok(())
             }
             FaultOperation::NetworkPolicy { .. } if by_objects => {
-                wrong(field, "expected topology.publishedBy: file with a NetworkPolicy")
+                wrong(field, "expected topology.publishedBy: file for a NetworkPolicy")
             }
             _ => Ok(()),
         }
     }
 
-    /// Every address and port of a Service.
+    /// Returns every address and port of a Service.
     pub fn fronts_of(&self, key: &ServiceKey) -> impl Iterator<Item = SocketAddr> {
         let services = self.topology.services.iter();
         services
@@ -268,7 +268,7 @@ impl Incident {
             })
     }
 
-    /// All host names, in the order written.
+    /// Returns all host names, in the order of the file.
     pub fn hosts(&self) -> impl Iterator<Item = &parallax_model::HostName> {
         self.topology
             .ingresses
@@ -277,7 +277,7 @@ impl Incident {
     }
 }
 
-/// Names become network namespaces, hence file names and arguments of `ip`.
+/// Checks a name that becomes a network namespace, and so a file name and an argument of `ip`.
 fn namespace_name(field: &str, name: &str) -> CheckResult {
     let fits = name.len() <= 63
         && name.starts_with(|c: char| c.is_ascii_lowercase())

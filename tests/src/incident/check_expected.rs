@@ -1,4 +1,4 @@
-//! What an incident expects must be something that can be seen in it.
+//! Checks that the expectations of an incident can be observed in it.
 
 use super::{
     AddressFamilies, ClientFamily, Incident, Outcome, PacketLine, ServiceApproach,
@@ -14,7 +14,7 @@ impl Incident {
                 if self.faults.is_empty() {
                     return wrong(
                         "expected.outcome.verdict",
-                        "nothing goes wrong here: there are no faults",
+                        "expected at least one fault for this outcome",
                     );
                 }
                 self.check_verdict(verdict)?;
@@ -57,7 +57,7 @@ impl Incident {
         if !expected.alerts.is_empty() && !matches!(expected.outcome, Outcome::Quiet { .. }) {
             return wrong(
                 "expected.alerts",
-                "they belong to the outcome `quiet`: where something is wrong, alerts are right",
+                "expected only with the outcome `quiet`: if something is wrong, alerts may fire",
             );
         }
         let packets = &expected.packets;
@@ -69,7 +69,7 @@ impl Incident {
         if self.faults.is_empty() && !packets.faulty.is_empty() {
             return wrong(
                 "expected.packets.faulty",
-                "nothing goes wrong here: there are no faults",
+                "expected at least one fault for this outcome",
             );
         }
         Ok(())
@@ -91,7 +91,7 @@ impl Incident {
         if about.into_iter().filter(|given| *given).count() != 1 {
             return wrong(
                 "expected.outcome.verdict",
-                "expected exactly one of front, service and subject: what it is about",
+                "expected exactly one of front, service and subject: the subject of the verdict",
             );
         }
         if let Some(service) = &verdict.service
@@ -99,7 +99,7 @@ impl Incident {
         {
             return wrong(
                 "expected.outcome.verdict.service",
-                format!("there is no Service {service}"),
+                format!("unknown Service {service}"),
             );
         }
         let mut services = self.topology.services.iter();
@@ -107,7 +107,7 @@ impl Incident {
             Some(front) if !services.any(|s| self.fronts_of(&s.service).any(|known| known == front)) => {
                 wrong(
                     "expected.outcome.verdict.front",
-                    format!("{front} is no address and port of a Service"),
+                    format!("{front} is not an address and port of a Service"),
                 )
             }
             _ => Ok(()),
@@ -125,26 +125,26 @@ impl Incident {
         };
         for name in &look.from {
             if !self.topology.nodes.iter().any(|node| node.name == *name) && !outside(name.as_str()) {
-                return wrong(format!("{field}.from"), format!("there is no node {name}"));
+                return wrong(format!("{field}.from"), format!("unknown node {name}"));
             }
         }
         let Some(service) = self.topology.services.iter().find(|s| s.service == look.service) else {
             return wrong(
                 format!("{field}.service"),
-                format!("there is no Service {}", look.service),
+                format!("unknown Service {}", look.service),
             );
         };
         if look.family == ClientFamily::V6 {
             if self.topology.families != AddressFamilies::DualStack {
                 return wrong(
                     format!("{field}.family"),
-                    "expected v6 in a dual-stack cluster only",
+                    "expected v6 only in a dual-stack cluster",
                 );
             }
             if look.to == ServiceApproach::Ping {
                 return wrong(
                     format!("{field}.to"),
-                    "expected another way with family v6: it pings IPv4",
+                    "expected another `to` with family v6: ping uses IPv4",
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! What a preflight of an incident may contradict.
+//! Checks of an incident's preflights.
 
 use parallax_model::{FailureKind, NodeName};
 
@@ -22,7 +22,7 @@ impl Incident {
             if let Some(from) = step.expected.self_check.from.keys().find(outside) {
                 return wrong(
                     format!("{field}.expected.selfCheck.from.{from}"),
-                    "expected a node: nobody outside makes cert-manager's self check",
+                    "expected a node: vantages outside do not run cert-manager's self check",
                 );
             }
             let code = step.expected.code(step.strict);
@@ -30,7 +30,7 @@ impl Incident {
                 return wrong(
                     format!("{field}.expected.exit"),
                     format!(
-                        "expected {code}, which these two verdicts make, got {}",
+                        "expected {code}, which follows from these two verdicts, got {}",
                         step.expected.exit
                     ),
                 );
@@ -49,20 +49,20 @@ impl Incident {
         {
             return wrong(
                 format!("{field}.hosts[{i}]"),
-                format!("expected a host of an Ingress, {host} is none"),
+                format!("expected a host of an Ingress, which {host} is not"),
             );
         }
         if step.when == PreflightTime::Faulty && self.faults.is_empty() {
             return wrong(
                 format!("{field}.when"),
-                "nothing goes wrong here: expected when: healthy",
+                "the incident has no faults: expected when: healthy",
             );
         }
         let needs_objects = step.class.is_some() || step.cert_manager_on.is_some();
         if needs_objects && self.topology.published_by == PublishedBy::File {
             return wrong(
                 field,
-                "expected topology.publishedBy: api-server with class or certManagerOn: these are objects of the API",
+                "expected topology.publishedBy: api-server with class or certManagerOn, because these need objects of the API",
             );
         }
         if let Some(class) = &step.class {
@@ -72,19 +72,19 @@ impl Incident {
             if !serves {
                 return wrong(
                     format!("{field}.class"),
-                    format!("expected the class of a Service of software nginx, {class} is none"),
+                    format!("expected the class of a Service with software nginx, which {class} is not"),
                 );
             }
         }
         if step.solver_on.is_some() && step.class.is_none() {
-            return wrong(format!("{field}.solverOn"), "expected with a class only");
+            return wrong(format!("{field}.solverOn"), "expected only with a class");
         }
         for (name, node) in [
             ("solverOn", &step.solver_on),
             ("certManagerOn", &step.cert_manager_on),
         ] {
             if let Some(node) = node.as_ref().filter(|node| !known(node)) {
-                return wrong(format!("{field}.{name}"), format!("there is no node {node}"));
+                return wrong(format!("{field}.{name}"), format!("unknown node {node}"));
             }
         }
         Ok(())
@@ -92,12 +92,12 @@ impl Incident {
 
     fn check_from(&self, field: &str, check: &ExpectedCheck) -> CheckResult {
         if check.from.is_empty() {
-            return wrong(format!("{field}.from"), "expected what each vantage sees");
+            return wrong(format!("{field}.from"), "expected the result of each vantage");
         }
         for (from, sees) in &check.from {
             let field = format!("{field}.from.{from}");
             if self.node_of(from).is_none() && self.outside_of(from).is_none() {
-                return wrong(field, format!("there is no node and no client outside {from}"));
+                return wrong(field, format!("unknown node or client outside {from}"));
             }
             if sees.words().is_empty() {
                 return wrong(field, "expected passes, or kinds of failure");
@@ -116,7 +116,7 @@ impl Incident {
         Ok(())
     }
 
-    /// The node that a vantage of an expectation is on.
+    /// Returns the node of a vantage in an expectation.
     fn node_of(&self, from: &str) -> Option<&super::Node> {
         let (name, host) = match from.strip_suffix("/host") {
             Some(name) => (name, true),
@@ -138,7 +138,7 @@ impl Incident {
     }
 }
 
-/// What a vantage sees where nothing fails.
+/// Result of a vantage whose check passes.
 pub const PASSES: &str = "passes";
 
 #[cfg(test)]

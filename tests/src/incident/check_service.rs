@@ -1,4 +1,4 @@
-//! What a Service of an incident, or a server behind it, may contradict.
+//! Checks of an incident's Services and their servers.
 
 use super::{
     BalancingMode, IpMode, ServerSoftware, ServerSpec, Service, ServiceType,
@@ -22,7 +22,7 @@ pub(super) fn check_service(field: &str, service: &Service) -> CheckResult {
     if service.cluster_ip.is_none() && service.kind == ServiceType::LoadBalancer {
         return wrong(
             format!("{field}.clusterIP"),
-            "expected an address with type LoadBalancer",
+            "expected an address for type LoadBalancer",
         );
     }
     if service.absent
@@ -32,7 +32,7 @@ pub(super) fn check_service(field: &str, service: &Service) -> CheckResult {
     {
         return wrong(
             format!("{field}.absent"),
-            "expected with type ClusterIP and without pods only: they come with `start-pod`",
+            "expected only with type ClusterIP and without Pods, which are added by `start-pod`",
         );
     }
     if (service.kind == ServiceType::LoadBalancer) != service.load_balancer_ip.is_some() {
@@ -51,7 +51,7 @@ pub(super) fn check_service(field: &str, service: &Service) -> CheckResult {
         );
     }
     if service.load_balancer_ip.is_none() && service.ip_mode == IpMode::Proxy {
-        return wrong(format!("{field}.ipMode"), "expected with type LoadBalancer only");
+        return wrong(format!("{field}.ipMode"), "expected only with type LoadBalancer");
     }
     check_server(&format!("{field}.server"), service, &service.server)?;
     if service.ports.is_empty() {
@@ -68,33 +68,33 @@ pub(super) fn check_service(field: &str, service: &Service) -> CheckResult {
     Ok(())
 }
 
-/// What the lab has for IPv4 only.
+/// Checks features that the lab has for IPv4 only.
 pub(super) fn check_dual_stack(field: &str, service: &Service) -> CheckResult {
     if service.server.software != ServerSoftware::Lab {
         return wrong(
             format!("{field}.server.software"),
-            "expected lab in a dual-stack cluster: the others listen on IPv4",
+            "expected lab in a dual-stack cluster: the others listen only on IPv4",
         );
     }
     if service.balancing != BalancingMode::KeepsClient {
         return wrong(
             format!("{field}.balancing"),
-            "expected keeps-client in a dual-stack cluster: HAProxy listens on IPv4",
+            "expected keeps-client in a dual-stack cluster: HAProxy listens only on IPv4",
         );
     }
     Ok(())
 }
 
-/// What a program cannot do.
+/// Checks for features that the server software does not have.
 pub(super) fn check_server(field: &str, service: &Service, server: &ServerSpec) -> CheckResult {
     if server.redirect.is_some() && server.software != ServerSoftware::Nginx {
-        return wrong(format!("{field}.redirect"), "expected with software nginx");
+        return wrong(format!("{field}.redirect"), "expected only with software nginx");
     }
     if server.software == ServerSoftware::Lab {
         if server.proxy_protocol {
             return wrong(
                 format!("{field}.proxyProtocol"),
-                "expected with software nginx or haproxy",
+                "expected only with software nginx or haproxy",
             );
         }
         if let Some(port) = service
@@ -104,17 +104,11 @@ pub(super) fn check_server(field: &str, service: &Service, server: &ServerSpec) 
         {
             return wrong(
                 format!("{field}.software"),
-                format!(
-                    "expected nginx or haproxy: the port {} is served with a certificate",
-                    port.name
-                ),
+                format!("expected nginx or haproxy: the port {} uses TLS", port.name),
             );
         }
     } else if server.delay_ms.is_some() || server.body_bytes.is_some() {
-        return wrong(
-            field,
-            "expected delayMs and bodyBytes with the lab's own software only",
-        );
+        return wrong(field, "expected delayMs and bodyBytes only with software lab");
     }
     Ok(())
 }

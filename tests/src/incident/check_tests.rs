@@ -77,7 +77,7 @@ fn what_a_lab_of_this_sort_does_not_have_cannot_happen_in_it() {
     let text = with("topology:\n", "topology:\n  publishedBy: api-server\n");
     let back = error_of(&text.replacen(gone, "  - api-server-back: {}", 1));
     assert!(
-        back.contains("expected it to go away, then to come back"),
+        back.contains("expected api-server-away first, then api-server-back"),
         "{back}"
     );
 }
@@ -93,12 +93,12 @@ fn a_contradiction_names_file_and_field() {
         (
             "pod: ingress-2, node: n2",
             "pod: ingress-2, node: n9",
-            "topology.services[0].endpoints[1].node: there is no node n9",
+            "topology.services[0].endpoints[1].node: unknown node n9",
         ),
         (
             "pod: ingress-2, node: n2",
             "pod: ingress-1, node: n2",
-            "endpoints[1].pod: the name \"ingress-1\" is taken",
+            "endpoints[1].pod: the name \"ingress-1\" is already in use",
         ),
         (
             "clusterIP: 10.96.0.50",
@@ -113,7 +113,7 @@ fn a_contradiction_names_file_and_field() {
         (
             "front: 203.0.113.10:80",
             "front: 203.0.113.10:81",
-            "verdict.front: 203.0.113.10:81 is no address",
+            "verdict.front: 203.0.113.10:81 is not an address",
         ),
         (
             "members: 1",
@@ -123,12 +123,12 @@ fn a_contradiction_names_file_and_field() {
         (
             "pod: ingress-4}\n\n",
             "pod: ingress-9}\n\n",
-            "faults[0].ops[1]: the Service ingress/ingress-nginx has no pod ingress-9",
+            "faults[0].ops[1]: the Service ingress/ingress-nginx has no Pod ingress-9",
         ),
         (
             "from: [n3, n4]",
             "from: [n3, n7]",
-            "expected.packets.faulty[1].from: there is no node n7",
+            "expected.packets.faulty[1].from: unknown node n7",
         ),
         (
             "{name: n2, zone: z2}",

@@ -1,47 +1,47 @@
-//! What must be seen: by Parallax, and by an ordinary client.
+//! Expectations: Parallax's result, and that of an ordinary client.
 
 use std::net::SocketAddr;
 
 use parallax_model::{HostName, NodeName, ServiceKey};
 use serde::{Deserialize, Serialize};
 
-/// What must be seen.
+/// The expected result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExpectedOutcome {
-    /// What Parallax must say.
+    /// Expected outcome of Parallax.
     pub outcome: Outcome,
-    /// Findings that must be shown besides; any other is wrong.
+    /// Additional findings that must be shown; any other is wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<ExpectedNotice>,
-    /// Hazards that must be shown besides; others may be.
+    /// Additional hazards that must be shown; others may be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hazards: Vec<ExpectedNotice>,
-    /// Alerts that rightly fire though the outcome is quiet; any other would be a false alarm. Looked at where a Prometheus is.
+    /// Alerts that may fire although the outcome is quiet; any other is a false alarm. Checked only with a Prometheus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alerts: Vec<String>,
-    /// What an ordinary client must see.
+    /// Expected results of an ordinary client.
     pub packets: ExpectedPackets,
 }
 
-/// What Parallax must say.
+/// Expected outcome of Parallax.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Outcome {
     /// This verdict, and only after the last fault.
     Verdict(Box<ExpectedVerdict>),
-    /// No verdict; the findings and hazards listed beside it.
+    /// No verdict; only the listed findings and hazards.
     Shown {
-        /// Latest time, in seconds from the last fault, or from when all was seen to be well.
+        /// Deadline in seconds from the last fault, or from the time when everything was ok.
         #[serde(rename = "withinSeconds")]
         within_seconds: u64,
-        /// Regions that may be named besides: what is shown may also break something.
+        /// Regions that may also be named, because the deviation may also break something.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         besides: Vec<String>,
     },
-    /// Nothing at all, during the faults and for a while after the last.
+    /// No verdict during the faults and for a while after the last one.
     Quiet {
-        /// Seconds of probing without any verdict.
+        /// Duration of probing without any verdict, in seconds.
         seconds: u64,
     },
 }
@@ -52,10 +52,10 @@ pub enum Outcome {
 pub struct ExpectedNotice {
     /// Its kind.
     pub kind: String,
-    /// What its sentence, evidence or remedies must contain.
+    /// Texts that its sentence, evidence or remedies must contain.
     #[serde(default)]
     pub says: Vec<String>,
-    /// It may be shown, and need not be.
+    /// Whether it may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
@@ -66,69 +66,69 @@ pub struct ExpectedNotice {
 pub struct ExpectedVerdict {
     /// The region's label.
     pub region: String,
-    /// Regions that may stand in its place: they cover the same probes as long as nothing else is asked.
+    /// Alternative regions: they cover the same probes unless further probes are requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or_region: Vec<String>,
-    /// Members of the region (a pod, a node, client and node), exactly these.
+    /// Members of the region (a Pod, a node, client and node), exactly these.
     #[serde(default)]
     pub on: Vec<String>,
-    /// The cause's id, which must be the most probable one.
+    /// Id of the most probable cause.
     pub cause: String,
-    /// Causes that may stand in its place: the same packets under another provider's name.
+    /// Alternative causes: the same packets under another provider's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or_cause: Vec<String>,
-    /// The front it is about.
+    /// The front that is the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<SocketAddr>,
-    /// The Service whose front it is about, whichever of them.
+    /// The Service one of whose fronts is the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceKey>,
-    /// What it is about, where that is no front: a target, a node.
+    /// The subject, if it is not a front: a target, a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// How many of the incident's host names the verdict must cover. One finding, whatever the number.
+    /// Number of the incident's host names that the verdict must cover; one incident whatever the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub members: Option<usize>,
-    /// Targets that the verdict must cover besides, as the product names them.
+    /// Further targets that the verdict must cover, as the product names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub covers: Vec<String>,
-    /// What the sentence must contain.
+    /// Texts that the sentence must contain.
     #[serde(default)]
     pub sentence: Vec<String>,
-    /// Regions that must not be named at any time.
+    /// Regions that must never be named.
     #[serde(default)]
     pub absent: Vec<String>,
-    /// Regions that the evidence cannot separate from it, exactly these; nothing is demanded where absent.
+    /// Regions tied with it, exactly these; not checked if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie: Option<Vec<String>>,
-    /// What the evidence table must show.
+    /// Required contents of the evidence table.
     #[serde(default)]
     pub evidence: Vec<ExpectedEvidence>,
-    /// What must be said of who answers for the address: each text is part of one line.
+    /// Texts about which machine answers for the address; each must be part of one line.
     #[serde(default)]
     pub locality: Vec<String>,
-    /// What must be said of ways out and their price: each text is part of one of them.
+    /// Texts about remedies and their trade-offs; each must be part of one of them.
     #[serde(default)]
     pub remedies: Vec<String>,
-    /// Latest time, in seconds from the last fault.
+    /// Deadline in seconds from the last fault.
     pub within_seconds: u64,
 }
 
-/// Lines of the evidence table: at least one begins with these words, and all that do show the same.
+/// Rows of the evidence table: at least one starts with these words, and all that do must agree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExpectedEvidence {
-    /// How the line begins.
+    /// Prefix of the row.
     pub who: String,
-    /// Or so: which of several fronts speaks for a fault is not foretold.
+    /// Alternative prefixes: which of several fronts represents a fault is not predictable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or_who: Vec<String>,
-    /// How its probes ended.
+    /// The expected failure share.
     pub fails: ProbeShare,
 }
 
 impl ExpectedEvidence {
-    /// Whether it is about this line of the table.
+    /// Reports whether the expectation applies to this row.
     #[must_use]
     pub fn begins(&self, line: &str) -> bool {
         std::iter::once(&self.who)
@@ -137,64 +137,64 @@ impl ExpectedEvidence {
     }
 }
 
-/// A share of probes.
+/// A share of failed probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ProbeShare {
-    /// All of at least two but one in twenty: the round in which the fault came had begun before it.
+    /// All of at least two, except one in twenty: the round of the fault had begun before it.
     Always,
-    /// More than one in twenty, and that many do not.
+    /// More than one in twenty fail, and more than one in twenty succeed.
     Sometimes,
-    /// At most one in twenty. A connection to an endpoint from a source port that another one through the balancer used
-    /// within the last two minutes, to the same endpoint, meets what connection tracking remembers of that one, and
-    /// times out: with fifty hosts on one front that is about one direct probe in a hundred.
+    /// At most one in twenty. A connection to an endpoint from a source port that another connection through the
+    /// balancer to the same endpoint used within the last two minutes meets its connection tracking entry and times
+    /// out: with fifty hosts on one front, about one direct probe in a hundred.
     Rarely,
     /// None of at least two.
     Never,
 }
 
-/// What an ordinary client must see.
+/// Expected results of an ordinary client.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExpectedPackets {
     /// Before the first fault.
     pub healthy: Vec<PacketLine>,
-    /// After the last one.
+    /// After the last fault.
     #[serde(default)]
     pub faulty: Vec<PacketLine>,
 }
 
-/// One line of it.
+/// One expectation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PacketLine {
-    /// The nodes the client sits on, or the names of clients outside.
+    /// Nodes of the client, or names of clients outside.
     pub from: Vec<NodeName>,
-    /// How it approaches the Service.
+    /// Destination address.
     pub to: ServiceApproach,
     /// The Service.
     pub service: ServiceKey,
-    /// The host it asks for; the first one of the Service where absent.
+    /// Requested host [default: the first one of the Service].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostName>,
-    /// The only port of the Service it asks; every port that speaks in the clear where absent.
+    /// Requested port [default: every port without TLS].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The address family it takes.
+    /// Address family.
     #[serde(default, skip_serializing_if = "ClientFamily::is_v4")]
     pub family: ClientFamily,
-    /// What it sees, on every port of the Service that speaks in the clear (and at every endpoint, for `direct`).
+    /// Expected result, on every port of the Service without TLS (and at every endpoint for `direct`).
     pub sees: ClientSight,
 }
 
-/// The family a client takes.
+/// Address family of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientFamily {
     /// IPv4.
     #[default]
     V4,
-    /// IPv6, in a cluster of both.
+    /// IPv6, in a dual-stack cluster.
     V6,
 }
 
@@ -205,7 +205,7 @@ impl ClientFamily {
     }
 }
 
-/// How a client approaches a Service.
+/// How a client connects to a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ServiceApproach {
@@ -214,13 +214,13 @@ pub enum ServiceApproach {
     /// HTTP to the `ClusterIP`.
     #[serde(rename = "clusterIP")]
     ClusterIp,
-    /// HTTP to every present endpoint's own address.
+    /// HTTP to the own address of every present endpoint.
     Direct,
     /// ICMP echo to the balancer's address.
     Ping,
 }
 
-/// What a client sees.
+/// Result of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientSight {
@@ -228,22 +228,22 @@ pub enum ClientSight {
     Answered,
     /// The connection is refused.
     Refused,
-    /// Nothing comes back.
+    /// No response.
     TimedOut,
-    /// Refused, or not even told so: a node says no more than one refusal a second aloud (`net.ipv4.icmp_ratelimit`), and
-    /// probes of many hosts on one front use that up.
+    /// Refused, or not even that: a node sends at most one refusal per second (`net.ipv4.icmp_ratelimit`), and probes
+    /// of many hosts on one front exhaust that.
     NotConnected,
-    /// An echo reply whose TTL no router has touched: the client's own node answered.
+    /// An echo reply whose TTL no router has decremented: the client's own node replied.
     OwnNode,
-    /// Of several connections some are answered and some are not.
+    /// Of several connections, some succeed and some fail.
     Mixed,
-    /// The connection ends without an answer, or with a 400 that is none.
+    /// The connection ends without a response, or with a 400 that is not the application's.
     CutOff,
     /// A 404.
     NotFound,
     /// A 503.
     Unavailable,
-    /// A 504: who answers waits in vain for somebody behind it.
+    /// A 504: the server times out waiting for its backend.
     #[serde(rename = "gateway-timeout")]
     GatewayTimeout,
 }

@@ -1,4 +1,4 @@
-//! What goes wrong, as typed steps.
+//! Faults as typed operations.
 
 use std::net::IpAddr;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{HealthChecks, IpMode, ServerSpec, TrafficPolicy};
 
-/// Something that happens at a time.
+/// A fault at a given time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct TimedFault {
-    /// What happens, for people.
+    /// What happens, for readers.
     pub name: String,
-    /// Intervals between the start of probing (or the fault before) and this one.
+    /// Intervals between the start of probing (or the previous fault) and this one.
     pub after_rounds: u32,
-    /// What changes.
+    /// The changes.
     pub ops: Vec<FaultOperation>,
 }
 
-/// One change. What an API server would know of it is published as well.
+/// One change. What the API server would know of it is published too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     rename_all = "kebab-case",
@@ -27,165 +27,165 @@ pub struct TimedFault {
     deny_unknown_fields
 )]
 pub enum FaultOperation {
-    /// A pod goes away: its process ends, no Service leads to it any more.
+    /// A Pod is removed: its process exits, and no Service selects it any more.
     RemoveEndpoint {
-        /// The Service it was behind.
+        /// Its Service.
         service: ServiceKey,
         /// The pod.
         pod: PodName,
     },
-    /// A new pod starts behind a Service. A pod that "moves" is one removed and another added.
+    /// A new Pod starts behind a Service. A Pod that "moves" is removed and another one added.
     AddEndpoint {
         /// The Service.
         service: ServiceKey,
         /// The new pod.
         pod: PodName,
-        /// Where it runs.
+        /// Its node.
         node: NodeName,
     },
-    /// A pod of a Service is created: it has an address and is not ready, as its container starts.
+    /// A Pod of a Service is created: it has an address and is not ready, because its container is starting.
     StartPod {
         /// The Service.
         service: ServiceKey,
         /// The new pod.
         pod: PodName,
-        /// Where it runs.
+        /// Its node.
         node: NodeName,
     },
-    /// A pod that was started serves and becomes ready.
+    /// A started Pod serves and becomes ready.
     ReadyPod {
         /// The Service.
         service: ServiceKey,
         /// The pod.
         pod: PodName,
     },
-    /// A pod is deleted: for its grace period it is terminating and serves on. It ends with `remove-endpoint`.
+    /// A Pod is deleted: during its grace period it is terminating and still serves. `remove-endpoint` ends it.
     TerminatePod {
         /// The Service.
         service: ServiceKey,
         /// The pod.
         pod: PodName,
     },
-    /// A Service that is `absent` until now is created.
+    /// A Service that has been `absent` is created.
     CreateService {
         /// The Service.
         service: ServiceKey,
     },
-    /// A Service is deleted. Its pods must have gone before.
+    /// A Service is deleted. Its Pods must be removed first.
     DeleteService {
         /// The Service.
         service: ServiceKey,
     },
-    /// The Service's policy is changed.
+    /// A Service's external traffic policy changes.
     SetPolicy {
         /// The Service.
         service: ServiceKey,
         /// The new policy.
         external_traffic_policy: TrafficPolicy,
     },
-    /// The cloud controller says in the Service's status who answers for the balancer's address.
+    /// The cloud controller sets `ipMode` of the balancer's address in the Service's status.
     SetIpMode {
         /// The Service.
         service: ServiceKey,
-        /// Who does from now on.
+        /// The new mode.
         ip_mode: IpMode,
     },
-    /// The Service's policy inside is changed.
+    /// A Service's internal traffic policy changes.
     SetInternalPolicy {
         /// The Service.
         service: ServiceKey,
         /// The new policy.
         internal_traffic_policy: TrafficPolicy,
     },
-    /// The pods of a Service, or one of them, start again and behave in another way.
+    /// The Pods of a Service, or one of them, are restarted with a different behaviour.
     SetServer {
         /// The Service.
         service: ServiceKey,
         /// Only this pod.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pod: Option<PodName>,
-        /// How they behave from now on.
+        /// The new behaviour.
         server: ServerSpec,
     },
-    /// A pod's process ends; everybody goes on sending there.
+    /// A Pod's process exits, and connections are still forwarded to it.
     CrashPod {
         /// The pod.
         pod: PodName,
     },
-    /// An Ingress is given to another class. Controllers follow, DNS does not.
+    /// An Ingress changes its class. Controllers follow, DNS does not.
     SetClass {
         /// The Ingress.
         ingress: ServiceKey,
         /// The new class.
         class: ObjectName,
     },
-    /// Bridge ports of a node's pods reflect, or not.
+    /// Bridge ports of a node's Pods get hairpin mode on or off.
     Hairpin {
         /// The node.
         node: NodeName,
-        /// Whether they do.
+        /// Whether it is on.
         on: bool,
     },
     /// `net.bridge.bridge-nf-call-iptables` of a node.
     BridgeNf {
         /// The node.
         node: NodeName,
-        /// Whether frames within its bridge meet its translation.
+        /// Whether frames within its bridge pass its NAT.
         on: bool,
     },
-    /// kube-proxy of a node stands still: its rules stay as they are.
+    /// A node's kube-proxy stops: its rules stay as they are.
     FreezeNode {
         /// The node.
         node: NodeName,
     },
-    /// What a node forwards to its pods from elsewhere is dropped; its own way out works.
+    /// Packets forwarded by a node to its Pods are dropped; egress works.
     BreakNode {
         /// The node.
         node: NodeName,
     },
-    /// What one node sends to the pods of another is dropped.
+    /// Packets from one node to the Pods of another are dropped.
     BreakPair {
         /// The sender.
         from: NodeName,
         /// The receiver.
         to: NodeName,
     },
-    /// Packets between a node and the others are lost at random, in both directions.
+    /// Random packet loss between a node and the others, in both directions.
     Loss {
         /// The node.
         node: NodeName,
-        /// How many of a hundred.
+        /// Loss in percent.
         percent: u8,
     },
-    /// Packets of a node's underlay beyond this size are dropped without a word.
+    /// Packets beyond this size are dropped silently on a node's underlay.
     DropLargerThan {
         /// The node.
         node: NodeName,
-        /// Bytes, with the IP header.
+        /// Size in bytes, with the IP header.
         bytes: u16,
     },
-    /// The cloud drops what the cluster sends to a balancer.
+    /// The cloud drops packets from the cluster to a balancer.
     SecurityGroup {
         /// The Service of the balancer.
         service: ServiceKey,
         /// Whether it does.
         blocks: bool,
     },
-    /// A `NetworkPolicy` selects the pods of a Service and lets only pods behind other Services in.
+    /// A `NetworkPolicy` selects the Pods of a Service and admits only Pods behind other Services.
     NetworkPolicy {
         /// The Service whose pods it selects.
         service: ServiceKey,
         /// Its name.
         name: ObjectName,
-        /// The Services whose pods it lets in; nobody where empty.
+        /// The Services whose Pods it admits; empty admits none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         admits: Vec<ServiceKey>,
     },
-    /// The balancer checks from elsewhere.
+    /// The source of the balancer's health checks changes.
     SetHealthChecks {
         /// The Service of the balancer.
         service: ServiceKey,
-        /// From where.
+        /// The new source.
         health_checks: HealthChecks,
     },
     /// A resolver's answer changes. `public` is the one outside the cluster.
@@ -194,41 +194,41 @@ pub enum FaultOperation {
         resolver: PodName,
         /// The name.
         host: HostName,
-        /// Where it leads in that address's family; absent: nowhere, the name does not exist.
+        /// The address in its family; absent: the name does not exist.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<IpAddr>,
     },
-    /// The prober of a node ends and starts again.
+    /// A node's prober restarts.
     RestartProber {
         /// The node.
         node: NodeName,
     },
-    /// The prober of a node stands still, as on a starved machine.
+    /// A node's prober is suspended, as on a starved machine.
     StallProber {
         /// The node.
         node: NodeName,
     },
-    /// It goes on.
+    /// It resumes.
     ResumeProber {
         /// The node.
         node: NodeName,
     },
-    /// The container of a node's prober ends; its pod stays, with its address, and is not ready.
+    /// The container of a node's prober exits; its Pod keeps its address and is not ready.
     StopProber {
         /// The node.
         node: NodeName,
     },
-    /// The container of a node's prober starts, in the pod that is there, which becomes ready.
+    /// The container of a node's prober starts in the existing Pod, which becomes ready.
     StartProber {
         /// The node.
         node: NodeName,
     },
-    /// The prober pod of a node is deleted and ends.
+    /// A node's prober Pod is deleted and terminates.
     DeleteProber {
         /// The node.
         node: NodeName,
     },
-    /// A new prober pod is created on a node, with a new name and a new address. It is not ready before `start-prober`.
+    /// A new prober Pod with a new name and address is created on a node. It is not ready before `start-prober`.
     CreateProber {
         /// The node.
         node: NodeName,
@@ -237,16 +237,16 @@ pub enum FaultOperation {
     CordonNode {
         /// The node.
         node: NodeName,
-        /// Whether it is.
+        /// The value.
         on: bool,
     },
-    /// A node is cut off, as by a power failure. The API server goes on showing it as ready until the node controller has
-    /// not heard of it for its grace period.
+    /// A node is disconnected, as by a power failure. The API server shows it as ready until the node controller's
+    /// grace period has passed.
     CrashNode {
         /// The node.
         node: NodeName,
     },
-    /// It is back, and ready.
+    /// It is connected again, and ready.
     RecoverNode {
         /// The node.
         node: NodeName,
@@ -256,47 +256,47 @@ pub enum FaultOperation {
         /// The node; `absent` until now.
         node: NodeName,
     },
-    /// A node leaves the cluster, with its prober. Its other pods must have gone before.
+    /// A node leaves the cluster with its prober. Its other Pods must be removed first.
     LeaveNode {
         /// The node.
         node: NodeName,
     },
-    /// The wall clock of all nodes is set.
+    /// The wall clock of all nodes is stepped.
     StepClock {
-        /// Seconds forward, or backward.
+        /// Seconds forward, or backward if negative.
         seconds: i64,
     },
-    /// The aggregator ends and starts again.
+    /// The aggregator restarts.
     RestartAggregator {
-        /// It is killed instead of being asked to end.
+        /// Whether it is killed instead of terminated.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         killed: bool,
-        /// Seconds between its end and its start.
+        /// Seconds between stop and start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         away_seconds: Option<u32>,
-        /// Incidents that are open at its end must be open under the same ids once it answers again, and stay so.
+        /// Incidents open at its stop must be open under the same ids after its start, and stay so.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         keeps_incidents: bool,
     },
-    /// The API server refuses the aggregator.
+    /// The API server becomes unavailable to the aggregator.
     ApiServerAway {},
-    /// It can be reached again.
+    /// The API server is available again.
     ApiServerBack {},
-    /// Anything else: a command in a namespace (a node, a pod, or `cloud`).
+    /// Any other change: a command in a namespace (a node, a Pod, or `cloud`).
     Command {
         /// The namespace.
         namespace: String,
-        /// What `sh -c` runs there.
+        /// The command for `sh -c`.
         run: String,
     },
 }
 
 impl FaultOperation {
-    /// What it takes that only a kernel of the lab's own gives.
+    /// Returns the feature that requires the lab's own kernel, if any.
     #[must_use]
     pub const fn needs_own_kernel(&self) -> Option<&'static str> {
         match self {
-            Self::Loss { .. } => Some("loss takes netem"),
+            Self::Loss { .. } => Some("loss requires netem"),
             Self::StepClock { .. } => Some("step-clock sets the clock of the whole machine"),
             _ => None,
         }

@@ -3,7 +3,7 @@
 use parallax_model::{HostName, InvalidName};
 use serde::{Deserialize, Serialize};
 
-/// Most names one pattern may make; more would not fit into a round of the lab's single CPU.
+/// Maximum number of names of a pattern; more would not fit into a round of the lab's single CPU.
 const MOST: u32 = 1000;
 
 /// Host names of an Ingress.
@@ -26,25 +26,25 @@ struct NumberedHosts {
     count: u32,
 }
 
-/// Why hosts cannot be used.
+/// Invalid hosts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidHosts {
-    /// No name at all.
+    /// No names.
     #[error("hosts: expected at least one name")]
     None,
     /// Too many or no names.
     #[error("hosts.count: expected 1 to {MOST}, got {0}")]
     Count(u32),
-    /// No place for the number.
+    /// No mark for the number.
     #[error("hosts.pattern: expected exactly one number mark like %d or %02d, got {0:?}")]
     Pattern(String),
-    /// Not a name.
+    /// An invalid name.
     #[error("hosts: {0}")]
     Name(#[from] InvalidName),
 }
 
 impl IngressHosts {
-    /// The names, in the order written.
+    /// Returns the names, in the order of the file.
     #[must_use]
     pub fn names(&self) -> &[HostName] {
         &self.0
@@ -77,7 +77,7 @@ impl From<IngressHosts> for HostsForm {
     }
 }
 
-/// Splits at the one `%d` or `%0Nd`: what is before it, the width, what is behind it.
+/// Splits a pattern at its single `%d` or `%0Nd` into prefix, width and suffix.
 fn number_mark(pattern: &str) -> Option<(&str, usize, &str)> {
     let (before, rest) = pattern.split_once('%')?;
     let (width, after) = rest.split_once('d')?;

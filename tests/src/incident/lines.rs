@@ -1,4 +1,4 @@
-//! Which line of a file a field stands on: what types cannot say is found after positions are lost.
+//! Maps a field to its line in a file: checks that the types cannot express run after parsing, without positions.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_saphyr::{Location, Spanned};
 
-/// The line (from 1) that a path like `topology.services[0].endpoints[1].node` leads to, or the nearest field above it.
+/// Returns the line (from 1) of a path like `topology.services[0].endpoints[1].node`, or of the nearest field above it.
 pub(super) fn line_of(text: &str, path: &str) -> Option<u64> {
     let root: Spanned<DocumentTree> = serde_saphyr::from_str(text).ok()?;
     let mut here = &root;
@@ -28,7 +28,7 @@ pub(super) fn line_of(text: &str, path: &str) -> Option<u64> {
     line
 }
 
-/// A document without its values.
+/// Structure of a document without its values.
 enum DocumentTree {
     Map(Vec<(String, Spanned<Self>)>),
     List(Vec<Spanned<Self>>),

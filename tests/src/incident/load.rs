@@ -1,4 +1,4 @@
-//! Incident files: where they are and how they are read.
+//! Finds and parses incident files.
 
 use std::{
     fs,
@@ -7,23 +7,23 @@ use std::{
 
 use super::{Incident, InvalidIncident, lines::line_of};
 
-/// Why an incident file cannot be used.
+/// Error of loading an incident file.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The folder cannot be read.
-    #[error("cannot read the folder of incidents {path}: {source}")]
+    /// The directory cannot be read.
+    #[error("cannot read the directory of incidents {path}: {source}")]
     Folder {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// There is no such incident.
-    #[error("no incident {id:?}; known are: {known}")]
+    /// Unknown incident.
+    #[error("unknown incident {id:?}; known incidents: {known}")]
     Unknown {
-        /// As asked for.
+        /// The given id.
         id: String,
-        /// What there is.
+        /// The known ids.
         known: String,
     },
     /// The file cannot be read.
@@ -31,32 +31,32 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// The file is no incident.
+    /// The file is not a valid incident.
     #[error("{path}:{line}: {message}")]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Line, from 1; 0 where the parser knows none.
+        /// Line, from 1; 0 if the parser has none.
         line: u64,
-        /// What was expected.
+        /// The expectation.
         message: String,
     },
-    /// The file contradicts itself.
+    /// The file is inconsistent.
     #[error("{path}:{line}: {source}")]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// Line, from 1, of the field or what it is missing from.
+        /// Line, from 1, of the field or its nearest parent.
         line: u64,
-        /// Which field, and what was expected.
+        /// The field and the expectation.
         source: InvalidIncident,
     },
 }
 
-/// Reads the text of an incident; `path` is for messages only.
+/// Parses the text of an incident; `path` is used in messages only.
 pub fn parse(path: &Path, text: &str) -> Result<Incident, LoadError> {
     let incident: Incident = serde_saphyr::from_str(text).map_err(|error| {
         let plain = error.without_snippet();
@@ -74,7 +74,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Incident, LoadError> {
     Ok(incident)
 }
 
-/// Ids of the incidents in a folder, sorted.
+/// Returns the ids of the incidents in a directory, sorted.
 pub fn list(folder: &Path) -> Result<Vec<String>, LoadError> {
     let failed = |source| LoadError::Folder {
         path: folder.to_owned(),
@@ -91,7 +91,7 @@ pub fn list(folder: &Path) -> Result<Vec<String>, LoadError> {
     Ok(ids)
 }
 
-/// Reads one incident of a folder by its id, or a file by its path.
+/// Loads an incident by id from a directory, or from a file by path.
 pub fn load(folder: &Path, id: &str) -> Result<Incident, LoadError> {
     let path = if id.contains('/') || Path::new(id).extension().is_some() {
         PathBuf::from(id)

@@ -1,4 +1,4 @@
-//! Preflights of an incident: what `parallax preflight` is asked, and what it must answer.
+//! Preflights of an incident: arguments of `parallax preflight`, and the expected output.
 
 use std::collections::BTreeMap;
 
@@ -9,42 +9,42 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PreflightRun {
-    /// What it is for, for people.
+    /// Its purpose, for readers.
     pub name: String,
-    /// At what time.
+    /// When it runs.
     #[serde(default)]
     pub when: PreflightTime,
     /// The names, each a host of an Ingress.
     pub hosts: Vec<HostName>,
-    /// The class of the Ingress that is made for the solver; without it nothing is created (`--no-create`).
+    /// Class of the Ingress created for the solver; without it nothing is created (`--no-create`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ObjectName>,
-    /// Where the solver's pod runs; on the first node where absent.
+    /// Node of the solver's Pod [default: the first node].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub solver_on: Option<NodeName>,
-    /// Where cert-manager's pod sits; it is nowhere where absent.
+    /// Node of cert-manager's Pod; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert_manager_on: Option<NodeName>,
-    /// Whose rules the CA's verdict follows.
+    /// The CA whose rules are applied.
     #[serde(default)]
     pub profile: KnownAuthority,
-    /// Seconds that the route may take (`--ready`).
+    /// Seconds until the route must exist (`--ready`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_seconds: Option<u32>,
-    /// Fail also where it passes only by where cert-manager's pod sits.
+    /// Fail also if the check passes only because of the location of cert-manager's Pod.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
-    /// What must come out, for each of the names.
+    /// Expected result of each name.
     pub expected: ExpectedPreflight,
 }
 
-/// The time of a preflight.
+/// When a preflight runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PreflightTime {
     /// Before the first fault.
     Healthy,
-    /// At the end, when Parallax has said what it should.
+    /// At the end, after Parallax has reached the expected result.
     #[default]
     Faulty,
 }
@@ -53,15 +53,15 @@ pub enum PreflightTime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KnownAuthority {
-    /// Let's Encrypt's server. It uses no address of documentation or of a private network.
+    /// Let's Encrypt's server. It rejects addresses for documentation and of private networks.
     #[default]
     Boulder,
-    /// Its test server, which uses any.
+    /// Let's Encrypt's test server, which accepts any address.
     Pebble,
 }
 
 impl KnownAuthority {
-    /// As the command line has it.
+    /// Returns the command-line argument.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl KnownAuthority {
     }
 }
 
-/// What must come out.
+/// The expected result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExpectedPreflight {
@@ -81,10 +81,10 @@ pub struct ExpectedPreflight {
     pub self_check: ExpectedCheck,
     /// The CA's validation.
     pub ca: ExpectedCheck,
-    /// What must be listed as not looked at: each text is part of one line.
+    /// Texts that must be listed as not checked; each must be part of one line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_checked: Vec<String>,
-    /// What must not be listed so, because it was looked at: no line has any of these.
+    /// Texts that must not be listed as not checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checked: Vec<String>,
 }
@@ -93,40 +93,40 @@ pub struct ExpectedPreflight {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExpectedCheck {
-    /// How it stands.
+    /// Expected standing.
     pub standing: VerdictStanding,
-    /// What each vantage saw, exactly these: a node (of a prober on its host network: `n1/host`) or a client outside, and
-    /// `passes` or the kind of its failure.
+    /// Result of each vantage, exactly these: a node (for a prober in its host network: `n1/host`) or a client
+    /// outside, with `passes` or a failure kind.
     pub from: BTreeMap<String, ExpectedSight>,
-    /// Ids of the causes of everything that fails, exactly these but for `or_causes`.
+    /// Ids of the causes of all failures, exactly these except for `or_causes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
-    /// Causes that may be named besides.
+    /// Causes that may also be named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub or_causes: Vec<String>,
-    /// The diagnosis has named them by its evidence, and they are not only what usually does this.
+    /// Whether the diagnosis named them by evidence, so that they are not only the usual causes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub diagnosed: bool,
-    /// Ids of what is to be known besides, exactly these.
+    /// Ids of the findings, exactly these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
-    /// What sentence, caveats, groups, findings or remedies must contain.
+    /// Texts that sentence, caveats, groups, findings or remedies must contain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub says: Vec<String>,
 }
 
-/// What a vantage sees: one word, or any of several.
+/// Expected result of a vantage: one value, or any of several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ExpectedSight {
-    /// This.
+    /// Exactly this.
     One(String),
-    /// Whichever of these: the same fault in other words.
+    /// Any of these: different symptoms of the same fault.
     Any(Vec<String>),
 }
 
 impl ExpectedSight {
-    /// The words.
+    /// Returns the values.
     #[must_use]
     pub fn words(&self) -> &[String] {
         match self {
@@ -136,22 +136,22 @@ impl ExpectedSight {
     }
 }
 
-/// How a verdict stands.
+/// Standing of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictStanding {
     /// It passes.
     Passed,
-    /// It passes where cert-manager's pod is, and fails elsewhere.
+    /// It passes where cert-manager's Pod runs, and fails elsewhere.
     AtRisk,
     /// It fails.
     Failed,
-    /// It cannot be told.
+    /// Unknown.
     Unknown,
 }
 
 impl VerdictStanding {
-    /// As the product writes it.
+    /// Returns the product's name for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -164,7 +164,7 @@ impl VerdictStanding {
 }
 
 impl ExpectedPreflight {
-    /// The exit code that two verdicts make, as docs/use/preflight.md has it.
+    /// Returns the exit code that follows from the two verdicts, as in docs/use/preflight.md.
     #[must_use]
     pub fn code(&self, strict: bool) -> i32 {
         let standings = [self.self_check.standing, self.ca.standing];

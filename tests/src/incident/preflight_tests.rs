@@ -13,7 +13,7 @@ fn error_with(from: &str, to: &str) -> String {
     parse(Path::new("x.yaml"), &text).unwrap_err().to_string()
 }
 
-/// The first line of the story's preflights that holds these words.
+/// Returns the line of the first occurrence of these words in the file's preflights.
 fn line(words: &str) -> usize {
     let mut lines = STORY
         .lines()
@@ -29,31 +29,31 @@ fn a_preflight_that_contradicts_its_incident_is_refused_with_line_field_and_what
             "  hosts: [shop.example.test]\n  class",
             "  hosts: [other.example.test]\n  class",
             "hosts: [shop.example.test]\n  class",
-            "preflight[0].hosts[0]: expected a host of an Ingress, other.example.test is none",
+            "preflight[0].hosts[0]: expected a host of an Ingress, which other.example.test is not",
         ),
         (
             "  class: public\n  solverOn",
             "  class: private\n  solverOn",
             "  class: public\n  solverOn",
-            "preflight[0].class: expected the class of a Service of software nginx, private is none",
+            "preflight[0].class: expected the class of a Service with software nginx, which private is not",
         ),
         (
             "  class: public\n  solverOn",
             "  solverOn",
             "solverOn: n2",
-            "preflight[0].solverOn: expected with a class only",
+            "preflight[0].solverOn: expected only with a class",
         ),
         (
             "certManagerOn: n3",
             "certManagerOn: n9",
             "certManagerOn: n3",
-            "preflight[0].certManagerOn: there is no node n9",
+            "preflight[0].certManagerOn: unknown node n9",
         ),
         (
             "    exit: 0\n    selfCheck:\n      standing: passed",
             "    exit: 3\n    selfCheck:\n      standing: passed",
             "    exit: 0",
-            "preflight[0].expected.exit: expected 0, which these two verdicts make, got 3",
+            "preflight[0].expected.exit: expected 0, which follows from these two verdicts, got 3",
         ),
         (
             "from: {n1: passes, n2: passes, n3: passes}",
@@ -65,13 +65,13 @@ fn a_preflight_that_contradicts_its_incident_is_refused_with_line_field_and_what
             "from: {n1: passes, n2: passes, n3: passes}",
             "from: {n1: passes, n2: passes, laptop: passes}",
             "from: {n1: passes, n2: passes, n3: passes}",
-            "preflight[0].expected.selfCheck.from.laptop: expected a node: nobody outside makes",
+            "preflight[0].expected.selfCheck.from.laptop: expected a node: vantages outside do not run",
         ),
         (
             "from: {n1: passes, n2: passes, n3: passes, laptop: passes}",
             "from: {n1: passes, n1/host: passes}",
             "from: {n1: passes, n2: passes, n3: passes, laptop: passes}",
-            "preflight[0].expected.ca.from.n1/host: there is no node and no client outside n1/host",
+            "preflight[0].expected.ca.from.n1/host: unknown node or client outside n1/host",
         ),
         (
             "  publishedBy: api-server\n",
@@ -82,7 +82,7 @@ fn a_preflight_that_contradicts_its_incident_is_refused_with_line_field_and_what
     ] {
         let error = error_with(from, to);
         let first = at.lines().next().unwrap().trim();
-        // The line that was taken out above moves what follows.
+        // The line removed above shifts the following ones.
         let line = line(first) - usize::from(to.is_empty());
         let close = (line - 1..=line + 1).any(|line| error.starts_with(&format!("x.yaml:{line}: ")));
         assert!(close, "expected line {line}: {error}");
@@ -105,7 +105,7 @@ fn without_faults_there_is_only_the_healthy_time() {
     let start = STORY.find("faults:\n").unwrap();
     let end = STORY.find("preflight:\n").unwrap();
     let text = format!("{}{}", &STORY[..start], &STORY[end..]);
-    // What it expects of a fault goes as well.
+    // The expectation of a fault is removed too.
     let outcome = text.find("expected:\n  outcome:").unwrap();
     let text = format!(
         "{}expected:\n  outcome:\n    quiet: {{seconds: 1}}\n  packets: {{healthy: []}}\n",
@@ -113,7 +113,7 @@ fn without_faults_there_is_only_the_healthy_time() {
     );
     let error = parse(Path::new("x.yaml"), &text).unwrap_err().to_string();
     assert!(
-        error.contains("preflight[1].when: nothing goes wrong here: expected when: healthy"),
+        error.contains("preflight[1].when: the incident has no faults: expected when: healthy"),
         "{error}"
     );
 }

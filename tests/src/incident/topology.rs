@@ -1,4 +1,4 @@
-//! The cluster of an incident, healthy.
+//! The healthy cluster of an incident.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,33 +14,33 @@ use super::IngressHosts;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Topology {
-    /// How the aggregator learns of the cluster; from a file where absent.
+    /// How the aggregator learns of the cluster [default: from a file].
     #[serde(default, skip_serializing_if = "PublishedBy::is_file")]
     pub published_by: PublishedBy,
-    /// The address families of nodes, pods and Services; IPv4 alone where absent.
+    /// Address families of nodes, Pods and Services [default: IPv4 only].
     #[serde(default, skip_serializing_if = "AddressFamilies::is_one")]
     pub families: AddressFamilies,
-    /// Nodes, each with one prober pod. Their order gives them their addresses.
+    /// Nodes, each with one prober Pod. Their order determines their addresses.
     pub nodes: Vec<Node>,
-    /// Services and the pods behind them.
+    /// Services and their Pods.
     pub services: Vec<Service>,
     /// Ingresses.
     #[serde(default)]
     pub ingresses: Vec<Ingress>,
-    /// Targets besides the Ingresses' hosts, as in the product's own configuration.
+    /// Targets in addition to the Ingress hosts, as in the product's own configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetSpec>,
-    /// What the configuration says of balancers (quota, client addresses).
+    /// Balancers in the aggregator's configuration (quota, client addresses).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub balancers: Vec<BalancerSpec>,
-    /// The cluster's resolvers, the first one for every node that no other serves; one dnsmasq on the first node where
-    /// none is listed.
+    /// The cluster's resolvers; the first one serves all nodes that no other serves [default: one dnsmasq on the first
+    /// node].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resolvers: Vec<Resolver>,
-    /// Names besides the Ingresses' hosts that every resolver knows.
+    /// Names in addition to the Ingress hosts, known to every resolver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<NameRecord>,
-    /// Names that the cluster's resolvers, and only these, lead elsewhere.
+    /// Names that only the cluster's resolvers answer differently.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<NameRecord>,
     /// Clients outside the cluster, each with a prober: `internet:NAME`, `vpc:NAME`.
@@ -52,10 +52,10 @@ pub struct Topology {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishedBy {
-    /// It reads a file.
+    /// From a file.
     #[default]
     File,
-    /// It watches an API server.
+    /// From an API server.
     ApiServer,
 }
 
@@ -70,10 +70,10 @@ impl PublishedBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AddressFamilies {
-    /// IPv4 alone.
+    /// IPv4 only.
     #[default]
     V4,
-    /// Both: every address has an IPv6 counterpart.
+    /// Dual stack: every address has an IPv6 counterpart.
     DualStack,
 }
 
@@ -92,13 +92,13 @@ pub struct Node {
     pub name: NodeName,
     /// Its zone.
     pub zone: ZoneName,
-    /// It joins later (`join-node`).
+    /// Whether it joins later (`join-node`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub absent: bool,
-    /// A prober runs in its pod network; true where absent.
+    /// Whether a prober runs in its Pod network [default: true].
     #[serde(default = "yes")]
     pub prober: bool,
-    /// A prober runs on its host network as well, and reports the node's facts.
+    /// Whether a prober also runs in its host network, and reports the node's facts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub host_prober: bool,
 }
@@ -115,13 +115,13 @@ pub struct Resolver {
     pub pod: PodName,
     /// Its node.
     pub node: NodeName,
-    /// What runs there.
+    /// The resolver software.
     #[serde(default)]
     pub software: ResolverSoftware,
-    /// The nodes whose pods ask it by its own address, as with a resolver on the node.
+    /// Nodes whose Pods query it by its own address, as with a resolver per node.
     #[serde(default)]
     pub serves: Vec<NodeName>,
-    /// Seconds for which it keeps an answer, and that there is none, as `CoreDNS` does with `cache 30`; dnsmasq only.
+    /// Seconds for which it caches positive and negative answers, as CoreDNS does with `cache 30`; dnsmasq only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_seconds: Option<u32>,
 }
@@ -137,7 +137,7 @@ pub enum ResolverSoftware {
     Unbound,
 }
 
-/// A name and where it leads.
+/// A name and its address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct NameRecord {
@@ -156,25 +156,25 @@ pub struct Service {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: ServiceType,
-    /// Its virtual address inside the cluster; `None`, as in its object, with a headless one.
+    /// ClusterIP; `None`, as in the object, for a headless Service.
     #[serde(rename = "clusterIP", with = "cluster_ip")]
     pub cluster_ip: Option<Ipv4Addr>,
-    /// The balancer's address; present exactly with type `LoadBalancer`.
+    /// The balancer's address; present exactly for type `LoadBalancer`.
     #[serde(default, rename = "loadBalancerIP", skip_serializing_if = "Option::is_none")]
     pub load_balancer_ip: Option<Ipv4Addr>,
-    /// Whether the nodes answer for the balancer's address themselves.
+    /// Whether the nodes themselves answer for the balancer's address.
     #[serde(default)]
     pub ip_mode: IpMode,
-    /// How the balancer passes connections on.
+    /// How the balancer forwards connections.
     #[serde(default)]
     pub balancing: BalancingMode,
-    /// Where the balancer's health checks come from.
+    /// Source of the balancer's health checks.
     #[serde(default)]
     pub health_checks: HealthChecks,
-    /// Where traffic for the balancer's address and the nodePort may go.
+    /// Policy for traffic to the balancer's address and the nodePort.
     #[serde(default)]
     pub external_traffic_policy: TrafficPolicy,
-    /// Where traffic for the cluster address may go.
+    /// Policy for traffic to the ClusterIP.
     #[serde(default)]
     pub internal_traffic_policy: TrafficPolicy,
     /// The ingress class whose controller this is.
@@ -182,21 +182,21 @@ pub struct Service {
     pub class: Option<ObjectName>,
     /// Ports.
     pub ports: Vec<ServicePort>,
-    /// What runs in its pods.
+    /// Server in its Pods.
     #[serde(default)]
     pub server: ServerSpec,
-    /// The pods behind it when the lab starts.
+    /// Its endpoints when the lab starts.
     #[serde(default)]
     pub endpoints: Vec<EndpointAt>,
-    /// Pods behind it that are there anyway, besides `endpoints`.
+    /// Pods that it selects in any case, in addition to `endpoints`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<BackendPods>,
-    /// It is created later (`create-service`).
+    /// Whether it is created later (`create-service`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub absent: bool,
 }
 
-/// `spec.clusterIP`: an address, or the word `None`.
+/// `spec.clusterIP`: an address, or the literal `None`.
 mod cluster_ip {
     use std::net::Ipv4Addr;
 
@@ -226,56 +226,56 @@ mod cluster_ip {
     }
 }
 
-/// Pods that are there anyway.
+/// Pods that exist in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendPods {
-    /// Every prober's: each then is an endpoint of the Service it asks.
+    /// The Pods of all probers: each is an endpoint of the Service that it probes.
     Probers,
 }
 
 /// Type of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceType {
-    /// A virtual address inside the cluster.
+    /// ClusterIP only.
     #[serde(rename = "ClusterIP")]
     ClusterIp,
-    /// That, a port on every node, and a balancer's address.
+    /// ClusterIP, nodePort and balancer address.
     LoadBalancer,
 }
 
 /// `status.loadBalancer.ingress[].ipMode` (KEP-1860).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum IpMode {
-    /// The nodes answer for the address themselves.
+    /// The nodes themselves answer for the address.
     #[default]
     #[serde(rename = "VIP")]
     Vip,
-    /// Traffic really goes to the balancer.
+    /// Traffic goes to the balancer.
     Proxy,
 }
 
-/// How a balancer passes connections on.
+/// How a balancer forwards connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BalancingMode {
-    /// To a node's port with the client's own address, as the clouds' network balancers do.
+    /// To a node port with the client's own address, as network balancers of clouds do.
     #[default]
     KeepsClient,
-    /// With its own address and a PROXY header (`HAProxy`).
+    /// With its own address and a PROXY header (HAProxy).
     ProxyProtocol,
-    /// With its own address, and in the clear where clients speak TLS: port 443 has the certificate (`HAProxy`).
+    /// With its own address, terminating TLS: port 443 has the certificate, and nodes get plain HTTP (HAProxy).
     EndsTls,
 }
 
-/// Where a balancer's health checks come from.
+/// Source of a balancer's health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthChecks {
-    /// From an address that is nobody else's.
+    /// From a dedicated address.
     #[default]
     Reserved,
-    /// From the address it balances.
+    /// From the address that it balances.
     OwnAddress,
 }
 
@@ -293,58 +293,58 @@ pub enum TrafficPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ServicePort {
-    /// Its name. `https` and `tls` are served with a certificate, everything else in the clear.
+    /// Its name. `https` and `tls` use TLS, all others do not.
     pub name: ObjectName,
-    /// Port of the virtual addresses.
+    /// Port of ClusterIP and balancer.
     pub port: u16,
-    /// Port of the pods.
+    /// Port of the Pods.
     pub target_port: u16,
-    /// Port of the nodes; present exactly with type `LoadBalancer`.
+    /// Port of the nodes; present exactly for type `LoadBalancer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_port: Option<u16>,
 }
 
 impl ServicePort {
-    /// Its pods answer with a certificate.
+    /// Reports whether its Pods use TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         matches!(self.name.as_str(), "https" | "tls")
     }
 }
 
-/// What runs in a pod behind a Service.
+/// Server in a Pod behind a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ServerSpec {
-    /// The program.
+    /// The software.
     #[serde(default)]
     pub software: ServerSoftware,
-    /// Which hosts it answers; the others get a 404.
+    /// Hosts that it serves; others get a 404.
     #[serde(default)]
     pub serves: ServedHosts,
-    /// It insists on a PROXY header.
+    /// Whether it requires a PROXY header.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub proxy_protocol: bool,
-    /// Plain HTTP is answered by a redirect (308) there, with the path and the query behind it; nginx's own variables may
-    /// stand in it (`https://$host:8443`).
+    /// Redirects (308) plain HTTP to this URL followed by path and query; it may contain variables of nginx
+    /// (`https://$host:8443`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<String>,
-    /// The status of every answer, instead of 200.
+    /// Status of every response instead of 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Bytes of every answer's body, where it is to be a large one.
+    /// Size of every response's body, if it is to be large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<usize>,
-    /// Milliseconds before every answer.
+    /// Delay of every response in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
 }
 
-/// A server's program.
+/// Server software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerSoftware {
-    /// The lab's own: small, and names the pod that answers.
+    /// The lab's own: small, and names the Pod that answers.
     #[default]
     Lab,
     /// nginx.
@@ -353,18 +353,18 @@ pub enum ServerSoftware {
     Haproxy,
 }
 
-/// Which hosts a server answers.
+/// Hosts that a server serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServedHosts {
-    /// Any.
+    /// All.
     #[default]
     Everything,
-    /// Those of Ingresses of its Service's class.
+    /// Those of the Ingresses of its Service's class.
     OwnClass,
 }
 
-/// A pod behind a Service, and where it runs.
+/// An endpoint and its node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EndpointAt {
@@ -385,15 +385,15 @@ pub struct Ingress {
     /// Its class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ObjectName>,
-    /// Served over TLS as well.
+    /// Whether it uses TLS too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// The statuses that count as success, where not anything below 500 will do.
+    /// Statuses that count as success, if not all below 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_status: Option<ExpectedStatus>,
-    /// The Service whose pods answer in the end: the controller (nginx) passes on to its cluster address.
+    /// The Service of the application: the controller (nginx) forwards to its ClusterIP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ServiceKey>,
-    /// Its host names. All resolve to the Service's balancer address.
+    /// Its host names, which all resolve to the Service's balancer address.
     pub hosts: IngressHosts,
 }

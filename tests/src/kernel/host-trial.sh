@@ -1,7 +1,7 @@
 #!/bin/sh
-# Tries what a lab needs of this machine's kernel, in namespaces that are gone afterwards. If something is missing, the reason
-# goes to the error output, in one line, and the exit code is 1.
-#   host-trial.sh nftables|iptables   whose rules the data plane is made of
+# Tests the features of this machine's kernel that a lab needs, in temporary namespaces. If one is missing, prints the reason on
+# stderr in one line and exits with 1.
+#   host-trial.sh nftables|iptables   the rules that implement the data plane
 set -u
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
 
@@ -10,10 +10,10 @@ cannot() {
   exit 1
 }
 
-[ "$(id -u)" -eq 0 ] || cannot 'that takes root'
-# Not to be loaded by the lab: it changes what the bridges of this machine do.
+[ "$(id -u)" -eq 0 ] || cannot 'root is required'
+# The lab must not load this module itself: it changes the behaviour of this machine's bridges.
 [ -e /proc/sys/net/bridge/bridge-nf-call-iptables ] ||
-  cannot 'br_netfilter is not loaded; if you want it, run modprobe br_netfilter'
+  cannot 'the module br_netfilter is not loaded; to load it, run modprobe br_netfilter'
 
 common='set -e
 mount -t tmpfs tmpfs /run
@@ -24,7 +24,7 @@ ip -n a link set v0 master br0
 ip -n a link set v0 type bridge_slave hairpin on
 exec nsenter --net=/run/netns/a sh -ec "$1"'
 
-# Every lab: translation of 10.0.2.2, the network plugin, balancers.
+# Needed by every lab: NAT of 10.0.2.2, the network plugin, balancers.
 every='
 echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables
 nft -f - <<RULES
@@ -79,4 +79,4 @@ if said=$(unshare --net --mount --pid --ipc --uts --fork --kill-child=KILL --mou
   exit 0
 fi
 last=$(printf '%s\n' "$said" | grep -v '^[[:space:]]*$' | tail -n 1 | tr -cd '[:print:]' | cut -c 1-200)
-cannot "a trial of it failed: ${last:-without a word}"
+cannot "a test of its features failed: ${last:-without an error message}"

@@ -1,4 +1,4 @@
-//! Short trials of what can boot here, by scripts that `tests/check-kernel` runs as well, before anything is built.
+//! Boot tests of this machine, with the scripts that `tests/check-kernel` runs before anything is built.
 
 use std::{process::Command, sync::OnceLock};
 
@@ -7,14 +7,13 @@ use crate::{incident::Dataplane, packets};
 const UML: &str = include_str!("uml-trial.sh");
 const HOST: &str = include_str!("host-trial.sh");
 
-/// Boots user-mode Linux, once in the life of this process. The error is the reason, for people.
+/// Boots user-mode Linux, once per process. The error is a reason for the user.
 pub(crate) fn uml() -> Result<(), String> {
     static RESULT: OnceLock<Result<(), String>> = OnceLock::new();
     RESULT.get_or_init(|| run(UML, &[])).clone()
 }
 
-/// Tries what a data plane needs of this machine's kernel, in namespaces that are gone afterwards. The error is the reason,
-/// for people.
+/// Tests the kernel features that a data plane needs, in temporary namespaces. The error is a reason for the user.
 pub(crate) fn host(dataplane: Dataplane) -> Result<(), String> {
     let rules = if dataplane.is_nftables() {
         "nftables"
@@ -37,7 +36,7 @@ fn run(script: &str, arguments: &[&str]) -> Result<(), String> {
     let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
     Err(match last {
         Some(line) => packets::printable(line),
-        None => format!("the trial ended with {}", output.status),
+        None => format!("the trial exited with {}", output.status),
     })
 }
 

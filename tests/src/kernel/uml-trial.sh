@@ -1,8 +1,8 @@
 #!/bin/sh
-# Boots user-mode Linux with a first process that says so and halts: a second or two. If it does not boot, the reason goes to the
-# error output, in one line, and the exit code is 1.
-#   uml-trial.sh [FOLDER]   FOLDER is for scratch files; /tmp where absent
-# A CPU whose XSAVE area is larger than the buffer in user-mode Linux is no reason: parallax-lab preloads a library for that.
+# Boots user-mode Linux with a first process that reports success and halts; takes a second or two. If it does not boot, prints
+# the reason on stderr in one line and exits with 1.
+#   uml-trial.sh [DIRECTORY]   directory for scratch files, by default /tmp
+# A CPU whose XSAVE area is larger than the buffer in user-mode Linux is not a reason: parallax-lab preloads a library for that.
 set -u
 PATH=$PATH:/usr/sbin:/sbin:/usr/bin:/bin
 
@@ -12,9 +12,9 @@ cannot() {
 }
 
 machine=$(uname -m)
-[ "$machine" = x86_64 ] || cannot "it exists for x86-64, and this machine is $machine"
+[ "$machine" = x86_64 ] || cannot "it exists only for x86-64, and this machine is $machine"
 uml=$(command -v linux.uml) || cannot "linux.uml is not installed"
-scratch=$(mktemp -d "${1:-/tmp}/uml-trial.XXXXXX") || cannot "there is no folder for scratch files"
+scratch=$(mktemp -d "${1:-/tmp}/uml-trial.XXXXXX") || cannot "cannot create a directory for scratch files"
 trap 'rm -rf "$scratch"' EXIT
 log=$scratch/log
 cat >"$scratch/init" <<'INIT'
@@ -26,7 +26,7 @@ sleep 60
 INIT
 chmod +x "$scratch/init"
 
-# With its memory in the folder $1.
+# Boots with its memory file in the directory $1.
 boots() {
   {
     TMPDIR=$1 timeout -k 2 30 "$uml" mem=64M root=/dev/root rootfstype=hostfs rootflags=/ ro quiet \
@@ -45,9 +45,9 @@ for memory in ${TMPDIR:+"$TMPDIR"} /dev/shm /tmp "$scratch"; do
   [ -d "$memory" ] && [ -w "$memory" ] || continue
   boots "$memory" && exit 0
   if logged 'must be not mounted noexec'; then
-    why="$memory is mounted noexec; set TMPDIR to a folder that is not"
+    why="$memory is mounted noexec; set TMPDIR to a directory that is not"
   elif logged 'Bus error - the host'; then
-    why="$memory is full; set TMPDIR to a folder with room for 512 MiB"
+    why="$memory is full; set TMPDIR to a directory with 512 MiB free"
   else
     break
   fi
@@ -60,8 +60,8 @@ if logged 'ptrace set fp regs failed, errno = 14'; then
 elif logged '^ptrace: Operation not permitted'; then
   why='ptrace is not permitted (allow it in a container with --cap-add=SYS_PTRACE, elsewhere with kernel.yama.ptrace_scope=1)'
 elif [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then
-  why='it has not booted within 30 s'
+  why='it did not boot within 30 s'
 elif [ -z "$why" ]; then
-  why="it ended with $status: $(tr -d '\000' <"$log" | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-200)"
+  why="it exited with $status: $(tr -d '\000' <"$log" | grep -v '^[[:space:]]*$' | tail -n 1 | cut -c 1-200)"
 fi
 cannot "$why"

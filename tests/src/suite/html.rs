@@ -1,4 +1,4 @@
-//! The report: one file that needs nothing else, for somebody who decides whether to trust the tool. Pure.
+//! The HTML report: a self-contained file for readers who decide whether to trust the tool. Pure.
 
 use std::{
     fmt::{self, Write},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{conductor::Report, preflight::ReportedPreflight};
 
-/// The whole page.
+/// Renders the whole page.
 pub(super) fn page(reports: &[Report], took: Duration) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -20,10 +20,10 @@ fn write_page(text: &mut String, reports: &[Report], took: Duration) -> fmt::Res
     text.push_str(HEAD);
     write!(
         text,
-        "<h1>{good} of {} incidents as expected</h1>\n<p>Each was built from real forwarding and real servers in a \
-         machine or namespaces of its own, probed by <code>parallax prober</code> from every node and judged by \
-         <code>parallax aggregator</code>, both as they are shipped. An ordinary client, which shares no code with them, \
-         checked before and after the fault that the packets are what the incident says. {:.0} minutes in all.</p>\n",
+        "<h1>{good} of {} incidents as expected</h1>\n<p>Each ran with real forwarding and real servers in a separate \
+         machine or separate namespaces. The shipped <code>parallax prober</code> probed from every node, and the shipped \
+         <code>parallax aggregator</code> judged the results. An ordinary client, which shares no code with them, verified \
+         before and after the fault that the packets behave as the incident describes. {:.0} minutes in total.</p>\n",
         reports.len(),
         (took.as_secs_f64() / 60.0).ceil()
     )?;
@@ -87,7 +87,7 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
         writeln!(text, "<blockquote>{}</blockquote>", HtmlEscaped(sentence))?;
     }
     if !report.evidence.is_empty() {
-        text.push_str("<table><tr><th>Who asked, and how</th><th>failed</th><th>probes</th></tr>\n");
+        text.push_str("<table><tr><th>Clients and channel</th><th>failed</th><th>probes</th></tr>\n");
         for (who, failures, probes) in &report.evidence {
             writeln!(
                 text,
@@ -103,7 +103,7 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
     if let Some(client) = &report.packets_of {
         writeln!(
             text,
-            "<p>Packets of one connection of the ordinary client on {} after the fault, as tcpdump saw them:</p>\n<pre>",
+            "<p>Packets of one connection of the ordinary client on {} after the fault, as captured by tcpdump:</p>\n<pre>",
             HtmlEscaped(client)
         )?;
         for packet in &report.packets {
@@ -114,10 +114,10 @@ fn section(text: &mut String, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-/// What `parallax preflight` said, from everywhere.
+/// Renders the results of `parallax preflight` from all vantages.
 fn preflight(text: &mut String, shown: &ReportedPreflight) -> fmt::Result {
     let after = shown.seconds_after_route.map_or(String::new(), |after| {
-        format!(", {after:.1} after the route was there")
+        format!(", {after:.1} after the route existed")
     });
     writeln!(
         text,
@@ -154,7 +154,7 @@ fn preflight(text: &mut String, shown: &ReportedPreflight) -> fmt::Result {
     Ok(())
 }
 
-/// Text from inside, which may contain anything.
+/// Escapes text from inside, which may contain anything.
 struct HtmlEscaped<'a>(&'a str);
 
 impl fmt::Display for HtmlEscaped<'_> {
@@ -210,7 +210,7 @@ mod tests {
             "refused &lt;where&gt;",
             "refused &amp; dropped",
             "2 minutes",
-            "exit code 1 after 1.2 seconds, 0.5 after the route was there",
+            "exit code 1 after 1.2 seconds, 0.5 after the route existed",
             "self check, failed: &lt;b&gt;",
             "<td>n3/pod</td><td>no-local</td><td>✗ refused</td><td>✓ 200</td>",
             "<li>DNSSEC</li>",

@@ -1,8 +1,8 @@
-//! Where user-mode Linux keeps the memory of a machine: a file without a name, which it also maps as code.
+//! Location of a machine's memory: an unnamed file, which user-mode Linux also maps as executable.
 //!
-//! User-mode Linux takes `TMPDIR` or, where that is not set, `/dev/shm` if it is a tmpfs. It ends at once if that is mounted
-//! `noexec`, and with a bus error when it is full (`arch/um/os-Linux/mem.c`). `/dev/shm` of a container is often both: mounted
-//! `noexec`, and of 64 MiB.
+//! User-mode Linux uses `TMPDIR` or, if that is not set, `/dev/shm` if it is a tmpfs. It exits at once if that is
+//! mounted `noexec`, and with a bus error when it is full (`arch/um/os-Linux/mem.c`). In containers, `/dev/shm` is
+//! often both: mounted `noexec`, and limited to 64 MiB.
 
 use std::{
     env,
@@ -11,17 +11,17 @@ use std::{
 
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
-/// What a folder offers.
+/// Properties of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FolderMemory {
-    /// Bytes that this user may still write.
+    /// Free space in bytes for this user.
     room: u64,
-    /// Files in it may be mapped as code.
+    /// Whether its files may be mapped as executable.
     code: bool,
 }
 
 impl FolderMemory {
-    /// Nothing, where the folder is absent or may not be written to.
+    /// Returns `None` if the directory is absent or not writable.
     fn of(folder: &Path) -> Option<Self> {
         access(folder, Access::WRITE_OK | Access::EXEC_OK).ok()?;
         let about = statvfs(folder).ok()?;
@@ -32,7 +32,7 @@ impl FolderMemory {
     }
 }
 
-/// The folder for a machine of so many bytes: `TMPDIR`, `/dev/shm` or `/tmp`, or else `last`, the folder of the run.
+/// Selects a directory for a machine of that size: `TMPDIR`, `/dev/shm` or `/tmp`, or else `last`, the run's directory.
 pub(super) fn folder(last: &Path, bytes: u64) -> PathBuf {
     choose(
         env::var_os("TMPDIR").map(PathBuf::from),

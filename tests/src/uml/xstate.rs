@@ -12,7 +12,7 @@ use uml_xstate::{LIBRARY, UML_AREA, host_area};
 
 use crate::run_dir::RunDir;
 
-/// When the library is preloaded: `always`, `never`; where it is needed if unset.
+/// Whether to preload the library: `always` or `never`; if unset, only where it is needed.
 const VARIABLE: &str = "PARALLAX_LAB_XSTATE";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum PreloadLibrary {
     Never,
 }
 
-/// The environment says neither when to preload the library nor when not to.
+/// Invalid value of the environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{VARIABLE} is {0:?}: expected always or never, or unset it")]
 pub struct InvalidSetting(String);
@@ -37,7 +37,7 @@ impl PreloadLibrary {
         }
     }
 
-    /// Whether to preload it on a machine whose area has so many bytes.
+    /// Reports whether to preload it on a machine with an area of that size.
     const fn wanted(self, host_area: usize) -> bool {
         match self {
             Self::WhereNeeded => host_area > UML_AREA,
@@ -47,7 +47,7 @@ impl PreloadLibrary {
     }
 }
 
-/// What `linux.uml` needs as `LD_PRELOAD`, if anything; `program` is this crate's binary.
+/// Returns `LD_PRELOAD` for `linux.uml`, if it is needed; `program` is this crate's binary.
 pub(super) fn preload(program: &Path, run: &RunDir) -> anyhow::Result<Option<OsString>> {
     let setting = env::var_os(VARIABLE);
     let setting = setting.as_ref().map(|text| text.to_string_lossy());
@@ -56,20 +56,20 @@ pub(super) fn preload(program: &Path, run: &RunDir) -> anyhow::Result<Option<OsS
     }
     let library = find(program).with_context(|| {
         format!(
-            "user-mode Linux needs {LIBRARY} here (an XSAVE area has {} bytes, its buffer {UML_AREA}), and it is not beside \
+            "user-mode Linux needs {LIBRARY} here (an XSAVE area has {} bytes, its buffer {UML_AREA}), which is not next to \
              {}; build it with: cargo build --workspace",
             host_area(),
             program.display()
         )
     })?;
-    // The variable separates paths by white space and colons, which the path of a run has none of.
+    // Paths in the variable are separated by white space and colons, which a run's path does not contain.
     let link = run.file(LIBRARY);
     symlink(&library, &link)
         .with_context(|| format!("linking {} to {}", link.display(), library.display()))?;
     Ok(Some(before(&link, env::var_os("LD_PRELOAD").as_deref())))
 }
 
-/// What to do if the log of a machine shows that it needed the library.
+/// Returns advice if a machine's log shows that it needed the library.
 pub(super) fn hint(log: &[u8]) -> Option<String> {
     const REFUSED: &[u8] = b"ptrace set fp regs failed, errno = 14";
     log.windows(REFUSED.len()).any(|line| line == REFUSED).then(|| {
@@ -81,14 +81,14 @@ pub(super) fn hint(log: &[u8]) -> Option<String> {
     })
 }
 
-/// In `deps/`, where cargo builds it with every build of this crate's binary, or beside the binary.
+/// Finds it in `deps/`, where cargo builds it with every build of this crate's binary, or next to the binary.
 fn find(program: &Path) -> Option<PathBuf> {
     let folder = program.parent()?;
     let library = [folder.join("deps").join(LIBRARY), folder.join(LIBRARY)];
     library.into_iter().find(|file| file.is_file())
 }
 
-/// What is preloaded already stays, behind the library.
+/// Puts the library before what is preloaded already.
 fn before(library: &Path, already: Option<&OsStr>) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(already) = already.filter(|already| !already.is_empty()) {

@@ -1,4 +1,4 @@
-//! Booting on machines that are not like this one: a CPU with AMX, no `ptrace`.
+//! Booting on other machines: with a CPU that has AMX, and without `ptrace`.
 
 use std::{
     ffi::OsStr,
@@ -8,14 +8,14 @@ use std::{
 
 use crate::support::{Cleanup, helper, lab_binary, skipped, turn};
 
-/// When the library for large XSAVE areas is preloaded.
+/// Controls whether the library for large XSAVE areas is preloaded.
 const XSTATE: &str = "PARALLAX_LAB_XSTATE";
 
 fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// `parallax-lab` with its runs in a folder of the test.
+/// Builds a `parallax-lab` command whose runs are in the test's directory.
 fn lab_in(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(lab_binary());
     command
@@ -24,7 +24,7 @@ fn lab_in(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The log of the only run that was left in the folder, after a failure.
+/// Returns the log of the only run that a failure left in the directory.
 fn log(folder: &Path) -> String {
     let runs: Vec<_> = std::fs::read_dir(folder.join("runs")).unwrap().collect();
     let [Ok(run)] = runs.as_slice() else {
@@ -60,7 +60,7 @@ async fn the_library_for_large_xsave_areas_is_preloaded_if_asked_for_and_the_lab
     assert!(child.wait().await.unwrap().success());
 }
 
-/// The whole product on such a CPU: what probers and aggregator compute inside must survive each switch between them.
+/// The whole product on such a CPU: the state of probers and aggregator must survive each context switch.
 #[test]
 fn on_a_cpu_with_amx_user_mode_linux_dies_without_the_library_and_an_incident_is_named_with_it() {
     if skipped() {
@@ -152,7 +152,7 @@ fn where_user_mode_linux_does_not_boot_one_line_says_why_and_what_runs_instead()
     let said = errors(&instead);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("ptrace is not permitted"), "{said}");
-    // As root, and with what the trial needs of this machine's kernel.
+    // If root, and if this machine's kernel has the required features.
     let host_serves = instead.status.success();
     if host_serves {
         assert_eq!(instead.stdout, b"f2 --kernel host\n");
@@ -171,7 +171,7 @@ fn where_user_mode_linux_does_not_boot_one_line_says_why_and_what_runs_instead()
             .output()
             .unwrap()
     };
-    // Rules of iptables are the same on either kernel, and so are the packets.
+    // iptables rules, and so the packets, are the same on either kernel.
     let iptables = packets("f2");
     assert_eq!(iptables.status.success(), host_serves, "{}", errors(&iptables));
     assert!(

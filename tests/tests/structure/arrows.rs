@@ -1,10 +1,10 @@
-//! Which crate of the workspace may depend on which.
+//! Permitted dependencies between the crates of the workspace.
 
 use std::collections::BTreeSet;
 
 use crate::workspace::{Package, packages};
 
-/// What a crate may depend on.
+/// Permitted dependencies of each crate.
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "parallax-acme",
@@ -125,7 +125,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("parallax-terminal", &["parallax-diagnosis", "parallax-model"]),
 ];
 
-/// What only the tests of a crate may depend on.
+/// Permitted dependencies of a crate's tests only.
 const DEV_DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "parallax-acme",
@@ -180,7 +180,7 @@ fn compare(kind: &str, found: &BTreeSet<String>, listed: &[(&str, &[&str])]) {
     let gone: Vec<_> = listed.difference(found).collect();
     assert!(
         new.is_empty() && gone.is_empty(),
-        "{kind}: not in the list: {new:?}; in the list, but in no manifest: {gone:?}"
+        "{kind}: not in the list: {new:?}; in the list but not in a manifest: {gone:?}"
     );
 }
 

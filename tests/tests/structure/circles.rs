@@ -1,4 +1,4 @@
-//! Circles in the imports between modules.
+//! Cycles in the imports between modules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::modules::Imports;
 
-/// The sets of modules that reach each other, each in alphabetical order.
+/// Returns the sets of modules that import each other, each in alphabetical order.
 pub(crate) fn circles(imports: &Imports) -> Vec<Vec<String>> {
     let closure: BTreeMap<&str, BTreeSet<&str>> = imports
         .keys()
@@ -44,9 +44,9 @@ fn reachable<'a>(from: &str, imports: &'a Imports) -> BTreeSet<&'a str> {
     reached
 }
 
-/// The arrows within a circle, each with the files that import and the names they import.
+/// Describes the imports within a cycle, each with the importing files and the imported names.
 pub(crate) fn describe(circle: &[String], imports: &Imports) -> String {
-    let mut text = format!("circle of {} modules\n", circle.len());
+    let mut text = format!("cycle of {} modules\n", circle.len());
     for from in circle {
         for (to, files) in imports[from].iter().filter(|(to, _)| circle.contains(to)) {
             let files: Vec<_> = files

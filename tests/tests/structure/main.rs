@@ -1,5 +1,5 @@
-//! Holds the structure of the workspace: which crate may depend on which, and that the top-level modules of a crate
-//! import each other in one direction.
+//! Checks the structure of the workspace: permitted dependencies between crates, and that the top-level modules of a
+//! crate import each other in one direction.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod arrows;
@@ -11,7 +11,7 @@ use std::{fmt::Write as _, fs};
 
 use crate::{circles::circles, modules::imports, workspace::packages};
 
-/// Targets that still have import circles, and how many modules are in them. The number may only shrink.
+/// Targets that still have import cycles, and the number of modules in them. The number may only decrease.
 const CIRCLES: [(&str, usize); 2] = [("parallax-lab", 18), ("parallax-real-cluster", 2)];
 
 #[test]
@@ -34,14 +34,14 @@ fn the_modules_of_a_crate_import_each_other_in_one_direction() {
         if found > allowed {
             writeln!(
                 wrong,
-                "{}: {found} modules in circles, {allowed} are allowed\n{text}",
+                "{}: {found} modules in cycles, {allowed} allowed\n{text}",
                 package.name
             )
             .unwrap();
         } else if found < allowed {
             writeln!(
                 wrong,
-                "{}: only {found} modules in circles; write {found} in CIRCLES, not {allowed}",
+                "{}: only {found} modules in cycles; lower the number in CIRCLES from {allowed} to {found}",
                 package.name
             )
             .unwrap();

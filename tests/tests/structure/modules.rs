@@ -1,4 +1,4 @@
-//! The imports between the top-level modules of a crate, read from its source with a parser.
+//! Reads the imports between the top-level modules of a crate from its parsed source.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +14,10 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// For each top-level module the modules it imports from; for each of those the files and the imported names.
+/// For each top-level module, the modules that it imports from, with the importing files and the imported names.
 pub(crate) type Imports = BTreeMap<String, BTreeMap<String, BTreeMap<String, BTreeSet<String>>>>;
 
-/// Reads a crate from its root file on. Modules and items of tests are left out.
+/// Reads a crate from its root file. Test modules and items are skipped.
 pub(crate) fn imports(root: &Path) -> Imports {
     let folder = root.parent().unwrap();
     let mut reader = Reader {
@@ -50,7 +50,7 @@ pub(crate) fn imports(root: &Path) -> Imports {
     imports
 }
 
-/// A path of the source, from the crate's root on.
+/// A path in the source, relative to the crate's root.
 struct Found {
     from: String,
     to: Vec<String>,
@@ -60,7 +60,7 @@ struct Found {
 struct Reader {
     root: PathBuf,
     file: PathBuf,
-    /// Where the files of the present module's children are.
+    /// Directory of the current module's children.
     children: PathBuf,
     module: Vec<String>,
     modules: BTreeSet<String>,
@@ -78,7 +78,7 @@ impl Reader {
         }
     }
 
-    /// Keeps a path that starts with `crate`, `self` or `super`.
+    /// Records a path that starts with `crate`, `self` or `super`.
     fn path(&mut self, path: &[String]) {
         let Some(from) = self.module.first() else {
             return;
@@ -128,7 +128,7 @@ impl Reader {
         }
     }
 
-    /// Paths in the tokens of a macro call, which are not parsed.
+    /// Finds paths in the tokens of a macro call, which are not parsed.
     fn tokens(&mut self, mut cursor: Cursor<'_>) {
         while !cursor.eof() {
             if let Some((inside, _, _, after)) = cursor.any_group() {
@@ -156,7 +156,7 @@ impl Reader {
     }
 }
 
-/// What follows `::`.
+/// Returns the tokens after `::`.
 fn separator(cursor: Cursor<'_>) -> Option<Cursor<'_>> {
     let (first, cursor) = cursor.punct()?;
     let (second, cursor) = cursor.punct()?;
@@ -194,7 +194,7 @@ impl<'ast> Visit<'ast> for Reader {
                 None if flat.is_file() => flat,
                 None => children.join(&name).join("mod.rs"),
             };
-            // A file that an attribute names is a `mod.rs` to its children.
+            // A file named by an attribute is a `mod.rs` to its children.
             self.children = match path_attribute(&item.attrs) {
                 Some(_) => self.file.parent().unwrap().to_owned(),
                 None => children.join(&name),
@@ -226,7 +226,7 @@ impl<'ast> Visit<'ast> for Reader {
         self.tokens(TokenBuffer::new2(call.tokens.clone()).begin());
     }
 
-    /// `pub(in crate::module)` imports nothing.
+    /// `pub(in crate::module)` is not an import.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }
 
@@ -249,7 +249,7 @@ fn tests_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// `test`, and `any` or `all` of it and something else.
+/// Reports whether this is `test`, or `any` or `all` of it and something else.
 fn is_test(meta: &Meta) -> bool {
     match meta {
         Meta::Path(path) => path.is_ident("test"),

@@ -1,4 +1,4 @@
-//! The crates of the workspace, as cargo reads their manifests.
+//! The crates of the workspace, as listed by cargo.
 
 use std::{path::PathBuf, process::Command};
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 /// A crate of the workspace.
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// The root file of its library and of each of its programs.
+    /// Root files of its library and programs.
     pub(crate) roots: Vec<PathBuf>,
-    /// Crates of the workspace that it depends on, build dependencies included.
+    /// Workspace crates that it depends on, including build dependencies.
     pub(crate) dependencies: Vec<String>,
-    /// Those that only its tests depend on.
+    /// Workspace crates that only its tests depend on.
     pub(crate) dev_dependencies: Vec<String>,
 }
 
-/// All crates, read without resolving their dependencies: this works offline.
+/// Lists all crates without resolving their dependencies, so that it works offline.
 pub(crate) fn packages() -> Vec<Package> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])

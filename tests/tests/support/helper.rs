@@ -1,4 +1,4 @@
-//! Helpers in C, which make this machine behave like another one. Compiled when a test asks for them.
+//! Helpers in C that make this machine behave like another one. Compiled when a test needs them.
 
 use std::{
     env,
@@ -6,12 +6,12 @@ use std::{
     process::Command,
 };
 
-/// A library: `ptrace` as a host kernel with AMX answers it.
+/// Builds a library with the `ptrace` behaviour of a host kernel with AMX.
 pub(crate) fn large_area(folder: &Path) -> PathBuf {
     compile("uml-xstate/tests/large_area.c", folder, &["-shared", "-fPIC"])
 }
 
-/// A program that runs another one where `ptrace` is not permitted.
+/// Builds a program that runs another one without permission for `ptrace`.
 pub(crate) fn without_ptrace(folder: &Path) -> PathBuf {
     compile("tests/support/without_ptrace.c", folder, &[])
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A data plane from outside at its smallest: every address of the one Service leads to one pod. Which one says why the
-# hook was run, so that a test can see it.
+# A minimal external data plane: every address of the only Service is forwarded to one Pod. The Pod depends on the event,
+# so that a test can see which one ran.
 set -eu
 event=$1
 file=$2

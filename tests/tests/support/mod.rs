@@ -1,4 +1,4 @@
-//! What every lab test needs: a lab, and everything about it when the test fails.
+//! Helpers of the lab tests: a lab, and its logs if the test fails.
 
 pub(crate) mod helper;
 
@@ -18,8 +18,8 @@ use parallax_lab::{
     tools,
 };
 
-/// Whether the lab is left out on purpose. Without the tools the test fails instead: a lab that silently does not run
-/// is worth nothing.
+/// Reports whether the lab is skipped on purpose. If tools are missing, the test fails instead: a lab that silently
+/// does not run proves nothing.
 pub(crate) fn skipped() -> bool {
     // The test harness names the thread after the test.
     let thread = std::thread::current();
@@ -32,27 +32,27 @@ pub(crate) fn skipped() -> bool {
     }
     for kernel in [Kernel::Uml, Kernel::Host] {
         if let Err(missing) = tools::check(kernel) {
-            panic!("{missing} (or leave the lab out with PARALLAX_LAB=skip)");
+            panic!("{missing} (or skip the lab with PARALLAX_LAB=skip)");
         }
     }
     false
 }
 
-/// One lab test at a time, over all test processes: each takes a CPU for itself, and a verdict has a deadline. The turn
-/// ends with the file.
+/// Runs one lab test at a time across all test processes, because each needs a CPU and a verdict has a deadline. The
+/// lock is released when the file is closed.
 pub(crate) fn turn() -> File {
     let file = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab-turn")).unwrap();
     file.lock().unwrap();
     file
 }
 
-/// The binary `parallax-lab` of this build.
+/// Returns the path of this build's `parallax-lab`.
 pub(crate) fn lab_binary() -> &'static str {
     env!("CARGO_BIN_EXE_parallax-lab")
 }
 
-/// The kernel that suits an incident here. What is of nftables is shown in user-mode Linux where this machine's kernel
-/// cannot be used, and that is said.
+/// Returns the kernel that suits an incident here. nftables incidents use user-mode Linux if this machine's kernel
+/// cannot be used, and a message says so.
 pub(crate) fn kernel(incident: &Incident) -> Kernel {
     let ground = LabKernel::choose(incident, None).unwrap();
     if let Some(instead) = ground.instead {
@@ -74,12 +74,12 @@ pub(crate) async fn boot(incident: Incident) -> Lab {
     .unwrap()
 }
 
-/// Boots and builds a lab, gives it to a test, and halts it. When the test fails, the machine's log is printed.
+/// Boots and builds a lab, passes it to a test, and halts it. If the test fails, prints the machine's log.
 pub(crate) async fn lab(incident: Incident, test: impl AsyncFnOnce(&mut Lab)) {
     lab_with(incident, None, test).await;
 }
 
-/// The same with the Services left to a program.
+/// The same with a hook that implements the Services.
 pub(crate) async fn lab_with(incident: Incident, hook: Option<&Path>, test: impl AsyncFnOnce(&mut Lab)) {
     if skipped() {
         return;
@@ -106,19 +106,19 @@ impl Drop for LogOnFailure {
     }
 }
 
-/// Watches the machine of a lab that lives in a folder.
+/// Watches the machine of a lab in a directory.
 pub(crate) struct Cleanup(PathBuf);
 
-/// A namespace as `/proc` names it: `net:[4026532000]`.
+/// A namespace as named in `/proc`: `net:[4026532000]`.
 type Namespace = PathBuf;
 
 impl Cleanup {
-    /// Of the only lab in this folder.
+    /// Watches the only lab in this directory.
     pub(crate) fn of(folder: &Path) -> Self {
         Self(folder.to_owned())
     }
 
-    /// Processes whose command line names the folder.
+    /// Returns processes whose command line contains the directory.
     fn processes(&self) -> Vec<(u32, String)> {
         let mine = self.0.to_str().unwrap();
         every_process()
@@ -128,7 +128,7 @@ impl Cleanup {
             .collect()
     }
 
-    /// Whether a process of the machine has a file of this name mapped.
+    /// Reports whether a process of the machine has mapped a file of this name.
     pub(crate) fn maps(&self, name: &str) -> bool {
         let maps = |(id, _)| fs::read_to_string(format!("/proc/{id}/maps")).unwrap_or_default();
         self.processes()
@@ -141,15 +141,14 @@ impl Cleanup {
         !self.processes().is_empty()
     }
 
-    /// The namespaces that the machine and everything in it has for itself; none with a kernel of its own, where nothing of
-    /// it can be seen from here.
+    /// Returns the private namespaces of the machine; none with its own kernel, whose namespaces are invisible here.
     pub(crate) fn namespaces(&self) -> BTreeSet<Namespace> {
         let ours = namespaces_of(std::process::id());
         let mut all: BTreeSet<Namespace> = BTreeSet::new();
         for (id, _) in self.processes() {
             all.extend(namespaces_of(id).difference(&ours).cloned());
         }
-        // Pods are not known by their command lines, but they live among the machine's processes.
+        // Pods are not recognised by their command lines, but share namespaces with the machine's processes.
         let known = all.clone();
         let among = every_process().map(namespaces_of);
         for theirs in among.filter(|theirs| theirs.intersection(&known).next().is_some()) {
@@ -158,7 +157,7 @@ impl Cleanup {
         all
     }
 
-    /// Until the machine has at least so many namespaces of its own.
+    /// Waits until the machine has at least this many private namespaces.
     pub(crate) async fn has_namespaces(&self, least: usize) -> BTreeSet<Namespace> {
         let start = Instant::now();
         loop {
@@ -175,8 +174,8 @@ impl Cleanup {
         }
     }
 
-    /// Patience of 10 seconds: the machine hears of the end at once, halting takes it less than one. `had` are its
-    /// namespaces; one is left as long as any process is in it.
+    /// Waits up to 10 seconds: the machine is notified immediately, and halting takes less than one. `had` are its
+    /// namespaces; a namespace exists as long as a process is in it.
     pub(crate) async fn machine_ends(&self, had: &BTreeSet<Namespace>) {
         let start = Instant::now();
         loop {
@@ -201,7 +200,7 @@ fn every_process() -> impl Iterator<Item = u32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// One that ends meanwhile has none.
+/// A process that exits meanwhile has none.
 fn namespaces_of(process: u32) -> BTreeSet<Namespace> {
     let link = |kind: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).ok();
     ["net", "mnt", "pid", "ipc", "uts"]
@@ -210,7 +209,7 @@ fn namespaces_of(process: u32) -> BTreeSet<Namespace> {
         .collect()
 }
 
-/// What a lab must leave as it is on this machine: links, mounts of namespaces, rules, settings of the network.
+/// Returns the state of this machine that a lab must not change: links, namespace mounts, rules, network settings.
 pub(crate) fn this_machine() -> Vec<String> {
     let mut links: Vec<String> = fs::read_dir("/sys/class/net")
         .unwrap()
@@ -219,7 +218,7 @@ pub(crate) fn this_machine() -> Vec<String> {
     links.sort_unstable();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounts = mounts.lines().filter(|line| line.contains("netns"));
-    // Stateless: without the counters of what else goes on here.
+    // Stateless: without counters, which other traffic changes.
     let rules = Command::new("nft")
         .args(["--stateless", "list", "ruleset"])
         .output()

@@ -1,4 +1,4 @@
-/* Runs a program that may not use ptrace(2), as seccomp filters of some containers have it. */
+/* Runs a program without permission for ptrace(2), like the seccomp filters of some containers. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,30 +1,30 @@
-//! The XSAVE area of a process in the standard format, as `ptrace` takes it under `NT_X86_XSTATE`. Pure.
+//! The XSAVE area of a process in the standard format, as `ptrace` expects it for `NT_X86_XSTATE`. Pure.
 //!
-//! Intel SDM, volume 1, chapter 13.4: 512 bytes of legacy region, a header of 64 bytes, then the state components at the
-//! offsets that CPUID gives. A component whose bit in `XSTATE_BV` (the first 8 bytes of the header) is clear is in its
-//! initial configuration, and its bytes are not read.
+//! Intel SDM, volume 1, chapter 13.4: 512 bytes of legacy region, a header of 64 bytes, then the state components at
+//! the offsets given by CPUID. A component whose bit in `XSTATE_BV` (the first 8 bytes of the header) is clear is in
+//! its initial configuration, and its bytes are ignored.
 
 use std::ops::Range;
 
-/// Bytes of the buffer in user-mode Linux up to 6.12: `HOST_FP_SIZE` in `arch/x86/um/user-offsets.c`.
+/// Size of the buffer in user-mode Linux up to 6.12, in bytes: `HOST_FP_SIZE` in `arch/x86/um/user-offsets.c`.
 pub const UML_AREA: usize = 2696;
 
-/// The largest area that can be extended to, in bytes. With AMX an area has 11 008.
+/// Maximum size to which an area can be extended, in bytes. With AMX an area has 11 008.
 pub const LARGEST: usize = 64 * 1024;
 
-/// Legacy region and header; a shorter area says nothing about its components.
+/// Legacy region and header; a shorter area contains no component bits.
 const HEADER_END: usize = 576;
 
-/// Bit `i` says that the area holds component `i`.
+/// Bit `i` is set if the area contains component `i`.
 const XSTATE_BV: Range<usize> = 512..520;
 
 /// x87 and SSE: in the legacy region.
 const LEGACY: u64 = 0b11;
 
-/// Where the state components of a CPU end in the standard format.
+/// End offsets of a CPU's state components in the standard format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct XstateLayout {
-    /// By number; 0 for what the CPU does not have or does not keep in this area.
+    /// By component number; 0 for components that the CPU does not have or does not store in this area.
     ends: [usize; 64],
 }
 
@@ -32,7 +32,7 @@ impl XstateLayout {
     /// A CPU with nothing beyond x87 and SSE.
     pub const LEGACY: Self = Self { ends: [0; 64] };
 
-    /// A layout from the number, offset and size of each component; numbers from 64 on do not exist.
+    /// Builds a layout from the number, offset and size of each component; numbers from 64 on do not exist.
     pub fn new(components: impl IntoIterator<Item = (usize, usize, usize)>) -> Self {
         let mut layout = Self::LEGACY;
         for (number, offset, size) in components {
@@ -43,7 +43,7 @@ impl XstateLayout {
         layout
     }
 
-    /// The components that lie within the first `length` bytes, as bits of `XSTATE_BV`.
+    /// Returns the components within the first `length` bytes, as bits of `XSTATE_BV`.
     #[must_use]
     pub fn within(&self, length: usize) -> u64 {
         let fits = |(number, end): (usize, &usize)| {
@@ -54,15 +54,15 @@ impl XstateLayout {
     }
 }
 
-/// Whether the kernel refuses an area of `length` bytes only because the host's has more. What it refuses for another reason
-/// is left to it: an area without a header, one that is no multiple of 8 bytes, one that is long enough.
+/// Reports whether the kernel rejects an area of `length` bytes only because it is shorter than the host's. Areas
+/// rejected for other reasons (without a header, not a multiple of 8 bytes) or long enough are not extended.
 #[must_use]
 pub const fn is_too_short(length: usize, host: usize) -> bool {
     length >= HEADER_END && length.is_multiple_of(8) && length < host && host <= LARGEST
 }
 
-/// Writes an area that is [too short](is_too_short) into `extended`, which has the host's length. Components that the short
-/// area cannot hold are in their initial configuration.
+/// Copies an area that is [too short](is_too_short) into `extended`, which has the host's length. Components beyond
+/// the short area are in their initial configuration.
 pub fn extend(short: &[u8], extended: &mut [u8], layout: &XstateLayout) {
     let (held, beyond) = extended.split_at_mut(short.len());
     held.copy_from_slice(short);
@@ -80,7 +80,7 @@ mod tests {
     /// Length of an area with AMX.
     const AMX: usize = 11_008;
 
-    /// Sapphire Rapids: AVX, MPX (absent, its place is kept), AVX-512, PKRU, tile configuration and data.
+    /// Sapphire Rapids: AVX, MPX (absent, its space is reserved), AVX-512, PKRU, tile configuration and data.
     fn sapphire_rapids() -> XstateLayout {
         XstateLayout::new([
             (2, 576, 256),
@@ -93,7 +93,7 @@ mod tests {
         ])
     }
 
-    /// Bytes that differ from their neighbours, with all bits of `XSTATE_BV` set that `bits` has.
+    /// Bytes that differ from their neighbours, with the bits of `XSTATE_BV` that `bits` has.
     fn area(length: usize, bits: u64) -> Vec<u8> {
         let mut area: Vec<u8> = (1..=251_u8).cycle().take(length).collect();
         area[XSTATE_BV].copy_from_slice(&bits.to_le_bytes());
@@ -154,18 +154,15 @@ mod tests {
     fn only_an_area_that_is_sound_and_shorter_than_the_hosts_is_too_short() {
         assert!(is_too_short(UML_AREA, AMX));
         assert!(is_too_short(576, 832));
-        assert!(!is_too_short(UML_AREA, UML_AREA), "as long as the host's");
+        assert!(!is_too_short(UML_AREA, UML_AREA), "same length as the host's");
         assert!(
             !is_too_short(AMX, UML_AREA),
-            "longer: the kernel takes what it needs"
+            "longer: the kernel reads what it needs"
         );
         assert!(!is_too_short(0, AMX));
         assert!(!is_too_short(568, AMX), "without a whole header");
-        assert!(!is_too_short(2690, AMX), "no multiple of 8");
-        assert!(!is_too_short(UML_AREA, 0), "the host's length is not known");
-        assert!(
-            !is_too_short(UML_AREA, LARGEST + 8),
-            "beyond what there is room for"
-        );
+        assert!(!is_too_short(2690, AMX), "not a multiple of 8");
+        assert!(!is_too_short(UML_AREA, 0), "the host's length is unknown");
+        assert!(!is_too_short(UML_AREA, LARGEST + 8), "larger than the maximum");
     }
 }

@@ -1,21 +1,22 @@
-//! What the CPU says about the XSAVE areas of this machine, by CPUID leaf 0xD (Intel SDM, volume 2, "CPUID").
+//! XSAVE areas of this machine according to CPUID leaf 0xD (Intel SDM, volume 2, "CPUID").
 
 use crate::area::XstateLayout;
 
-/// Bytes of a process's XSAVE area on this machine; 0 where the CPU has none.
+/// Returns the size of a process's XSAVE area on this machine in bytes; 0 if the CPU has none.
 ///
-/// CPUID leaf 0xD, EBX: the size for the components that the kernel has enabled. The kernel takes the same number as the
-/// size that `ptrace` must be given (`get_xsave_size_user` in `arch/x86/kernel/fpu/xstate.c`).
+/// CPUID leaf 0xD, EBX: the size for the components that the kernel has enabled. The kernel requires the same size in
+/// `ptrace` (`get_xsave_size_user` in `arch/x86/kernel/fpu/xstate.c`).
 #[must_use]
 pub fn host_area() -> usize {
     leaf(0).map_or(0, |leaf| leaf.ebx)
 }
 
 impl XstateLayout {
-    /// The layout of this machine's CPU.
+    /// Returns the layout of this machine's CPU.
     #[must_use]
     pub fn of_this_cpu() -> Self {
-        // Sub-leaf i describes component i: EAX is its size, EBX its offset, bit 0 of ECX says that it is the supervisor's.
+        // Sub-leaf i describes component i: EAX is its size, EBX its offset, bit 0 of ECX is set for supervisor
+        // components.
         let component = |number: u32| {
             let leaf = leaf(number)?;
             let user = leaf.eax > 0 && leaf.ecx & 1 == 0;

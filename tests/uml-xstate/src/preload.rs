@@ -27,9 +27,9 @@ const NT_X86_XSTATE: usize = 0x202;
 /// `ptrace` as the C library declares it.
 type Ptrace = unsafe extern "C" fn(c_uint, ...) -> c_long;
 
-/// What requests need besides their arguments. Not on the stack: user-mode Linux calls from kernel stacks of 16 KiB.
+/// Additional state of requests. Not on the stack: user-mode Linux calls from kernel stacks of 16 KiB.
 struct RequestState {
-    /// Length of the host's area; 0 until the kernel has told it.
+    /// Size of the host's area; 0 until the kernel has returned it.
     host: usize,
     layout: XstateLayout,
     area: [u8; LARGEST],
@@ -41,11 +41,11 @@ static STATE: Mutex<RequestState> = Mutex::new(RequestState {
     area: [0; LARGEST],
 });
 
-/// Takes the place of the C library's `ptrace`: `PTRACE_SETREGSET` with an XSAVE area that is shorter than the host's sets
-/// the extended area, all else goes to the next `ptrace` as it is.
+/// Replaces the C library's `ptrace`: `PTRACE_SETREGSET` with an XSAVE area shorter than the host's sets the extended
+/// area; all other requests go to the next `ptrace` unchanged.
 ///
-/// C declares it with a variable number of arguments. On x86-64 these are passed as fixed ones are; what a caller leaves out
-/// is not read by the next one either.
+/// C declares it with a variable number of arguments. On x86-64 these are passed like fixed ones; arguments that a
+/// caller omits are not read by the next function either.
 ///
 /// # Safety
 ///
@@ -58,7 +58,7 @@ pub(crate) unsafe extern "C" fn ptrace(
     data: *mut c_void,
 ) -> c_long {
     let Some(next) = next() else {
-        // SAFETY: the C library's own variable of this thread.
+        // SAFETY: the C library's variable for this thread.
         unsafe { *libc::__errno_location() = libc::ENOSYS };
         return -1;
     };
@@ -69,12 +69,12 @@ pub(crate) unsafe extern "C" fn ptrace(
             return answer;
         }
     }
-    // SAFETY: the caller's arguments for the function that it meant to call.
+    // SAFETY: the caller's arguments, for the function that it intended to call.
     unsafe { next(request, pid, address, data) }
 }
 
-/// Sets the extended area. `None` leaves the request as it is: it is not too short, or is not sound, and then the kernel has
-/// the word for what is wrong.
+/// Sets the extended area. Returns `None` to leave the request unchanged: it is not too short, or it is invalid, and
+/// the kernel then returns the error.
 ///
 /// # Safety
 ///
@@ -83,8 +83,8 @@ unsafe fn set_extended(next: Ptrace, pid: pid_t, given: *const iovec) -> Option<
     // SAFETY: by the contract of this function.
     let given = unsafe { given.as_ref() }?;
     let base = NonNull::new(given.iov_base.cast::<u8>())?;
-    // A process is traced by one thread, so the lock is free, unless a signal handler interrupted that very thread.
-    // Waiting would then never end.
+    // A process is traced by a single thread, so the lock is free, unless a signal handler interrupted that very
+    // thread. Waiting would then deadlock.
     let mut state = STATE.try_lock().ok()?;
     let state = &mut *state;
     if state.host == 0 {
@@ -99,14 +99,14 @@ unsafe fn set_extended(next: Ptrace, pid: pid_t, given: *const iovec) -> Option<
     let extended = &mut state.area[..state.host];
     area::extend(short, extended, &state.layout);
     let mut described = describe(extended);
-    // SAFETY: the description is of memory that lives until the end of this function.
+    // SAFETY: the iovec describes memory that lives until the end of this function.
     Some(unsafe { next(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &raw mut described) })
 }
 
-/// Asks the kernel for a process's whole area; the answer is its length, which is the same for all processes.
+/// Reads a process's whole area from the kernel and returns its length, which is the same for all processes.
 fn host_area(next: Ptrace, pid: pid_t, room: &mut [u8]) -> Option<usize> {
     let mut described = describe(room);
-    // SAFETY: the kernel writes as many bytes as are described, and the length into the description.
+    // SAFETY: the kernel writes at most as many bytes as described, and stores the length in the iovec.
     let answer = unsafe { next(PTRACE_GETREGSET, pid, NT_X86_XSTATE, &raw mut described) };
     (answer == 0).then_some(described.iov_len)
 }
@@ -118,12 +118,13 @@ fn describe(area: &mut [u8]) -> iovec {
     }
 }
 
-/// The `ptrace` that would be called without this library: the C library's, or one that is preloaded after this one.
+/// Returns the `ptrace` that would be called without this library: the C library's, or that of a later preloaded
+/// library.
 fn next() -> Option<Ptrace> {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
     let mut next = NEXT.load(Ordering::Acquire);
     if next.is_null() {
-        // SAFETY: a constant and a text that ends with 0. Whoever asks first, the answer is the same.
+        // SAFETY: a constant and a NUL-terminated string. The result is the same for every caller.
         next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"ptrace".as_ptr()) };
         NEXT.store(next, Ordering::Release);
     }

@@ -1,12 +1,12 @@
 /*
- * ptrace(2) as a host kernel with AMX answers it, on a machine without AMX: preloaded behind the library under test.
+ * ptrace(2) as on a host kernel with AMX, on a machine without AMX: preloaded behind the library under test.
  *
- * For NT_X86_XSTATE it does what arch/x86/kernel/fpu does since Linux 5.16 on such a CPU:
- *  - xstateregs_set: an area that is shorter than the whole is EFAULT (ptrace_regset cuts a longer one);
+ * For NT_X86_XSTATE it behaves like arch/x86/kernel/fpu since Linux 5.16 on such a CPU:
+ *  - xstateregs_set: a shorter area is EFAULT (ptrace_regset truncates a longer one);
  *  - validate_user_xstate_header: tile data without permission is EINVAL;
- *  - __copy_xstate_to_uabi_buf: as many bytes as are asked for, zeros for components in their initial configuration.
- * This machine's kernel does the rest with its own, shorter area. Tile configuration is shown as in use, which a CPU may do
- * at any time; this machine's kernel answers EINVAL if that comes back.
+ *  - __copy_xstate_to_uabi_buf: as many bytes as requested, zeros for components in their initial configuration.
+ * This machine's kernel does the rest with its own, shorter area. Tile configuration is reported as in use, which a CPU may
+ * do at any time; this machine's kernel returns EINVAL if it is written back.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-//! The library in a program that sets a child's registers, against the real kernel: every machine refuses an area that is shorter
-//! than its own. Needs a C compiler, as the workspace does.
+//! The library in a program that sets a child's registers, on the real kernel: every machine rejects an area shorter
+//! than its own. Needs a C compiler, as does the workspace.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a panic is how a test fails")]
 
@@ -16,7 +16,7 @@ use uml_xstate::{LIBRARY, UML_AREA, host_area};
 /// Legacy region and header: the shortest area that can be extended.
 const SHORTEST: usize = 576;
 
-/// The compiled helpers, gone with the folder.
+/// The compiled helpers, deleted with the directory.
 struct CompiledHelpers(TempDir);
 
 impl CompiledHelpers {
@@ -42,7 +42,7 @@ impl CompiledHelpers {
         self.0.path().join("large_area.so")
     }
 
-    /// What `traced_child` prints with these libraries preloaded.
+    /// Runs `traced_child` with these libraries preloaded and returns its output.
     fn run(&self, preloaded: &[PathBuf], arguments: &[&str]) -> String {
         let output = Command::new(self.0.path().join("traced_child"))
             .args(arguments)
@@ -59,14 +59,14 @@ impl CompiledHelpers {
     }
 }
 
-/// Where cargo builds it for this test.
+/// Returns the path of cargo's build for this test.
 fn library() -> PathBuf {
     let library = env::current_exe().unwrap().with_file_name(LIBRARY);
     assert!(library.is_file(), "{}", library.display());
     library
 }
 
-/// The bits of the components that the child had afterwards.
+/// Returns the bits of the components that the child had afterwards.
 fn components(line: &str) -> u64 {
     let bits = line.split("components 0x").nth(1).unwrap();
     u64::from_str_radix(bits.split(',').next().unwrap(), 16).unwrap()
@@ -76,7 +76,7 @@ fn components(line: &str) -> u64 {
 fn the_kernel_refuses_a_short_area_and_takes_it_with_the_library() {
     assert!(
         host_area() > SHORTEST,
-        "a CPU without AVX cannot show this: its areas have {} bytes",
+        "a CPU without AVX cannot run this test: its areas have {} bytes",
         host_area()
     );
     let helpers = CompiledHelpers::compile();
@@ -87,7 +87,7 @@ fn the_kernel_refuses_a_short_area_and_takes_it_with_the_library() {
     assert_eq!(
         components(&extended),
         0b11,
-        "what the area cannot hold is initial"
+        "components beyond the area are initial"
     );
 }
 
@@ -95,7 +95,7 @@ fn the_kernel_refuses_a_short_area_and_takes_it_with_the_library() {
 fn all_else_is_answered_as_without_the_library() {
     let helpers = CompiledHelpers::compile();
     let whole = host_area();
-    // Long enough, longer, without a whole header, no multiple of 8, empty.
+    // Long enough, longer, without a complete header, not a multiple of 8, empty.
     for length in [whole, whole + 8, 65_536, SHORTEST - 8, SHORTEST - 4, 0] {
         let with = helpers.area(&[library()], length);
         assert_eq!(with, helpers.area(&[], length));

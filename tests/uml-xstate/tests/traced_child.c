@@ -33,7 +33,7 @@ static void die(const char *what)
 	exit(9);
 }
 
-/* Stops, and ends with 0 if xmm0 holds the pattern afterwards. */
+/* Stops itself, then exits with 0 if xmm0 contains the pattern. */
 static void child(void)
 {
 	unsigned char seen[16];
@@ -64,7 +64,7 @@ static pid_t start(void)
 	return pid;
 }
 
-/* What xmm0 held, according to the child. */
+/* Returns the child's report of the contents of xmm0. */
 static const char *finish(pid_t pid)
 {
 	int status;
@@ -92,7 +92,7 @@ static uint64_t components(void)
 	return bits;
 }
 
-/* All components that the child has, and x87 and SSE, which every area holds. */
+/* Sets an area of this length with all components that the child has, and x87 and SSE, which every area contains. */
 static void set(size_t length)
 {
 	pid_t pid = start();
@@ -124,7 +124,7 @@ static void peek(void)
 	if (ptrace(PTRACE_POKEUSER, pid, (void *)offsetof(struct user_regs_struct, r15), (void *)-1L) < 0)
 		die("PTRACE_POKEUSER");
 	errno = EDOM;
-	/* Without the last argument, as C allows for this request. */
+		/* Omits the last argument, as C allows for this request. */
 	word = ptrace(PTRACE_PEEKUSER, pid, (void *)offsetof(struct user_regs_struct, r15));
 	printf("%ld, errno %d\n", word, errno);
 	kill(pid, SIGKILL);

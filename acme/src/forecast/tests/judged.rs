@@ -1,4 +1,4 @@
-//! What may be said by which evidence.
+//! Which evidence supports which outlook.
 
 use parallax_api::forecasts::{ForecastCause, RenewalForecast, RenewalOutlook};
 
@@ -10,7 +10,7 @@ fn what_is_sound_as_far_as_it_can_be_known_would_pass_and_says_that_it_is_a_fore
     assert_eq!(forecast.outlook, RenewalOutlook::WouldPass, "{forecast:?}");
     assert!(
         forecast.sentence.starts_with(
-            "as far as it can be known without a token, it would pass: port 80 is answered by ingress/nginx"
+            "as far as can be known without a token, it would pass: port 80 is served by ingress/nginx"
         ),
         "{}",
         forecast.sentence
@@ -79,7 +79,7 @@ trait AaaaReplacement {
 }
 
 impl AaaaReplacement for Value {
-    /// No such name in either family.
+    /// The name does not exist in either address family.
     fn replace_aaaa(mut self) -> Value {
         for view in self["views"].as_array_mut().unwrap() {
             view["aaaa"] = json!("no_name");
@@ -99,13 +99,13 @@ fn what_may_be_otherwise_for_the_ca_or_in_a_minute_is_not_known() {
         assert_eq!(forecast.cause, None);
         assert!(forecast.sentence.contains(open), "{open}: {}", forecast.sentence);
     };
-    // The solver's own route is more exact than the one that redirects.
+    // The solver's own route is more specific than the one that redirects.
     let astray = answer("internet:laptop", &failed("check", "redirect_refused"), RIGHT);
     case(
         &good(),
         &[inside()],
         &[astray],
-        "the solver's own route may answer otherwise",
+        "the solver's own route may respond differently",
     );
     let broken = answer(
         "internet:laptop",
@@ -116,23 +116,28 @@ fn what_may_be_otherwise_for_the_ca_or_in_a_minute_is_not_known() {
         &good(),
         &[inside()],
         &[broken],
-        "by the CA's rules, from internet:laptop",
+        "the fetch by the CA's rules fails from internet:laptop",
     );
     // One of two vantages on the internet gets through.
     let refused = answer("internet:other", &failed("connect", "refused"), RIGHT);
     case(&good(), &[inside()], &[outside(), refused], "from internet:other");
-    // A node's own way out says nothing about the internet.
+    // A failure on a node's outbound path says nothing about the internet.
     let node = answer("n1/pod", &failed("connect", "refused"), RIGHT);
-    case(&good(), &[inside()], &[node], "by the CA's rules, from n1/pod");
+    case(
+        &good(),
+        &[inside()],
+        &[node],
+        "the fetch by the CA's rules fails from n1/pod",
+    );
     case(
         &good(),
         &[answer("n1/pod", &failed("connect", "refused"), RIGHT)],
         &[outside()],
         "the self check fails from n1/pod",
     );
-    case(&good(), &[], &[outside()], "the self check: no node answered");
-    case(&good(), &[inside()], &[], "nobody fetched it");
-    // A balancer or a CDN that the cluster does not know.
+    case(&good(), &[], &[outside()], "the self check: no node responded");
+    case(&good(), &[inside()], &[], "no fetch by the CA's rules was made");
+    // A load balancer or CDN that the cluster does not know.
     case(
         &good(),
         &[inside()],
@@ -144,7 +149,7 @@ fn what_may_be_otherwise_for_the_ca_or_in_a_minute_is_not_known() {
     for view in servfail["views"].as_array_mut().unwrap() {
         view["aaaa"] = failing.clone();
     }
-    case(&servfail, &[inside()], &[outside()], "(it may pass)");
+    case(&servfail, &[inside()], &[outside()], "(may be temporary)");
 }
 
 #[test]
@@ -171,7 +176,7 @@ fn an_authority_of_ones_own_may_not_care_what_the_public_sees() {
     assert!(
         forecast
             .sentence
-            .contains("whether that matters to the authority of ClusterIssuer le"),
+            .contains("whether that affects the CA of ClusterIssuer le is unknown"),
         "{forecast:?}"
     );
 }
@@ -219,7 +224,11 @@ fn names_that_need_no_port_80_are_no_subjects() {
     let subjects = subjects(&shelf(&[web, other]), &shelf(&[le]));
     let hosts: Vec<&str> = subjects.all.iter().map(|subject| subject.host.as_str()).collect();
     assert_eq!(hosts, ["www.shop.example.test"]);
-    assert_eq!(subjects.terms.len(), 2, "every Certificate has its times");
+    assert_eq!(
+        subjects.terms.len(),
+        2,
+        "the validity of every Certificate is known"
+    );
     assert!(subjects.terms.iter().any(|term| term.renewal.is_some()));
 }
 
@@ -232,8 +241,8 @@ fn why_nothing_is_known_is_said() {
 #[test]
 fn before_any_look_there_is_a_reason_and_never_an_empty_list_alone() {
     let reason = |picture: &CertManagerState| not_checked(picture).missing.unwrap();
-    assert!(reason(&CertManagerState::missing(&UnavailableReason::NotFollowed)).contains("are not followed"));
-    assert!(reason(&picture(&json!([]), &json!([]))).contains("has not looked"));
+    assert!(reason(&CertManagerState::missing(&UnavailableReason::NotFollowed)).contains("are not watched"));
+    assert!(reason(&picture(&json!([]), &json!([]))).contains("has not checked any name"));
 }
 
 fn any_outcome() -> impl Strategy<Value = Value> {
@@ -291,7 +300,7 @@ proptest! {
         if forecast.outlook == RenewalOutlook::WouldPass {
             let ok = |answer: &&Value| answer["result"] == "ok";
             let outside: Vec<&Value> = ca.iter().filter(|answer| answer["vantage"] == "internet:laptop").collect();
-            prop_assert!(facts["views"].as_array().unwrap().len() == 2, "somebody saw what the public sees");
+            prop_assert!(facts["views"].as_array().unwrap().len() == 2, "a public view was queried");
             prop_assert!(facts["views"][1]["a"] == here());
             prop_assert!(!facts["caa"].as_array().unwrap().is_empty());
             prop_assert!(self_check.iter().any(|answer| ok(&answer)) && !self_check.iter().any(|answer| answer["result"] == "failed"));
@@ -365,7 +374,7 @@ fn a_thousand_names_are_foreseen_at_once_and_the_rest_is_counted() {
         .iter()
         .map(|subject| judge(subject, Some(&seen), &topology))
         .collect();
-    // Judged anew once a second at most; measured, not asserted.
+    // Judged at most once a second; measured, not asserted.
     println!(
         "MEASURED {} names are judged in {:?}",
         foreseen.len(),

@@ -1,4 +1,4 @@
-//! Forecasts: what may be said by which evidence, and the whole way from Certificates to what is published.
+//! Forecasts: which evidence supports which outlook, and the whole path from Certificates to the published list.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ use super::{
 use crate::cert_manager::{self, CertManagerKind, CertManagerState, ObjectStore, UnavailableReason};
 
 const HOST: &str = "shop.example.test";
-/// The ingress controller's address, and another one's.
+/// The ingress controller's address, and another controller's.
 const RIGHT: &str = "203.0.113.10";
 const WRONG: &str = "203.0.113.20";
 
@@ -74,7 +74,7 @@ fn known<T: serde::de::DeserializeOwned>(objects: &Value, meta: fn(&T) -> &Meta)
     }
 }
 
-/// What cert-manager's objects come to.
+/// The state that results from cert-manager's objects.
 fn picture(certificates: &Value, issuers: &Value) -> CertManagerState {
     let mut picture = CertManagerState::missing(&UnavailableReason::NotInstalled);
     picture.certificates = known(certificates, |object: &Certificate| &object.metadata);
@@ -154,7 +154,7 @@ fn node_answer(value: &Value) -> parallax_preflight::VantageAnswer {
     }
 }
 
-/// What a look saw: facts by a node, the node's self check, and the CA's fetches.
+/// The evidence of one check: DNS facts from a node, the node's self check, and the CA's fetches.
 fn evidence(facts: &Value, self_check: &[Value], ca: &[Value]) -> Evidence {
     Evidence {
         at: parallax_model::EventTime(7),

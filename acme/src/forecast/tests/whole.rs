@@ -1,11 +1,11 @@
-//! From Certificates of an API server to what is published, with a mesh that the test answers for.
+//! From Certificates of an API server to the published list, with a mesh that the test simulates.
 
 use parallax_api::forecasts::{RenewalForecastList, RenewalOutlook};
 use parallax_kubernetes::watch::{ApiServerAccess, KubernetesSettings};
 
 use super::*;
 
-/// Everything from an API server to what is published, with a mesh that the test answers for.
+/// The whole path from an API server to the published list, with a mesh that the test simulates.
 struct Whole {
     server: ApiServer,
     desk: Arc<RunManager>,
@@ -89,7 +89,7 @@ impl Whole {
     async fn until(&mut self, holds: impl FnMut(&Arc<RenewalForecastList>) -> bool) -> RenewalForecastList {
         let found = tokio::time::timeout(Duration::from_mins(1), self.out.wait_for(holds)).await;
         let found = found.map(|found| RenewalForecastList::clone(&found.unwrap()));
-        found.unwrap_or_else(|_| panic!("in vain: {:?}", self.out.borrow()))
+        found.unwrap_or_else(|_| panic!("timed out: {:?}", self.out.borrow()))
     }
 
     async fn stop(self) {
@@ -100,7 +100,8 @@ impl Whole {
     }
 }
 
-/// Answers everything that the plan streams are told: a sound shop, and a zone that forbids `forbidden.…`.
+/// Reports a result for every assignment in the plan streams: a healthy host, and a zone that forbids
+/// `forbidden.…`.
 async fn mesh(desk: Arc<RunManager>, cancelled: CancellationToken) {
     let mut orders = desk.orders();
     let mut told = 0;
@@ -142,19 +143,19 @@ fn answered(vantage: &Vantage, assignment: &parallax_model::Assignment, seq: u64
             };
             let mut facts = names(&here(), caa);
             facts["caa"][0]["name"] = json!(probe.name);
-            // Nobody configured a public resolver.
+            // No public resolver is configured.
             facts["views"].as_array_mut().unwrap().pop();
             line["names"] = facts;
         }
         ProbeSpec::Challenge(probe) => {
             assert!(probe.expected.is_none() && probe.port == 80, "{probe:?}");
-            assert!(probe.scope.is_some(), "a look is kept to the scope of runs");
+            assert!(probe.scope.is_some(), "a check is limited to the scope of runs");
             line["status"] = json!(404);
             line["front"] = json!(format!("{RIGHT}:80"));
             line["challenge"] =
                 json!({"passes": 1, "addresses": [RIGHT], "dials": [{"address": format!("{RIGHT}:80")}]});
         }
-        other => panic!("nothing else is asked: {other:?}"),
+        other => panic!("unexpected probe: {other:?}"),
     }
     Recorded {
         vantage: vantage.clone(),
@@ -186,14 +187,14 @@ async fn certificates_of_an_api_server_are_foreseen_and_forgotten_with_them() {
     };
     assert_eq!(of("web").outlook, RenewalOutlook::WouldPass, "{:?}", of("web"));
     assert_eq!(of("web").solver, "an Ingress of class nginx");
-    // Only hosts that some target has are looked at.
+    // Only hosts of a target are checked.
     assert_eq!(of("stranger").outlook, RenewalOutlook::Unknown);
     assert!(
         of("stranger").sentence.contains("no host of a known target"),
         "{:?}",
         of("stranger")
     );
-    assert_eq!(whole.desk.list(), [], "a look is no run");
+    assert_eq!(whole.desk.list(), [], "a check is not a run");
     whole.server.delete("certificates", "shop", "web");
     let without = whole.until(|out| out.forecasts.len() == 1).await;
     assert_eq!(without.certificates.len(), 1);
@@ -207,6 +208,6 @@ async fn switched_off_nobody_looks_and_the_certificates_times_are_known_all_the_
     let known = whole.until(|out| !out.certificates.is_empty()).await;
     assert!(known.missing.unwrap().contains("forecast.every is off"));
     assert_eq!(known.forecasts, []);
-    assert!(whole.desk.orders().borrow().is_empty(), "nobody was asked");
+    assert!(whole.desk.orders().borrow().is_empty(), "no probe was requested");
     whole.stop().await;
 }

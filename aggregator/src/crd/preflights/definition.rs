@@ -1,4 +1,4 @@
-//! The definition of Preflight: the schema of its types, with the rules and bounds that the API server keeps itself.
+//! The CRD of Preflight: the schema of its types, with validation rules and limits that the API server enforces.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::Preflight;
 
-/// Names in one object: a certificate of Let's Encrypt has at most a hundred.
+/// Maximum number of host names: a certificate of Let's Encrypt has at most a hundred.
 const MOST_NAMES: i64 = 100;
 
-/// The longest name of an object, and of a host.
+/// Maximum length of the name of an object or host.
 const LONGEST_NAME: i64 = 253;
 
-/// Fields that say who would issue; one of them says it.
+/// Fields that determine who would issue, as a CEL list; at most one may be set.
 const SOURCES: &str = "[has(self.issuerRef), has(self.class), has(self.gatewayRef), has(self.certificateRef), has(self.ingressRef)]";
 
-/// The definition of Preflight.
+/// Returns the CRD of Preflight.
 #[must_use]
 pub fn definition() -> CustomResourceDefinition {
     let mut definition = Preflight::crd();
@@ -34,7 +34,7 @@ pub fn definition() -> CustomResourceDefinition {
     definition
 }
 
-/// What cannot be meant. What only the cluster knows is said by the object's conditions.
+/// Rules against contradictory fields. Errors that depend on the cluster are reported by the object's conditions.
 fn rules() -> Value {
     let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
     let named = format!("{SOURCES}.exists(named, named)");
@@ -45,19 +45,19 @@ fn rules() -> Value {
         ),
         rule(
             &format!("{named} || (has(self.noCreate) && self.noCreate)"),
-            "who would issue? expected issuerRef, certificateRef or ingressRef; or class or gatewayRef without any; or noCreate: true",
+            "no issuer: expected issuerRef, certificateRef or ingressRef; or class or gatewayRef to test without an issuer; or noCreate: true",
         ),
         rule(
             "has(self.certificateRef) || has(self.ingressRef) || (has(self.hosts) && self.hosts.size() > 0)",
-            "hosts: expected a name, as there is no certificateRef or ingressRef to name them",
+            "hosts: expected a name, because there is no certificateRef or ingressRef to take names from",
         ),
         rule(
             "!(has(self.noCreate) && self.noCreate && has(self.allowBillable) && self.allowBillable)",
-            "allowBillable: with noCreate nothing is created that could cost money",
+            "allowBillable: with noCreate, no objects are created that could cost money",
         ),
         rule(
             "!(has(self.noCreate) && self.noCreate && has(self.readySeconds))",
-            "readySeconds: with noCreate there is nothing to wait for",
+            "readySeconds: with noCreate, there are no objects to wait for",
         ),
         rule(
             "!has(self.issuerRef) || !has(self.issuerRef.kind) || self.issuerRef.kind in ['Issuer', 'ClusterIssuer']",
@@ -78,7 +78,7 @@ fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut J
     schema.properties.as_mut()?.get_mut(name)
 }
 
-/// Bounds of what may be written, which also bound what the rules cost.
+/// Limits lengths, which also bounds the cost of the rules.
 fn bound(spec: &mut JSONSchemaProps) {
     if let Some(hosts) = property(spec, "hosts") {
         hosts.max_items = Some(MOST_NAMES);

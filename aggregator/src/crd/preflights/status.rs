@@ -1,47 +1,47 @@
-//! What a Preflight came to. Bounded: an object has room for about a megabyte, and is read by everybody who lists.
+//! Status of a Preflight. It is bounded: an object may have about a megabyte, and every list returns it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::crd::Condition;
 
-/// What became of a Preflight. Absent fields are written as nulls: a merge would leave those of the last time.
+/// Status of a Preflight. Absent fields are serialized as null: a merge patch would otherwise keep earlier values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreflightStatus {
-    /// The generation that this speaks of.
+    /// The generation that this status refers to.
     pub observed_generation: Option<i64>,
-    /// When it was begun (RFC 3339).
+    /// Start (RFC 3339).
     pub start_time: Option<String>,
-    /// When it ended (RFC 3339).
+    /// End (RFC 3339).
     pub completion_time: Option<String>,
-    /// Attempts that ended without an answer.
+    /// Number of attempts without a result.
     pub attempts: Option<u32>,
     /// `Ready`, `SelfCheckPassed`, `CAPassed`, `Complete`, `Stalled`.
     pub conditions: Vec<Condition>,
-    /// What is known of where cert-manager's pod sits.
+    /// What is known about the node of cert-manager's Pod.
     pub cert_manager: Option<String>,
-    /// At most ten names, those first that do not pass.
+    /// At most ten names, failing ones first.
     pub hosts: Vec<HostStatus>,
-    /// Names that are not listed.
+    /// Number of names that are not listed.
     pub more: Option<u32>,
-    /// What nobody looked at.
+    /// Aspects that were not checked.
     pub not_checked: Vec<String>,
 }
 
-/// Both verdicts on one name.
+/// Both verdicts for one name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostStatus {
     /// The name.
     pub host: String,
-    /// What cert-manager would make for it, and which solver that is.
+    /// The objects that cert-manager would create for it, and their solver.
     pub solver: String,
     /// cert-manager's self check.
     pub self_check: VerdictStatus,
     /// The CA's validation.
     pub ca: VerdictStatus,
-    /// The runs that asked, by their ids in the API.
+    /// Ids of the runs that probed it.
     pub runs: Vec<String>,
 }
 
@@ -51,50 +51,50 @@ pub struct HostStatus {
 pub struct VerdictStatus {
     /// `passed`, `at_risk`, `failed` or `unknown`.
     pub standing: String,
-    /// In a sentence.
+    /// Summary in one sentence.
     pub sentence: String,
-    /// Vantages where it passes.
+    /// Number of vantages where it passes.
     pub passed: u32,
-    /// Vantages where it fails.
+    /// Number of vantages where it fails.
     pub failed: u32,
-    /// Vantages that did not answer.
+    /// Number of vantages without a result.
     pub silent: u32,
-    /// Failures that are alike, the largest groups first, at most three.
+    /// Groups of equal failures, largest first, at most three.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failing: Vec<GroupStatus>,
-    /// What makes it uncertain, and what to know besides.
+    /// Uncertainties and other notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Vantages that fail alike.
+/// Vantages with equal failures.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupStatus {
-    /// Six of them at most.
+    /// At most six of the vantages.
     pub vantages: Vec<String>,
-    /// How many there are.
+    /// Number of vantages.
     pub count: u32,
-    /// In our words.
+    /// The failure as Parallax describes it.
     pub words: String,
-    /// In the words of whose check it is.
+    /// The failure as cert-manager or the CA would report it.
     pub theirs: String,
-    /// Likeliest first.
+    /// Possible causes, likeliest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<CauseStatus>,
-    /// Ways out, each with its price.
+    /// Remedies, each with its trade-off.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<String>,
 }
 
-/// A cause that fits.
+/// A possible cause.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CauseStatus {
-    /// Its id in docs/reference/causes.md.
+    /// Id in docs/reference/causes.md.
     pub id: String,
-    /// A few words.
+    /// Short title.
     pub title: String,
-    /// Whether the diagnosis named it by its evidence; otherwise it is what usually does this.
+    /// Whether the diagnosis derived it from evidence; otherwise it is the typical cause of such a failure.
     pub diagnosed: bool,
 }

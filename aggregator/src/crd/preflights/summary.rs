@@ -1,4 +1,4 @@
-//! Verdicts as conditions and as a status of bounded size. Pure.
+//! Summarises verdicts as conditions and as a status of bounded size. Pure.
 
 use parallax_api::{names::NameProblem, preflight::CheckState};
 use parallax_model::Vantage;
@@ -6,20 +6,20 @@ use parallax_preflight::{FailureGroup, HostVerdict, Verdict, exit_code};
 
 use super::{CauseStatus, GroupStatus, HostStatus, VerdictStatus};
 
-/// Names in a status; the failing ones are among them.
+/// Maximum number of names in a status.
 pub const MOST_HOSTS: usize = 10;
 const MOST_GROUPS: usize = 3;
 const MOST_VANTAGES: usize = 6;
 const MOST_OTHERS: usize = 4;
-/// Bytes of one text. Servers choose what some of them say.
+/// Maximum length of a text in bytes; some texts come from servers.
 const LONGEST: usize = 300;
-/// Bytes of what stands in the catalogue of causes.
+/// Maximum length of ids and titles of causes, in bytes.
 const SHORT: usize = 120;
 
-/// A condition's status, reason and message.
+/// Status, reason and message of a condition.
 pub type ConditionSummary = (&'static str, &'static str, String);
 
-/// Whether the certificate would be issued: `True` exactly where the command ends with 0, `False` where it ends with 1.
+/// Summarises whether the certificate would be issued: `True` if the command would exit with 0, `False` if with 1.
 #[must_use]
 pub fn ready(judged: &[&HostVerdict], strict: bool) -> ConditionSummary {
     let [own, ca] = verdicts(judged, strict);
@@ -38,7 +38,7 @@ pub fn ready(judged: &[&HostVerdict], strict: bool) -> ConditionSummary {
     }
 }
 
-/// `SelfCheckPassed` and `CAPassed`, over all names: the worst one decides, and what is not known is never true.
+/// Returns `SelfCheckPassed` and `CAPassed` over all names: the worst verdict decides, and unknown is never `True`.
 #[must_use]
 pub fn verdicts(judged: &[&HostVerdict], strict: bool) -> [ConditionSummary; 2] {
     let of = |verdict: fn(&HostVerdict) -> &Verdict| {
@@ -47,7 +47,7 @@ pub fn verdicts(judged: &[&HostVerdict], strict: bool) -> [ConditionSummary; 2] 
             .max_by_key(|judged| badness(verdict(judged).standing, strict))
             .copied();
         let Some(worst) = worst else {
-            return ("Unknown", "NotProved", "nothing was asked for".to_owned());
+            return ("Unknown", "NotProved", "there are no names to check".to_owned());
         };
         let standing = verdict(worst).standing;
         let alike = judged
@@ -83,7 +83,7 @@ const fn badness(standing: CheckState, strict: bool) -> u8 {
     }
 }
 
-/// One name's part of a status.
+/// Returns the status of one name.
 #[must_use]
 pub fn host(judged: &HostVerdict, solver: &str, runs: &[String]) -> HostStatus {
     HostStatus {
@@ -106,7 +106,7 @@ fn verdict(verdict: &Verdict) -> VerdictStatus {
         .findings
         .iter()
         .map(|finding| format!("{} ({})", finding.text, finding.id));
-    // What fails it comes first: there is room for a few.
+    // Problems that fail the check come first, since the list is truncated.
     let problems = verdict.problems.iter().map(|problem| {
         let NameProblem {
             words,
@@ -143,7 +143,7 @@ fn group(group: &FailureGroup) -> GroupStatus {
             .as_ref()
             .map_or_else(String::new, |command| format!(": {command}"));
         plain(
-            &format!("{} (costs: {}){command}", remedy.action, remedy.price),
+            &format!("{} (trade-off: {}){command}", remedy.action, remedy.price),
             2 * LONGEST,
         )
     });
@@ -166,7 +166,7 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Without control characters, and in no more bytes than that.
+/// Replaces control characters and truncates to `most` bytes.
 fn plain(text: &str, most: usize) -> String {
     let whole: String = text
         .chars()

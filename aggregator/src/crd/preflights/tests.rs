@@ -133,7 +133,6 @@ fn a_message_names_the_worst_name_and_how_many_are_like_it() {
     assert!(ca.2.ends_with("it is Passed (and 2 more)"), "{}", ca.2);
 }
 
-/// Five thousand nodes, each failing in a way of its own, with texts as long as a server likes.
 #[test]
 fn what_about_the_name_fails_it_stands_first_among_the_notes_in_both_words_with_a_way_out() {
     let mut judged = judged("shop.example.test", Passed, Failed);
@@ -151,6 +150,7 @@ fn what_about_the_name_fails_it_stands_first_among_the_notes_in_both_words_with_
     );
 }
 
+/// Five thousand nodes in fifty groups of failures, with very long texts.
 #[test]
 fn a_status_stays_small_whatever_fails_and_whatever_servers_say() {
     let long = "\u{1b}[31m".to_owned() + &"ö☠x".repeat(10_000);

@@ -1,4 +1,4 @@
-//! What people did about an incident, and the buttons to do it.
+//! User actions on an incident, and the buttons for them.
 
 use parallax_api::{
     incident_actions::{Acknowledgement, IncidentActions},
@@ -8,15 +8,15 @@ use parallax_model::{EventTime, Micros};
 
 use super::wording;
 
-/// No run takes longer: one without an outcome after that was made by a former leader, or has been forgotten.
+/// No run takes longer: a run without an outcome after this time belongs to a former leader or has been evicted.
 const FORGOTTEN: Micros = Micros::from_secs(300);
 
 #[derive(Debug)]
 pub(super) struct ActionsSection {
     pub(super) id: String,
-    /// What was done, oldest sort first, each in a sentence.
+    /// Actions taken, one sentence each.
     pub(super) done: Vec<String>,
-    /// Proves that a form is of this page; none where a browser cannot show who it is.
+    /// CSRF token of the forms; `None` if a browser cannot authenticate.
     pub(super) proof: Option<String>,
     pub(super) open: bool,
     pub(super) silenced: bool,
@@ -51,14 +51,14 @@ impl ActionsSection {
         if let Some(verified) = &handling.verified {
             let what = match verified.outcome {
                 None if now - verified.mark.at > FORGOTTEN => {
-                    "a run repeated the probes that decided; what it came to is not known here any more"
+                    "a run repeated the deciding probes; its outcome is no longer available here"
                 }
-                None => "a run repeats the probes that decided",
+                None => "a run is repeating the deciding probes",
                 Some(RunOutcome::Passed) => {
-                    "a run of the probes that decided passed; the incident closes as soon as the mesh's own probes agree"
+                    "a run of the deciding probes passed; the incident closes once the mesh's own probes confirm it"
                 }
-                Some(RunOutcome::Failed) => "a run of the probes that decided failed: it is not fixed",
-                Some(RunOutcome::Unknown) => "a run of the probes that decided could not tell",
+                Some(RunOutcome::Failed) => "a run of the deciding probes failed: the fault is not fixed",
+                Some(RunOutcome::Unknown) => "a run of the deciding probes was inconclusive",
             };
             done.push(format!(
                 "{} (run {})",
@@ -67,7 +67,7 @@ impl ActionsSection {
             ));
         }
         if !done.is_empty() && !handling.persisted {
-            done.push("this is kept in memory only, and forgotten at a restart".to_owned());
+            done.push("kept in memory only and lost if the aggregator restarts".to_owned());
         }
         Self {
             id: id.to_owned(),

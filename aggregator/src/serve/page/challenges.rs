@@ -1,4 +1,4 @@
-//! Challenges of cert-manager that wait, each with what does it and the way out.
+//! Pending Challenges of cert-manager, each with its cause and remedy.
 
 use parallax_api::challenges::WaitingChallenge;
 use parallax_model::EventTime;
@@ -13,15 +13,15 @@ pub(super) struct ChallengeRow {
     pub(super) object: String,
     pub(super) host: String,
     pub(super) since: String,
-    /// In cert-manager's words.
+    /// Reason reported by cert-manager.
     pub(super) reason: String,
-    /// What it means, or what replaying it showed.
+    /// Meaning of the reason, or the result of replaying the Challenge.
     pub(super) sentence: String,
     pub(super) cause: Option<String>,
     pub(super) remedy: Option<Remedy>,
     pub(super) incident: Option<String>,
     pub(super) hint: Option<String>,
-    /// Why there is no more to say.
+    /// Why there is no explanation.
     pub(super) besides: Option<String>,
 }
 
@@ -38,11 +38,11 @@ impl ChallengeRow {
             if cause.diagnosed {
                 words
             } else {
-                format!("often {words}")
+                format!("typically {words}")
             }
         });
         let besides = match (explanation, &challenge.not_replayed) {
-            (None, None) => Some("It is being looked at.".to_owned()),
+            (None, None) => Some("The explanation is in progress.".to_owned()),
             (None, Some(why)) => Some(format!("Not replayed: {why}.")),
             (Some(_), _) => None,
         };

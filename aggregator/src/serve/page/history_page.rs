@@ -1,4 +1,4 @@
-//! What was: incidents that are over, from memory and from the store, and how safe that is.
+//! Closed incidents, from memory and from the store, and whether they are persisted.
 
 use parallax_diagnosis::{verdict::IncidentState, view::View};
 pub(super) use parallax_history::store::{IncidentEnding, IncidentSummary, Status, StoreState};
@@ -7,18 +7,18 @@ use parallax_model::EventTime;
 use super::{incident::capitalised, wording};
 use crate::serve::summary::is_open;
 
-/// Incidents listed.
+/// Maximum number of incidents listed.
 const LISTED: usize = 100;
 
 #[derive(Debug)]
 pub(super) struct PastIncident {
     pub(super) id: String,
     pub(super) sentence: String,
-    /// When it ended and after how long, or that its end was missed.
+    /// When it ended and how long it lasted, or that its end was missed.
     pub(super) end: String,
 }
 
-/// The list, and where it is kept.
+/// The list, and where it is stored.
 #[derive(Debug)]
 pub(super) struct HistoryPage {
     pub(super) rows: Vec<PastIncident>,
@@ -70,18 +70,18 @@ impl PastIncident {
                     IncidentEnding::Judged => format!("closed {at}, after {lasted}"),
                     IncidentEnding::Restart => {
                         format!(
-                            "last seen {at}, after {lasted}; the aggregator restarted and its end was missed"
+                            "last seen {at}, after {lasted}; its end was missed because the aggregator restarted"
                         )
                     }
                     IncidentEnding::Continued { by } => {
                         format!(
-                            "last seen {at}, after {lasted}; goes on as #{by} since the aggregator restarted"
+                            "last seen {at}, after {lasted}; continued as #{by} after the aggregator restarted"
                         )
                     }
                 }
             }
             None => format!(
-                "open when the aggregator stopped, last seen {}; not found again so far",
+                "open when the aggregator stopped, last seen {}; not detected again so far",
                 wording::clock(one.seen, now)
             ),
         };
@@ -96,17 +96,17 @@ impl PastIncident {
 fn note(store: &StoreState) -> String {
     match &store.status {
         Status::Off => {
-            "History is in memory only: a restart forgets it. Set store.path in the configuration to keep it."
+            "History is kept in memory only and lost at a restart. To persist it, set store.path in the configuration."
                 .to_owned()
         }
-        Status::Opening => format!("The history kept in {} is being opened.", store.place),
+        Status::Opening => format!("Opening the history store {}.", store.place),
         Status::Up => format!(
-            "History is kept in {} ({:.1} MiB).",
+            "History is stored in {} ({:.1} MiB).",
             store.place,
             mebibytes(store.bytes)
         ),
         Status::Down { .. } => format!(
-            "History is not kept at present: {} cannot be used, see above. What is listed is in memory.",
+            "History is not stored at present: {} cannot be used (see above). This list comes from memory.",
             store.place
         ),
     }

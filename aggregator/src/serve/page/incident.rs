@@ -1,8 +1,8 @@
-//! One incident as a card: the sentence, what proves it, what to do.
+//! One incident as a card: sentence, evidence, remedies.
 
 use parallax_api::{
     links::{DashboardLink, ExternalLinks},
-    severity::Severity,
+    severity::IncidentSeverity,
 };
 use parallax_diagnosis::{
     requests::ProbeRequest,
@@ -14,7 +14,7 @@ use parallax_model::{EventTime, Probability};
 use super::wording;
 use crate::serve::summary::is_open;
 
-/// Targets named before the rest folds away, where the rest is more than a few.
+/// Targets shown before the fold, if there are more than [`TARGETS_UNFOLDED`].
 const TARGETS_SHOWN: usize = 4;
 const TARGETS_UNFOLDED: usize = 7;
 
@@ -25,14 +25,14 @@ pub(super) struct IncidentCard {
     pub(super) state: String,
     pub(super) sentence: String,
     pub(super) probability: String,
-    /// The same as a number, for the bar.
+    /// The probability as a number, for the meter.
     pub(super) measure: f64,
     pub(super) subject: String,
     pub(super) since: String,
     pub(super) since_iso: String,
     pub(super) lasting: String,
     pub(super) occurrences: Option<String>,
-    /// Why it ended, where its subject is gone.
+    /// Why it ended, if its subject no longer exists.
     pub(super) departed: Option<String>,
     pub(super) targets: Vec<String>,
     pub(super) more_targets: Vec<String>,
@@ -41,9 +41,9 @@ pub(super) struct IncidentCard {
     /// Empty without a tie.
     pub(super) tie: Vec<String>,
     pub(super) separating: Vec<String>,
-    /// Probes on their way beyond the plan, while it is not over.
+    /// On-demand probes under way, while the incident is open.
     pub(super) asked: Vec<String>,
-    /// The answer that decided, and those that stand beside the evidence.
+    /// The result that decided, and other results of on-demand probes.
     pub(super) decided: Vec<String>,
     pub(super) region: String,
     pub(super) evidence: Vec<Evidence>,
@@ -51,9 +51,9 @@ pub(super) struct IncidentCard {
     pub(super) ruled_out: Vec<(String, String)>,
     pub(super) facts: Vec<(String, String)>,
     pub(super) remedies: Vec<Remedy>,
-    /// Where else to look at it.
+    /// Dashboards that show it.
     pub(super) dashboards: Vec<DashboardLink>,
-    /// Id, title, and what would be needed.
+    /// Id, title, and what would be needed to rule it out.
     pub(super) not_excluded: Vec<(String, String, String)>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Evidence {
     pub(super) probes: u64,
     pub(super) failures: u64,
     pub(super) kinds: String,
-    /// The named region predicts failure here.
+    /// Whether the named region predicts failure here.
     pub(super) predicted: bool,
 }
 
@@ -95,7 +95,7 @@ impl Remedy {
     }
 }
 
-/// What is asked about a subject beyond the plan, and what for.
+/// Lists the on-demand probes of a subject with their purpose.
 pub(super) fn asked(view: &View, subject: &verdict::Subject) -> Vec<String> {
     let about = view.asks.iter().filter(|ask| ask.subject == *subject);
     about.map(ProbeRequest::purpose).collect()
@@ -107,7 +107,7 @@ impl IncidentCard {
         let verdict = &incident.verdict;
         let (class, state) = match incident.state {
             IncidentState::Open => {
-                let severity = Severity::of(incident, view).label();
+                let severity = IncidentSeverity::of(incident, view).label();
                 (severity, severity.to_owned())
             }
             IncidentState::Recovering => ("recovering", "recovering".to_owned()),
@@ -184,7 +184,7 @@ impl IncidentCard {
         }
     }
 
-    /// With links to the dashboards that show it.
+    /// Adds links to the dashboards that show it.
     pub(super) fn link(&mut self, incident: &Incident, links: &ExternalLinks) {
         self.dashboards = links.dashboards(incident);
     }
@@ -205,7 +205,7 @@ const fn end(incident: &Incident, now: EventTime) -> EventTime {
     }
 }
 
-/// Two digits; what rounds to certainty is not called certain.
+/// Formats a probability with two digits; values that would round to 1 are shown as `> 0.99`.
 fn probability(value: Probability) -> String {
     if value.get() >= 0.995 {
         "> 0.99".to_owned()
@@ -245,7 +245,7 @@ fn evidence(row: &EvidenceRow) -> Evidence {
     }
 }
 
-/// `×3`, `÷4`: how a fact moved the odds.
+/// Formats how a fact changed the odds: `×3`, `÷4`.
 fn multiplier(factor: f64) -> String {
     let plain = |value: f64| {
         let text = format!("{value:.1}");
@@ -258,7 +258,7 @@ fn multiplier(factor: f64) -> String {
     }
 }
 
-/// A sentence starts with a capital, a name keeps its case.
+/// Capitalises a sentence unless it starts with a name.
 pub(super) fn capitalised(sentence: &str) -> String {
     let first_word = sentence.split_whitespace().next().unwrap_or_default();
     if !first_word.bytes().all(|b| b.is_ascii_lowercase()) {

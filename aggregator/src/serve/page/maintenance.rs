@@ -1,17 +1,17 @@
-//! What is announced: nobody is called for what fails within it.
+//! Announced maintenance windows: failures within one trigger no notifications.
 
 use parallax_api::incident_actions::MaintenanceWindow;
 use parallax_model::EventTime;
 
 use super::wording;
 
-/// What the proof of the forms is about.
+/// Subject that the CSRF token of the maintenance forms is bound to.
 pub(in crate::serve) const FORMS: &str = "maintenance";
 
 #[derive(Debug, Default)]
 pub(super) struct MaintenanceSection {
     pub(super) rows: Vec<AnnouncedWindow>,
-    /// Proves that a form is of this page; none where a browser cannot show who it is.
+    /// CSRF token of the forms; `None` if a browser cannot authenticate.
     pub(super) proof: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl MaintenanceSection {
             };
             let meant = window.targets.as_ref().map_or_else(
                 || "all targets".to_owned(),
-                |text| format!("targets with {text:?}"),
+                |text| format!("targets containing {text:?}"),
             );
             let note = window
                 .mark
@@ -42,7 +42,7 @@ impl MaintenanceSection {
             let lost = if window.persisted {
                 ""
             } else {
-                " (kept in memory only, and forgotten at a restart)"
+                " (kept in memory only and lost if the aggregator restarts)"
             };
             AnnouncedWindow {
                 id: window.id.clone(),

@@ -1,5 +1,5 @@
-//! Vantages × targets: failing rows first, the many hosts of one front as one group. Of more vantages than fit a page the
-//! columns are where client and entry sit to each other, and a cell says how many see what.
+//! Matrix of targets by vantage: failing rows first, the hosts of one front grouped. With more vantages than fit on a
+//! page, the columns are placements, and a cell counts the vantages by state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use parallax_model::{EventTime, Front, Placement, Vantage};
 
 use super::wording;
 
-/// Hosts of one front from which on they are one group.
+/// Number of hosts on one front from which they form a group.
 const GROUP_FROM: usize = 4;
 
-/// Vantages that have a column each.
+/// Maximum number of vantages that get a column each.
 const MOST_COLUMNS: usize = 64;
-/// Groups that are shown; the worst come first.
+/// Maximum number of groups shown, worst first.
 const MOST_GROUPS: usize = 300;
-/// Vantages named in the words of a cell that stands for many.
+/// Maximum number of vantages named in the title of a cell that sums up several.
 const MOST_NAMES: usize = 8;
 
-/// The class of a cell that nobody expects an answer in.
+/// CSS class of a cell whose vantage does not probe the target.
 const APART: &str = "apart";
 
 /// The whole table.
@@ -26,11 +26,11 @@ const APART: &str = "apart";
 pub(super) struct Matrix {
     pub(super) columns: Vec<MatrixColumn>,
     pub(super) groups: Vec<RowGroup>,
-    /// Some targets are not asked from everywhere.
+    /// Whether some targets are not probed from every vantage.
     pub(super) sampled: bool,
-    /// What is left out, in words; empty where nothing is.
+    /// Note about omitted groups; empty if all are shown.
     pub(super) more: String,
-    /// Names stand upright where there are many.
+    /// Whether column names are written vertically, for many columns or long names.
     pub(super) upright: bool,
 }
 
@@ -42,12 +42,12 @@ pub(super) struct MatrixColumn {
     pub(super) title: String,
 }
 
-/// One row, or several behind one that sums them up.
+/// One row, or several rows under one that sums them up.
 #[derive(Debug)]
 pub(super) struct RowGroup {
     pub(super) key: String,
     pub(super) head: Row,
-    /// Empty for a row that stands alone.
+    /// Empty for a single row.
     pub(super) members: Vec<Row>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Row {
     pub(super) note: String,
     pub(super) never_ok: bool,
     pub(super) pending: bool,
-    /// What it answers while it works, in words; empty until that is known.
+    /// Baseline response as text; empty until known.
     pub(super) baseline: String,
     pub(super) cells: Vec<Cell>,
     rank: CellRank,
@@ -110,7 +110,7 @@ impl Matrix {
             columns,
             more: if left_out > 0 {
                 format!(
-                    "{} more, none of them worse than these.",
+                    "Not shown: {}, none of them worse than these.",
                     wording::count(left_out, "line")
                 )
             } else {
@@ -121,12 +121,12 @@ impl Matrix {
     }
 }
 
-/// What the columns are.
+/// Meaning of the columns.
 #[derive(Debug)]
 enum MatrixLayout {
-    /// One a vantage.
+    /// One column per vantage.
     Vantages,
-    /// One a placement that occurs.
+    /// One column per placement that occurs.
     Placements(Vec<Placement>),
 }
 
@@ -153,13 +153,13 @@ impl MatrixLayout {
                     name: placement.label().to_owned(),
                     network: "placement".to_owned(),
                     class: "reporting",
-                    title: format!("vantages whose placement is {placement}"),
+                    title: format!("vantages with placement {placement}"),
                 })
                 .collect(),
         }
     }
 
-    /// The cells of some rows in the order of the columns.
+    /// Returns the cells of the rows, in the order of the columns.
     fn cells(&self, rows: &[&MatrixRow], view: &View) -> Vec<Cell> {
         match self {
             Self::Vantages => {
@@ -210,7 +210,7 @@ impl MatrixColumn {
     }
 }
 
-/// Why a vantage says nothing; nothing where it does.
+/// Returns why a vantage does not report; `None` if it reports.
 pub(super) fn silence(vantage: &VantageView, now: EventTime) -> Option<String> {
     match (vantage.state, vantage.last_seen) {
         (VantageState::Reporting, _) => None,
@@ -266,7 +266,7 @@ impl Row {
 }
 
 impl CellRank {
-    /// The worst that any vantage sees; one that knows decides over those that do not.
+    /// The worst state at any vantage. Unknown ranks only if no vantage has fresh evidence.
     fn of(row: &MatrixRow) -> Self {
         let sees = |state| row.cells.iter().any(|cell| cell.state == state);
         if sees(CellState::Failing) {
@@ -281,7 +281,7 @@ impl CellRank {
     }
 }
 
-/// Class, symbol and word of a state: never the colour alone.
+/// CSS class, symbol and word of a state, so that colour is never the only cue.
 const fn shown(state: CellState) -> (&'static str, &'static str, &'static str) {
     match state {
         CellState::Unknown => ("unknown", "?", "unknown"),
@@ -297,7 +297,7 @@ impl Cell {
         let mut title = format!("{}: {word}", vantage.vantage);
         if cell.state == CellState::Unknown {
             let why = silence(vantage, now).or_else(|| cell.failure.clone());
-            let why = why.unwrap_or_else(|| "nothing fresh is known".to_owned());
+            let why = why.unwrap_or_else(|| "no fresh evidence".to_owned());
             title = format!("{title}; {why}");
         } else {
             title = format!("{title}; {} of {} probes failed", cell.failures, cell.probes);
@@ -307,7 +307,7 @@ impl Cell {
             title = format!("{title}; placement {}", cell.placement);
         }
         if let Some(last) = cell.last {
-            title = format!("{title}; newest probe {}", wording::ago(last, now));
+            title = format!("{title}; last probe {}", wording::ago(last, now));
         }
         Self {
             class,
@@ -317,17 +317,17 @@ impl Cell {
         }
     }
 
-    /// Nobody expects an answer: a large mesh asks for a target from some of its vantages only.
+    /// A cell without probes: a large mesh probes a target from some of its vantages only.
     fn not_asked(whose: &str) -> Self {
         Self {
             class: APART,
             symbol: "–".to_owned(),
-            words: "not asked from here",
-            title: format!("{whose}: not asked from here"),
+            words: "not probed from here",
+            title: format!("{whose}: not probed from here"),
         }
     }
 
-    /// The vantages of one placement.
+    /// Sums up the vantages of one placement and names those that are not ok.
     fn many(cells: &[&MatrixCell], placement: Placement, view: &View) -> Self {
         if cells.is_empty() {
             return Self::not_asked(placement.label());
@@ -374,7 +374,7 @@ impl Cell {
         let bad = count(CellState::Failing) + count(CellState::Flaky);
         Self {
             class,
-            // Some hosts fail and some do not: the number says more than a sign.
+            // Where only some fail, the count tells more than a symbol.
             symbol: if state == CellState::Flaky {
                 bad.to_string()
             } else {

@@ -1,4 +1,5 @@
-//! The page: rendered here, complete without a script; with one it renews itself each second.
+//! The web page, rendered on the server. It is complete without JavaScript; with it, the content refreshes every
+//! second.
 
 mod actions;
 mod challenges;
@@ -30,11 +31,11 @@ use crate::api_error::ApiError;
 use model::{OverviewPage, PageFrame};
 use parallax_diagnosis::verdict::Incident;
 
-/// Nothing from elsewhere, nothing inline: text that slips through the escaping still cannot act.
+/// Allows no foreign and no inline content, so that text that escapes the escaping still cannot run.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// The page's routes.
+/// Routes of the page.
 pub(super) fn router() -> Router<ServerState> {
     Router::new()
         .route("/", get(whole))
@@ -46,7 +47,7 @@ pub(super) fn router() -> Router<ServerState> {
         .layer(middleware::map_response(protect))
 }
 
-/// What every page is made of. It tells nothing of anybody.
+/// Static assets. They contain no data and need no authorization.
 pub(super) fn assets() -> Router<ServerState> {
     let asset = |media: &'static str, body: &'static str| {
         get(move || async move {
@@ -119,8 +120,11 @@ impl ServerState {
 
 fn html(rendered: Result<String, askama::Error>) -> Result<Html<String>, ApiError> {
     rendered.map(Html).map_err(|error| {
-        tracing::error!(%error, "the page cannot be rendered");
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be rendered")
+        tracing::error!(%error, "cannot render the page");
+        ApiError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "cannot render the page; the aggregator's log gives the reason",
+        )
     })
 }
 
@@ -132,7 +136,7 @@ async fn fragment(State(shared): State<ServerState>) -> Result<Html<String>, Api
     html(shared.overview().await.render())
 }
 
-/// One incident, with what people did about it.
+/// Returns the page of one incident, with the user actions on it.
 async fn one(shared: &ServerState, id: &str) -> model::IncidentPage {
     let mut one = found(shared, id).await;
     if let Some(card) = &one.card {
@@ -145,14 +149,14 @@ async fn one(shared: &ServerState, id: &str) -> model::IncidentPage {
         handled.done.extend(
             announced
                 .filter(|_| open)
-                .map(|by| format!("nobody is called: {by}")),
+                .map(|by| format!("notifications suppressed: {by}")),
         );
         one.handling = Some(handled);
     }
     one
 }
 
-/// One incident, from memory or from the store.
+/// Finds one incident in memory or in the store.
 async fn found(shared: &ServerState, id: &str) -> model::IncidentPage {
     let view = shared.view().await;
     let shown =
@@ -164,13 +168,13 @@ async fn found(shared: &ServerState, id: &str) -> model::IncidentPage {
             Err(_) => model::IncidentPage::missing(
                 id,
                 format!(
-                    "Another version wrote it in a form that this one does not show; ask /v1/incidents/{id} for it."
+                    "It was stored by another version in a format that this version cannot show; see /v1/incidents/{id}."
                 ),
             ),
         },
         Ok(None) => model::IncidentPage::missing(
             id,
-            "Neither in memory nor in the store; the oldest are removed.".to_owned(),
+            "It is neither in memory nor in the store; the oldest incidents are deleted.".to_owned(),
         ),
         Err(error) => model::IncidentPage::missing(id, format!("{error}.")),
     }

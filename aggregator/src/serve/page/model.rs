@@ -1,4 +1,4 @@
-//! What the templates show, as finished text.
+//! Data of the templates, as formatted text.
 
 use askama::Template;
 use parallax_api::{
@@ -33,13 +33,13 @@ use crate::{
     serve::summary::{StatusSummary, is_open},
 };
 
-/// An engine that has not moved for this many intervals is said to stand still.
+/// Intervals without a new view after which the page warns that the diagnosis is stale.
 const STALE_INTERVALS: u64 = 3;
 
-/// How long the page says that a corrupt store was moved aside.
+/// How long the page reports that a corrupt store was moved aside.
 const NOTICE_FOR: Micros = Micros::from_secs(24 * 3_600);
 
-/// Everything on the first page, without its frame.
+/// Content of the start page, without its frame.
 #[derive(Debug, Template)]
 #[template(path = "overview.html")]
 pub(super) struct OverviewPage {
@@ -174,14 +174,14 @@ impl OverviewPage {
             probers: TruncatedList::of(probers.iter().map(|prober| ProberRow::of(prober, now)), "prober"),
             maintenance: MaintenanceSection::default(),
             challenges: TruncatedList::of(std::iter::empty(), "Challenge"),
-            renewals: RenewalsSection::of(&RenewalForecastList::missing("not asked yet"), now),
+            renewals: RenewalsSection::of(&RenewalForecastList::missing("no forecast yet"), now),
             at: wording::clock(view.at, now),
         }
     }
 }
 
 impl OverviewPage {
-    /// Leads from each open incident to its dashboards.
+    /// Adds links from each open incident to its dashboards.
     pub(super) fn linked(mut self, view: &View, links: &ExternalLinks) -> Self {
         let open = view.incidents.iter().filter(|incident| is_open(incident));
         for (card, incident) in self.open.iter_mut().zip(open) {
@@ -190,21 +190,21 @@ impl OverviewPage {
         self
     }
 
-    /// Says which Challenges wait.
+    /// Adds the pending Challenges.
     pub(super) fn of_challenges(mut self, waiting: &[WaitingChallenge], now: EventTime) -> Self {
         self.challenges =
             TruncatedList::of(waiting.iter().map(|one| ChallengeRow::of(one, now)), "Challenge");
         self
     }
 
-    /// Says who cannot be told of incidents.
+    /// Adds a warning for each receiver whose deliveries fail.
     pub(super) fn telling(mut self, told: &ReceiverStatusList, now: EventTime) -> Self {
         for receiver in &told.receivers {
             if let ReceiverState::Failing { since, reason } = &receiver.standing {
                 let owed = receiver.pending;
                 self.warnings.push(PageWarning {
                     title: format!(
-                        "{} hears nothing since {}; it is owed word of {}",
+                        "Notifications to {} have failed for {}; pending: {}",
                         receiver.name,
                         (now - *since).rounded(),
                         wording::count(owed, "incident")
@@ -215,37 +215,37 @@ impl OverviewPage {
         }
         if let (false, Some(why)) = (told.receivers.is_empty(), &told.unkept_because) {
             self.warnings.push(PageWarning {
-                title: "What receivers are owed is in memory only".to_owned(),
+                title: "Pending notifications are kept in memory only".to_owned(),
                 lines: vec![why.clone()],
             });
         }
         self
     }
 
-    /// Says which renewals would fail.
+    /// Adds the renewal forecasts.
     pub(super) fn of_renewals(mut self, renewals: RenewalsSection) -> Self {
         self.renewals = renewals;
         self
     }
 
-    /// Says whether all is well, as the API does.
+    /// Sets the headline to the status that the API returns.
     pub(super) fn headed(mut self, headline: StatusSummary) -> Self {
         self.headline = headline;
         self
     }
 
-    /// Says what is announced.
+    /// Adds the announced maintenance windows.
     pub(super) fn of_maintenance(mut self, maintenance: MaintenanceSection) -> Self {
         self.maintenance = maintenance;
         self
     }
 
-    /// Says which of several aggregators shows this; of a single one there is nothing to say.
+    /// Adds warnings if this replica is warming up or on standby; none for a single aggregator.
     pub(super) fn of_replica(mut self, replica: &ReplicaView, now: EventTime) -> Self {
         let Some(name) = &replica.name else { return self };
         if let Some(until) = replica.warming {
             let title = format!("{name} is warming up for another {}", (until - now).rounded());
-            let line = "It has started a short while ago: what few probes notice is not judged yet. The probers are asked for what they saw before.";
+            let line = "It started recently and does not yet judge failures that only few probes see. It is requesting earlier observations from the probers.";
             self.warnings.insert(
                 0,
                 PageWarning {
@@ -256,10 +256,10 @@ impl OverviewPage {
         }
         if replica.part == "stands_by" {
             let title = match &replica.leader {
-                Some(leader) => format!("{name} stands by; {leader}, which leads, does not answer"),
-                None => format!("{name} stands by; no aggregator leads at present"),
+                Some(leader) => format!("{name} is on standby; the leader {leader} does not respond"),
+                None => format!("{name} is on standby; there is no leader at present"),
             };
-            let line = "Shown is what this aggregator sees and judges by itself. Runs, and whatever is done about incidents, wait for the one that leads.";
+            let line = "This page shows what this aggregator observes and diagnoses on its own. Runs and actions on incidents require the leader.";
             self.warnings.insert(
                 0,
                 PageWarning {
@@ -281,7 +281,7 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
     if let Some(trouble) = &topology.trouble {
         warnings.push(PageWarning {
             title: format!(
-                "The topology cannot be read; what is shown rests on the one known {} ago",
+                "Reading the topology has failed for {}; this page uses the last known topology",
                 (now - trouble.since).rounded()
             ),
             lines: trouble.message.lines().map(ToOwned::to_owned).collect(),
@@ -291,14 +291,14 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
     let patience = Micros(view.interval.0.saturating_mul(STALE_INTERVALS).max(5_000_000));
     if age > patience {
         warnings.push(PageWarning {
-            title: format!("The diagnosis stands still since {}", age.rounded()),
-            lines: vec!["What is shown is the last that was known, not the present.".to_owned()],
+            title: format!("The diagnosis has not advanced for {}", age.rounded()),
+            lines: vec!["This page shows the last known state, not the present one.".to_owned()],
         });
     }
     if let Status::Down { since, reason } = &store.status {
         warnings.push(PageWarning {
             title: format!(
-                "History is not kept since {}; probing and judging go on without it",
+                "History has not been stored for {}; probing and diagnosis continue",
                 (now - *since).rounded()
             ),
             lines: vec![reason.clone()],
@@ -306,7 +306,7 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
     }
     let recent = |(at, _): &&(EventTime, String)| now - *at < NOTICE_FOR;
     warnings.extend(store.notices.iter().filter(recent).map(|(at, text)| PageWarning {
-        title: format!("The history was begun anew at {}", wording::clock(*at, now)),
+        title: format!("A new history store was started at {}", wording::clock(*at, now)),
         lines: vec![text.clone()],
     }));
     warnings
@@ -315,22 +315,22 @@ fn warnings(view: &View, topology: &TopologyState, store: &StoreState, now: Even
 fn counters(view: &View) -> Vec<PageCounter> {
     let counters = &view.counters;
     [
-        ("judged", counters.counted, "observations that count"),
-        ("late", counters.late, "came after their round was judged"),
+        ("judged", counters.counted, "observations used for diagnosis"),
+        ("late", counters.late, "arrived after their round was judged"),
         (
             "unknown",
             counters.unknown,
-            "of a target or vantage that the topology does not name",
+            "for a target or vantage that is not in the topology",
         ),
         (
             "implausible",
             counters.implausible,
-            "times or fields that cannot be",
+            "with impossible times or fields",
         ),
         (
-            "own faults",
+            "prober faults",
             counters.own_faults,
-            "the prober's own; they say nothing about a target",
+            "faults of the prober itself; no evidence about a target",
         ),
     ]
     .into_iter()
@@ -338,7 +338,7 @@ fn counters(view: &View) -> Vec<PageCounter> {
     .collect()
 }
 
-/// What one name is told to be.
+/// DNS answers for one name.
 #[derive(Debug)]
 struct NameRows {
     name: String,
@@ -373,10 +373,7 @@ impl NameRows {
                 addresses: joined(answer.addresses.iter().map(ToString::to_string).collect(), "none"),
                 meaning: answer.meaning.clone(),
                 asked_as: answer.asked_as.clone(),
-                vantages: joined(
-                    answer.vantages.iter().map(ToString::to_string).collect(),
-                    "nobody",
-                ),
+                vantages: joined(answer.vantages.iter().map(ToString::to_string).collect(), "none"),
             })
             .collect();
         Self {
@@ -401,16 +398,16 @@ impl ProberRow {
     }
 }
 
-/// One incident on a page of its own.
+/// Page of one incident.
 #[derive(Debug, Template)]
 #[template(path = "one.html")]
 pub(super) struct IncidentPage {
     pub(super) card: Option<IncidentCard>,
     pub(super) handling: Option<ActionsSection>,
-    /// Whom it concerns.
+    /// Affected targets.
     pub(super) targets: Vec<TargetId>,
     id: String,
-    /// Why there is none.
+    /// Why there is no such incident.
     why: String,
 }
 
@@ -425,7 +422,7 @@ impl IncidentPage {
         }
     }
 
-    /// Leads to its dashboards.
+    /// Adds links to its dashboards.
     pub(super) fn linked(mut self, incident: &Incident, links: &ExternalLinks) -> Self {
         if let Some(card) = &mut self.card {
             card.link(incident, links);
@@ -444,14 +441,14 @@ impl IncidentPage {
     }
 }
 
-/// The frame around either.
+/// Frame around the start page or an incident's page.
 #[derive(Debug, Template)]
 #[template(path = "page.html")]
 pub(super) struct PageFrame {
     title: String,
-    /// Where the script gets the content anew.
+    /// Path from which the script refreshes the content.
     fragment: String,
-    /// Rendered, hence escaped already.
+    /// Rendered HTML, hence already escaped.
     content: String,
     version: &'static str,
 }
@@ -471,7 +468,7 @@ impl PageFrame {
             title: one
                 .card
                 .as_ref()
-                .map_or_else(|| "No such incident".to_owned(), |card| card.sentence.clone()),
+                .map_or_else(|| "Incident not found".to_owned(), |card| card.sentence.clone()),
             fragment: format!("/incident/{}/fragment", askama::filters::urlencode(&one.id)?),
             content: one.render()?,
             version: env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! Findings and hazards as cards: something to know or to do while no probe need fail.
+//! Findings and hazards as cards: notices that need no failing probe.
 
 use parallax_diagnosis::{findings::Severity, verdict, view::View};
 
@@ -42,7 +42,7 @@ impl ActionNotice {
             .map(|hazard| Self {
                 id: hazard.id.clone(),
                 class: class(hazard.severity),
-                sort: format!("hazard · {} · nobody fails yet", hazard.kind.catalogue()),
+                sort: format!("hazard · {} · nothing fails yet", hazard.kind.catalogue()),
                 since: None,
                 sentence: capitalised(&hazard.sentence),
                 subject: hazard.subject.clone(),

@@ -1,19 +1,19 @@
-//! Renewals that would fail, and those of which it cannot be told. The others are counted.
+//! Renewals that would fail and those with an unknown outcome. The others are only counted.
 
 use parallax_api::forecasts::{RenewalForecast, RenewalForecastList, RenewalOutlook};
 use parallax_model::EventTime;
 
 use super::truncated_list::TruncatedList;
 
-/// What is foreseen, as the page shows it.
+/// Renewal forecasts as the page shows them.
 #[derive(Debug)]
 pub(super) struct RenewalsSection {
-    /// Whether there is anything to foresee.
+    /// Whether there are forecasts.
     pub(super) any: bool,
     /// Whether some renewal would fail.
     pub(super) failing: bool,
     pub(super) rows: TruncatedList<Row>,
-    /// In a line.
+    /// Counts by outcome, in one line.
     pub(super) counts: String,
     pub(super) note: String,
 }
@@ -48,7 +48,7 @@ impl RenewalsSection {
             failing: failing > 0,
             rows: TruncatedList::of(shown.into_iter().map(|forecast| Row::of(forecast, now)), "name"),
             counts: format!(
-                "{failing} would fail, {} cannot be told, {} would pass as far as it can be known",
+                "{failing} would fail, {} unknown, {} would pass as far as can be checked in advance",
                 count(RenewalOutlook::Unknown),
                 count(RenewalOutlook::WouldPass)
             ),

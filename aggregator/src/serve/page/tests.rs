@@ -17,7 +17,7 @@ fn sound() -> TopologyState {
     TopologyState::new(Arc::new(Topology::default()))
 }
 
-/// The whole page. With `PARALLAX_GALLERY` set it is also written there, to be looked at in a browser.
+/// Renders the whole page. If `PARALLAX_GALLERY` is set, also writes it to that folder, to be viewed in a browser.
 fn page(name: &str, view: &View, topology: &TopologyState) -> String {
     page_with(name, view, topology, &StoreState::off())
 }
@@ -33,7 +33,7 @@ fn page_with(name: &str, view: &View, topology: &TopologyState, store: &StoreSta
     html
 }
 
-/// The content of the first element of a class, without markup.
+/// Returns the text of the first `tag` element up to the next markup.
 fn text_of<'a>(html: &'a str, tag: &str) -> &'a str {
     let start = html.find(&format!("<{tag}>")).unwrap() + tag.len() + 2;
     &html[start..start + html[start..].find('<').unwrap()]
@@ -152,9 +152,9 @@ fn what_is_asked_beyond_the_plan_is_shown_with_what_it_would_tell_apart_until_th
     }];
     let asked = "direct from n1/pod to ingress/nginx-1, would separate vip from target";
     let html = page("asked", &view, &sound());
-    assert!(html.contains("Asked beyond the plan") && html.contains(asked));
+    assert!(html.contains("Requested on-demand probes") && html.contains(asked));
     view.incidents[0].state = IncidentState::Closed { closed: NOW };
-    assert!(!page("asked-closed", &view, &sound()).contains("Asked beyond the plan"));
+    assert!(!page("asked-closed", &view, &sound()).contains("Requested on-demand probes"));
     let subject = view.asks[0].subject.clone();
     view.investigating[0].subject = subject;
     assert!(page("asked-investigating", &view, &sound()).contains(asked));
@@ -186,7 +186,7 @@ fn the_hosts_of_one_front_are_one_group_and_what_fails_comes_first() {
 fn a_cell_is_told_apart_by_sign_and_word_and_carries_the_age_of_its_evidence() {
     let html = page("outage", &outage(), &sound());
     assert!(html.contains(
-        "title=\"n2/pod: failing; 12 of 12 probes failed (connection refused in connect); placement no-local; newest \
+        "title=\"n2/pod: failing; 12 of 12 probes failed (connection refused in connect); placement no-local; last \
          probe 3 s ago\"><span aria-hidden=\"true\">✕</span><span class=\"sr\">failing</span>"
     ));
 }
@@ -199,7 +199,11 @@ fn a_topology_that_cannot_be_read_is_said_with_line_and_age() {
         since: ago(75),
     });
     let html = page("broken-topology", &troubled(), &topology);
-    assert!(html.contains("rests on the one known 1 min 15 s ago"));
+    assert!(
+        html.contains(
+            "Reading the topology has failed for 1 min 15 s; this page uses the last known topology"
+        )
+    );
     assert!(html.contains("topology.yaml:3:7: nodes[1].nam: unknown field &#34;nam&#34;"));
 }
 
@@ -207,9 +211,9 @@ fn a_topology_that_cannot_be_read_is_said_with_line_and_age() {
 fn an_engine_that_stands_still_is_not_shown_as_the_present() {
     let mut view = healthy();
     view.at = ago(40);
-    assert!(page("stale", &view, &sound()).contains("stands still since 40 s"));
+    assert!(page("stale", &view, &sound()).contains("The diagnosis has not advanced for 40 s"));
     view.at = ago(1);
-    assert!(!page("fresh", &view, &sound()).contains("stands still"));
+    assert!(!page("fresh", &view, &sound()).contains("has not advanced"));
 }
 
 #[test]
@@ -258,7 +262,7 @@ fn text_from_outside_stays_text() {
 fn an_incident_that_is_not_kept_has_a_page_that_says_so() {
     let one = model::IncidentPage::missing("i-gone", "The store is slow.".to_owned());
     assert!(one.card.is_none());
-    assert!(one.render().unwrap().contains("No incident i-gone is kept"));
+    assert!(one.render().unwrap().contains("Incident i-gone not found"));
     assert!(one.render().unwrap().contains("The store is slow."));
 }
 
@@ -269,7 +273,7 @@ fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_
         "wiki.example.test of ingress class inner is exposed on 203.0.113.10:80 of class public",
         "finding · I4",
         "Pods on 1 of 4 nodes (n3) would be refused at 203.0.113.10",
-        "hazard · I1 · nobody fails yet",
+        "hazard · I1 · nothing fails yet",
         "won't help if</span> nothing can be done",
         "What these probes can't rule out",
         "needs a vantage outside the cluster that reports",
@@ -277,7 +281,7 @@ fn findings_and_hazards_stand_on_the_page_with_what_to_do_and_what_it_would_not_
         assert!(html.contains(words), "{words}\n{html}");
     }
     assert!(!html.contains("about <it>"), "text is escaped");
-    assert!(!html.contains("headline ok"), "something is to be done");
+    assert!(!html.contains("headline ok"), "there is something to do");
 }
 
 fn kept(id: &str, how: Option<IncidentEnding>) -> IncidentSummary {
@@ -291,14 +295,16 @@ fn kept(id: &str, how: Option<IncidentEnding>) -> IncidentSummary {
 #[test]
 fn the_page_says_whether_history_survives_a_restart() {
     let html = page("healthy", &healthy(), &sound());
-    assert!(html.contains("History is in memory only: a restart forgets it. Set store.path"));
+    assert!(
+        html.contains("History is kept in memory only and lost at a restart. To persist it, set store.path")
+    );
     let mut store = StoreState::off();
     store.place = "/data/history.db".to_owned();
     store.bytes = 3 << 20;
     store.status = Status::Up;
     let html = page_with("kept", &healthy(), &sound(), &store);
     assert!(
-        html.contains("History is kept in /data/history.db (3.0 MiB)."),
+        html.contains("History is stored in /data/history.db (3.0 MiB)."),
         "{html}"
     );
 
@@ -307,11 +313,11 @@ fn the_page_says_whether_history_survives_a_restart() {
         reason: "cannot write to the store: <disk full>".to_owned(),
     };
     let html = page_with("store-down", &healthy(), &sound(), &store);
-    assert!(html.contains("History is not kept since 1 min 30 s; probing and judging go on without it"));
+    assert!(html.contains("History has not been stored for 1 min 30 s; probing and diagnosis continue"));
     assert!(html.contains("&#60;disk full&#62;"));
     assert!(
         html.contains("headline ok"),
-        "the store says nothing about a target"
+        "the state of the store is not evidence about a target"
     );
 }
 
@@ -320,9 +326,9 @@ fn what_a_corrupt_store_cost_is_said_for_a_day() {
     let mut store = StoreState::off();
     store.status = Status::Up;
     store.notices = vec![(ago(3_600), "moved aside".to_owned())];
-    assert!(page_with("anew", &healthy(), &sound(), &store).contains("The history was begun anew at"));
+    assert!(page_with("anew", &healthy(), &sound(), &store).contains("A new history store was started at"));
     store.notices = vec![(ago(90_000), "moved aside".to_owned())];
-    assert!(!page_with("anew", &healthy(), &sound(), &store).contains("begun anew"));
+    assert!(!page_with("anew", &healthy(), &sound(), &store).contains("A new history store"));
 }
 
 #[test]
@@ -352,25 +358,28 @@ fn incidents_of_a_former_life_are_listed_with_what_is_known_of_their_end_and_non
     }
     for words in [
         "closed 12:59:00 UTC, after 3 min 12 s",
-        "the aggregator restarted and its end was missed",
-        "goes on as #i-next since the aggregator restarted",
+        "its end was missed because the aggregator restarted",
+        "continued as #i-next after the aggregator restarted",
         "open when the aggregator stopped, last seen 12:59:00 UTC",
     ] {
         assert!(html.contains(words), "{words}\n{html}");
     }
-    assert!(html.contains("headline ok"), "what was is not what is");
+    assert!(
+        html.contains("headline ok"),
+        "past incidents do not affect the headline"
+    );
 }
 
 #[test]
 fn what_is_odd_in_the_clusters_objects_stands_on_the_page_and_only_as_text() {
-    assert!(!page("healthy", &healthy(), &sound()).contains("Odd in the cluster"));
+    assert!(!page("healthy", &healthy(), &sound()).contains("Warnings about cluster objects"));
     let mut topology = sound();
     topology.notes = Arc::from([SourceNote {
         object: "Ingress shop/web".to_owned(),
         text: "parallax.dev/path: expected a path, got \"<b>\"".to_owned(),
     }]);
     let html = page("noted", &healthy(), &topology);
-    assert!(html.contains("Odd in the cluster"));
+    assert!(html.contains("Warnings about cluster objects"));
     assert!(html.contains("Ingress shop/web") && html.contains("parallax.dev/path: expected a path"));
     assert!(!html.contains("<b>\"") && !html.contains("\"<b>"));
 }
@@ -407,7 +416,7 @@ fn where_a_target_is_not_asked_from_there_is_neither_ok_nor_unknown() {
         .unwrap();
     assert_eq!(row.cells.len(), view.vantages.len());
     assert_eq!(row.cells[1].class, "apart");
-    assert!(row.cells[1].title.ends_with("not asked from here"));
+    assert!(row.cells[1].title.ends_with("not probed from here"));
 }
 
 #[test]
@@ -430,18 +439,18 @@ fn challenges_that_wait_are_listed_with_cause_and_way_out_and_what_they_say_is_e
     };
     let html = shown(&waiting);
     for words in [
-        "Challenges that wait",
+        "Pending ACME challenges",
         "It fails on n2",
         "cause: F1 no local endpoint",
         "Run it everywhere",
         "trade-off: a pod a node",
         "href=\"/incident/i-1\"",
-        "It is being looked at.",
+        "The explanation is in progress.",
     ] {
         assert!(html.contains(words), "{words}");
     }
     assert!(!html.contains("<code><script>"));
-    assert!(!shown(&[]).contains("Challenges that wait"));
+    assert!(!shown(&[]).contains("Pending ACME challenges"));
 }
 
 #[test]
@@ -464,7 +473,7 @@ fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
     let told = ReceiverStatusList {
         receivers: vec![failing],
         kept: false,
-        unkept_because: Some("the ConfigMap is not there; apply the manifests".to_owned()),
+        unkept_because: Some("the ConfigMap does not exist; apply the manifests".to_owned()),
     };
     let shown = |told: &ReceiverStatusList| {
         let overview =
@@ -474,8 +483,11 @@ fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
             .unwrap()
     };
     let html = shown(&told);
-    assert!(html.contains("oncall hears nothing since 2 min"), "{html}");
-    assert!(html.contains("it is owed word of 2 incidents"), "{html}");
+    assert!(
+        html.contains("Notifications to oncall have failed for 2 min"),
+        "{html}"
+    );
+    assert!(html.contains("pending: 2 incidents"), "{html}");
     assert!(
         html.contains("apply the manifests") && !html.contains("<500>"),
         "{html}"
@@ -485,8 +497,8 @@ fn who_hears_nothing_of_incidents_is_said_with_the_reason_and_since_when() {
         ..told
     });
     assert!(
-        !nobody.contains("What receivers are owed"),
-        "nobody is told, nothing is missing"
+        !nobody.contains("Pending notifications"),
+        "without receivers there is nothing to persist"
     );
 }
 
@@ -506,7 +518,7 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
     let overview = OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW).of_renewals(renewals);
     let html = overview.render().unwrap();
     assert!(
-        html.contains("1 would fail, 1 cannot be told, 1 would pass as far as it can be known"),
+        html.contains("1 would fail, 1 unknown, 1 would pass as far as can be checked in advance"),
         "{html}"
     );
     assert!(html.contains("prevents issuance") && html.contains("add a record"));
@@ -516,10 +528,10 @@ fn renewals_that_would_fail_stand_on_the_page_in_both_words_and_only_as_text() {
     );
     assert!(
         !html.contains("<b>pki.goog</b>") && !html.contains("www.example.test"),
-        "text stays text, and what would pass is counted"
+        "text is escaped, and renewals that would pass are only counted"
     );
     let nothing = OverviewPage::of(&healthy(), &sound(), &[], &StoreState::off(), NOW)
         .render()
         .unwrap();
-    assert!(!nothing.contains("Renewals foreseen"), "{nothing}");
+    assert!(!nothing.contains("Certificate renewal forecast"), "{nothing}");
 }

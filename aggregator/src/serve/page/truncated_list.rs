@@ -1,26 +1,26 @@
-//! Lists that a large cluster makes long: the first of them, and how many there are besides.
+//! Lists cut to a maximum length, with the number of entries left out.
 
 use super::wording;
 
-/// Entries shown; all of them are in `GET /v1/state`.
+/// Maximum number of entries shown; `GET /v1/state` returns all.
 const MOST: usize = 200;
 
 /// The first entries of a list.
 #[derive(Debug)]
 pub(super) struct TruncatedList<T> {
     pub(super) shown: Vec<T>,
-    /// "and 4800 vantages more"; empty where nothing is left out.
+    /// `not shown: 4800 vantages`; empty if the list is complete.
     pub(super) more: String,
 }
 
 impl<T> TruncatedList<T> {
-    /// `one` is what an entry is called.
+    /// `one` is the singular noun for an entry.
     pub(super) fn of(entries: impl Iterator<Item = T>, one: &str) -> Self {
         let mut entries = entries;
         let shown: Vec<T> = entries.by_ref().take(MOST).collect();
         let more = match entries.count() {
             0 => String::new(),
-            n => format!("and {} more", wording::count(n, one)),
+            n => format!("not shown: {}", wording::count(n, one)),
         };
         Self { shown, more }
     }

@@ -1,9 +1,9 @@
-//! Times, spans and counts as people read them.
+//! Formats times, time spans and counts for people.
 
 use jiff::{Timestamp, tz::TimeZone};
 use parallax_model::EventTime;
 
-/// A time of day in UTC, with its date where that is not today's.
+/// Formats a time of day in UTC, with the date unless it is today's.
 pub(super) fn clock(at: EventTime, now: EventTime) -> String {
     let zoned = |time: EventTime| {
         Timestamp::from_microsecond(time.0)
@@ -17,14 +17,14 @@ pub(super) fn clock(at: EventTime, now: EventTime) -> String {
     }
 }
 
-/// For machines: `datetime` attributes.
+/// Formats a time for `datetime` attributes.
 pub(super) fn iso(at: EventTime) -> String {
     Timestamp::from_microsecond(at.0)
         .and_then(|stamp| stamp.round(jiff::Unit::Second))
         .map_or_else(|_| String::new(), |stamp| stamp.to_string())
 }
 
-/// How long ago.
+/// Formats how long ago a time was.
 pub(super) fn ago(at: EventTime, now: EventTime) -> String {
     format!("{} ago", (now - at).rounded())
 }

@@ -1,11 +1,11 @@
-//! The cluster itself as the source of the topology.
+//! The cluster as the source of the topology.
 //!
 //! ```text
-//! API server ─▶ reflectors (one per kind) ─▶ cluster ─▶ [a moment's quiet] ─▶ convert ─▶ topology + notes
-//!                        └────────── health ─▶ trouble, age, metrics
+//! API server ─▶ reflectors (one per kind) ─▶ cluster state ─▶ [debounce] ─▶ build ─▶ topology + notes
+//!                        └────────── health ─▶ errors, age, metrics
 //! ```
-//! One task owns everything that is known; reflectors only tell. Nothing is locked, and a reflector that ended would
-//! take this task, and with it the aggregator, down: it never goes unnoticed.
+//! One task owns the state and the reflectors send updates to it, so there are no locks. A reflector that ends takes
+//! this task and the aggregator down, so that it cannot go unnoticed.
 
 mod settings;
 
@@ -38,7 +38,7 @@ use parallax_kubernetes::{
 };
 use parallax_runtime::Clock;
 
-/// Follows the cluster until cancelled.
+/// Watches the cluster until cancelled.
 pub(crate) async fn follow(
     source: TopologySource,
     kubernetes: KubernetesSettings,
@@ -48,7 +48,7 @@ pub(crate) async fn follow(
     clock: Clock,
     cancelled: CancellationToken,
 ) {
-    // Which namespaces are read is known with the client.
+    // The namespaces to watch become known with the client.
     watches.send_replace(WatchHealth::starting(WatchSource::all(&[])));
     let follower = ClusterWatcher {
         start: clock.now(),
@@ -74,22 +74,22 @@ struct ClusterWatcher {
     kubernetes: KubernetesSettings,
     state: watch::Sender<SourceState>,
     watches: watch::Sender<WatchHealth<WatchSource>>,
-    /// Who else wants to know the Pods.
+    /// Registry of prober Pods to update, if there is one.
     book: Option<Arc<PodRegistry>>,
     clock: Clock,
     cluster: ClusterState,
-    /// Something changed: first and last time.
+    /// Times of the first and the last change since the last build.
     dirty: Option<(Instant, Instant)>,
     building: Option<JoinHandle<BuildResult>>,
-    /// As the last build saw them.
+    /// State of the last build.
     job_services: JobServices,
-    /// Why the configuration cannot be used any more; the former one stays.
+    /// Error of an invalid configuration; the previous one stays in effect.
     refused: Option<SourceError>,
-    /// What of the configuration waits for a start.
+    /// Notes about configuration changes that need a restart.
     waiting: Vec<SourceNote>,
 }
 
-/// What a build came to.
+/// Result of a build.
 struct BuildResult {
     topology: Result<Topology, String>,
     notes: Vec<SourceNote>,
@@ -122,12 +122,12 @@ impl ClusterWatcher {
         loop {
             let due = self.due();
             tokio::select! {
-                // What is told comes last: a flood of it must hold up nothing else.
+                // Updates come last, so that a flood of them does not starve the other branches.
                 biased;
                 Some(ended) = reflectors.join_next() => match ended {
                     Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                    // It ends only when nobody listens, and here we are.
-                    _ => unreachable!("a reflector ended by itself"),
+                    // A reflector exits only when the receiver is dropped.
+                    _ => unreachable!("a reflector ended while its receiver is open"),
                 },
                 built = finished(&mut self.building) => self.publish(built),
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => self.build(),
@@ -148,7 +148,7 @@ impl ClusterWatcher {
         }
     }
 
-    /// Where the Pods of Parallax are.
+    /// Returns the namespaces of the prober Pods.
     fn prober_namespaces(&self, client: &Client) -> Vec<Arc<str>> {
         let named = &self.kubernetes.prober_namespaces;
         let mut namespaces: Vec<Arc<str>> = named.iter().map(|name| Arc::from(name.as_str())).collect();
@@ -158,11 +158,11 @@ impl ClusterWatcher {
         namespaces
     }
 
-    /// Takes what the configuration says now.
+    /// Applies a changed configuration.
     fn configure(&mut self, look: FileChange) {
         match look {
             FileChange::Refused(message) => {
-                tracing::warn!(%message, "the configuration cannot be used; the former one stays");
+                tracing::warn!(%message, "the configuration is invalid; keeping the previous one");
                 let since = self
                     .refused
                     .as_ref()
@@ -170,7 +170,7 @@ impl ClusterWatcher {
                 self.refused = Some(SourceError { message, since });
             }
             FileChange::Taken(source, timing, waiting) => {
-                tracing::info!(file = %source.config_file().display(), "configuration read");
+                tracing::info!(file = %source.config_file().display(), "reloaded the configuration");
                 self.refused = None;
                 self.source = Arc::from(source);
                 self.waiting = waiting;
@@ -182,13 +182,13 @@ impl ClusterWatcher {
         self.report();
     }
 
-    /// Has the topology built anew, after a moment's quiet.
+    /// Schedules a rebuild of the topology after the debounce period.
     fn touch(&mut self) {
         let now = Instant::now();
         self.dirty = Some((self.dirty.map_or(now, |(first, _)| first), now));
     }
 
-    /// A client of the API server; what stands in the way is shown and tried again.
+    /// Creates a client of the API server. Errors are shown and retried.
     async fn connect(&self) -> Client {
         connect(&self.kubernetes.access, self.kubernetes.pace, |message| {
             let since = self.start;
@@ -235,7 +235,7 @@ impl ClusterWatcher {
                 WatchUpdate::Failed(failure) => watch.failed(failure, now, start),
             }
             watch.objects = cluster.count(source);
-            // The last list of all makes the first topology, even of an empty cluster.
+            // The first topology is built once all lists are complete, even for an empty cluster.
             changed |= first && watches.settled();
         });
         if changed {
@@ -243,7 +243,7 @@ impl ClusterWatcher {
         }
     }
 
-    /// Shows what is wrong with the watches, or that nothing is any more.
+    /// Publishes the current errors of watches and configuration.
     fn report(&self) {
         let watches = self.watches.borrow().trouble(self.start);
         let trouble = SourceError::both(self.refused.clone(), watches);
@@ -254,7 +254,7 @@ impl ClusterWatcher {
         });
     }
 
-    /// When to build the next topology: not before everything was listed once, one at a time, after a moment's quiet.
+    /// Returns when to build the next topology: after all initial lists, one build at a time, debounced.
     fn due(&self) -> Option<Instant> {
         let (first, last) = self.dirty?;
         let pace = self.kubernetes.pace;
@@ -283,7 +283,7 @@ impl ClusterWatcher {
             match built.topology {
                 Ok(topology) => changed |= state.replace(topology),
                 Err(message) => {
-                    tracing::error!(%message, "the cluster cannot be made a topology; the last one stays");
+                    tracing::error!(%message, "cannot build a topology from the cluster; keeping the last one");
                 }
             }
             changed
@@ -291,13 +291,13 @@ impl ClusterWatcher {
     }
 }
 
-/// Waits for the build under way, if there is one.
+/// Waits for the running build; forever if there is none.
 async fn finished(building: &mut Option<JoinHandle<BuildResult>>) -> BuildResult {
     match building {
         Some(handle) => match handle.await {
             Ok(built) => built,
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // Cancelled: the runtime is going down.
+            // Cancelled: the runtime is shutting down.
             Err(_) => std::future::pending().await,
         },
         None => std::future::pending().await,

@@ -1,6 +1,6 @@
-//! The configuration beside the cluster: read again whenever it changes.
+//! Reloads the configuration file while the topology comes from the cluster.
 //!
-//! What is wrong in it leaves the former one in force. What only a start can change is said.
+//! An invalid file leaves the previous configuration in effect. Changes that need a restart are reported as notes.
 
 use std::path::PathBuf;
 
@@ -11,23 +11,23 @@ use super::super::{
 use crate::config::{Config, TopologySource};
 use parallax_kubernetes::topology_state::{ProbeTiming, SourceNote};
 
-/// What the file said last.
+/// The configuration file and its last seen content.
 pub(super) struct Settings {
     path: PathBuf,
     seen: Option<u64>,
     started: StartupConfig,
 }
 
-/// A look at a file that changed.
+/// A change of the file.
 pub(super) enum FileChange {
-    /// It cannot be used, for these reasons.
+    /// It is invalid; the message lists the errors.
     Refused(String),
-    /// It says this, and notes of what waits for a start.
+    /// It is valid; with notes about changes that need a restart.
     Taken(Box<TopologySource>, ProbeTiming, Vec<SourceNote>),
 }
 
 impl Settings {
-    /// Begins with the file as it was read at the start; nothing where it is not there any more.
+    /// Reads the file as it is at the start. `None` if it no longer exists or is invalid.
     pub(super) async fn begin(source: &TopologySource) -> Option<Self> {
         let path = source.config_file().to_owned();
         let content = tokio::fs::read(&path).await.ok()?;
@@ -39,7 +39,7 @@ impl Settings {
         })
     }
 
-    /// What the file says now, if it changed.
+    /// Reads the file if it changed.
     pub(super) async fn look(&mut self, source: &TopologySource) -> Option<FileChange> {
         let content = tokio::fs::read(&self.path)
             .await

@@ -1,4 +1,4 @@
-//! The whole way from an API server to topology and plan, over real connections.
+//! End-to-end tests from a fake API server to topology and plan, over real connections.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ const SHOP: &str = include_str!("../../../../kubernetes/src/discovery/fixtures/s
 const GATEWAY: &str = include_str!("../../../../kubernetes/src/discovery/fixtures/gateway.yaml");
 const GATEWAYS: &[&str] = &["gateways", "httproutes"];
 
-/// Only a failing test waits so long.
+/// Timeout; reached only by a failing test.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Fast, so that no test waits for a step of the clock longer than it must.
+/// Short periods, to keep the tests fast.
 const PACE: WatchTiming = WatchTiming {
     quiet: Duration::from_millis(5),
     longest_burst: Duration::from_millis(50),
@@ -109,7 +109,7 @@ impl Scene {
         let waiting = tokio::time::timeout(DEADLINE, self.state.wait_for(holds));
         let found = waiting.await.map(|state| state.map(|state| state.clone()));
         found
-            .unwrap_or_else(|_| panic!("in vain; the state is {:?}", self.state.borrow().trouble))
+            .unwrap_or_else(|_| panic!("timed out; the state is {:?}", self.state.borrow().trouble))
             .unwrap()
     }
 
@@ -118,7 +118,7 @@ impl Scene {
             |watches: &WatchHealth<WatchSource>| watches.kinds().get(resource.label()).is_some_and(&holds);
         let waiting = tokio::time::timeout(DEADLINE, self.watches.wait_for(holds)).await;
         waiting
-            .unwrap_or_else(|_| panic!("in vain for {resource}"))
+            .unwrap_or_else(|_| panic!("timed out waiting for {resource}"))
             .unwrap();
     }
 
@@ -243,7 +243,7 @@ async fn an_api_server_that_is_away_costs_nothing_that_is_known_and_its_age_grow
     );
     assert!(later >= Micros(soon.0 + 600_000_000));
 
-    // What happens meanwhile is not lost.
+    // Changes in the meantime are not lost.
     scene
         .server
         .put("ingresses", ingress("meanwhile", "meanwhile.example.test"));
@@ -332,7 +332,7 @@ async fn refusals_and_overload_are_shown_with_what_to_do_and_heal() {
                 watch.errors.get(&reason).is_some_and(|n| *n > 1)
             })
             .await;
-        // The others go on.
+        // The other watches continue.
         scene
             .server
             .put("nodes", json!({"metadata": {"name": format!("n{code}")}}));
@@ -392,7 +392,7 @@ async fn a_silent_watch_is_no_trouble_as_long_as_lists_come_and_loses_no_change(
     let state = scene.until(|state| state.trouble.is_some()).await;
     assert!(
         state.age(scene.clock.now()) >= Micros::from_millis(100),
-        "it counts from when something was heard, not from when the answer was missed"
+        "the age starts at the last response, not at the missed one"
     );
     scene.stop().await;
 }
@@ -484,11 +484,11 @@ async fn the_configuration_adds_targets_and_says_what_is_asked_of_those_the_clus
     assert_eq!(
         placed.entry,
         Some(("ingress/nginx".parse().unwrap(), 8443)),
-        "the cluster says how it enters"
+        "the cluster defines the entry"
     );
     assert!(
         format!("{:?}", placed.target.probe).contains("(204, 204)"),
-        "the configuration what is asked"
+        "the configuration defines the probe"
     );
     assert!(
         state
@@ -539,7 +539,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_trouble_until_it_can() {
     assert_eq!(
         found.topology.targets().len(),
         1,
-        "what the configuration names is probed all the same"
+        "targets of the configuration are probed regardless"
     );
     std::fs::write(&path, kubeconfig).unwrap();
     let waiting = state.wait_for(|state| state.trouble.is_none() && state.topology.nodes().len() == 2);
@@ -593,7 +593,7 @@ async fn a_changed_configuration_is_taken_without_a_start_and_a_wrong_one_leaves
     let notes: Vec<String> = state.notes.iter().map(ToString::to_string).collect();
     assert_eq!(
         notes,
-        ["configuration: listen changed; it takes effect with the next start"]
+        ["configuration: listen changed; it takes effect after a restart"]
     );
     scene.stop().await;
 }

@@ -1,4 +1,4 @@
-//! The aggregator: one Deployment, the names it is reached by, and what protects it from drains.
+//! The aggregator's Deployment, Services and PodDisruptionBudget.
 
 use k8s_openapi::{
     api::{
@@ -23,29 +23,29 @@ use super::{
     values::Values,
 };
 
-/// Where the page, the API and the metrics are served, for people and programs inside the cluster.
+/// Port of page, API and metrics, for people and programs inside the cluster.
 pub(super) const PAGE_PORT: u16 = 8_080;
-/// Where probers report, over TLS.
+/// Port for the probers' reports, over TLS.
 pub(super) const PROBER_PORT: u16 = 8_443;
-/// The Service of people and programs.
+/// Service for people and programs.
 const PAGE_SERVICE: &str = "parallax";
 
-/// Where the configuration is mounted.
+/// Mount path of the configuration.
 const CONFIG_FOLDER: &str = "/etc/parallax";
-/// Where every client of the API server looks for its credentials.
+/// Standard path of a Pod's API server credentials.
 pub(super) const API_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What probers call it. A name of the namespace works whatever the cluster's domain is.
+/// Returns the host name by which probers reach the aggregator. Without the cluster domain, so that it works with any.
 pub(super) fn host(values: &Values) -> String {
     format!("{}.{}.svc", Component::Aggregator.name(), values.namespace)
 }
 
-/// Where probers report.
+/// Returns the URL for the probers' reports.
 pub(super) fn url(values: &Values) -> String {
     format!("https://{}:{PROBER_PORT}", host(values))
 }
 
-/// How it is reached.
+/// Builds the Services of page and probers, and of vantages outside the cluster.
 pub(super) fn services(values: &Values) -> Vec<Service> {
     let mut page = service(
         PAGE_SERVICE,
@@ -55,7 +55,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
             ..ServiceSpec::default()
         },
     );
-    // The policies keep the probers from it: a probe would find our own policy.
+    // Not a target: the NetworkPolicies deny probers this port, and a probe would only detect our own policy.
     page.metadata.annotations = Some(meta::pairs([("parallax.dev/probe", "false")]));
     let mut services = vec![
         // Headless: probers must not lose the aggregator to the very fault that they report.
@@ -64,7 +64,7 @@ pub(super) fn services(values: &Values) -> Vec<Service> {
             values,
             ServiceSpec {
                 cluster_ip: Some("None".to_owned()),
-                // One that is not ready for a moment must not lose what is reported meanwhile.
+                // A replica that is briefly not ready must not lose the reports of that time.
                 publish_not_ready_addresses: values.elects().then_some(true),
                 ports: Some(vec![port("https-probers", PROBER_PORT, "https", "probers")]),
                 ..ServiceSpec::default()
@@ -110,14 +110,14 @@ fn port(name: &str, number: u16, protocol: &str, target: &str) -> ServicePort {
     }
 }
 
-/// A drain may take one at a time, and never waits for ever.
+/// Allows a drain to evict one replica at a time, and never blocks it.
 pub(super) fn disruption_budget(values: &Values) -> PodDisruptionBudget {
     PodDisruptionBudget {
         metadata: Component::Aggregator.meta(Component::Aggregator.name(), values),
         spec: Some(PodDisruptionBudgetSpec {
             max_unavailable: Some(IntOrString::Int(1)),
             selector: Some(Component::Aggregator.selector()),
-            // One that is not ready is no reason to hold up a drain.
+            // A replica that is not ready must not hold up a drain.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
             ..PodDisruptionBudgetSpec::default()
         }),
@@ -125,11 +125,11 @@ pub(super) fn disruption_budget(values: &Values) -> PodDisruptionBudget {
     }
 }
 
-/// The workload.
+/// Builds the Deployment.
 pub(super) fn deployment(values: &Values) -> Deployment {
     let part = Component::Aggregator;
     let strategy = if values.volume.is_some() {
-        // One pod at a time holds the volume.
+        // Only one Pod at a time can mount the volume.
         DeploymentStrategy {
             type_: Some("Recreate".to_owned()),
             rolling_update: None,
@@ -209,7 +209,7 @@ fn pod_spec(values: &Values) -> PodSpec {
     spec
 }
 
-/// The secrets that sign what is sent: the kubelet brings them, so that no account needs a right to read any.
+/// Secrets that sign webhooks. The kubelet mounts them, so no ServiceAccount needs permission to read Secrets.
 fn secrets(values: &Values) -> Volume {
     let sources = values.notify.webhooks.iter().map(|webhook| VolumeProjection {
         secret: Some(SecretProjection {
@@ -233,7 +233,7 @@ fn secrets(values: &Values) -> Volume {
     }
 }
 
-/// On two nodes, where there are two: one that dies must not take both.
+/// Prefers different nodes for the replicas: the failure of one node must not take down both.
 fn apart() -> Affinity {
     let term = PodAffinityTerm {
         label_selector: Some(Component::Aggregator.selector()),
@@ -263,7 +263,7 @@ fn config() -> Volume {
     }
 }
 
-/// What `automountServiceAccountToken` would mount, said aloud: the pod's own right to ask the API server.
+/// Explicit form of what `automountServiceAccountToken` would mount: the Pod's API server credentials.
 pub(super) fn api() -> Volume {
     Volume {
         name: "api".to_owned(),

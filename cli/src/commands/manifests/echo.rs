@@ -1,4 +1,4 @@
-//! Services over the probers' echo: who answers is known, so what goes wrong on the way shows.
+//! Services in front of the probers' echo. The responder is known, so a fault on the path shows.
 
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
@@ -10,8 +10,8 @@ use super::{
     values::Values,
 };
 
-/// One by `ClusterIP`, one headless, and one whose only choice is the caller itself; with the second responder another
-/// one, whose only choice is the caller's neighbour.
+/// Builds one with a `ClusterIP`, one headless, and one whose only endpoint is the caller itself; with the responder
+/// also one whose only endpoint is the other Pod on the caller's node.
 pub(super) fn services(values: &Values) -> Vec<Service> {
     let own_node = |spec: ServiceSpec| ServiceSpec {
         internal_traffic_policy: Some("Local".to_owned()),
@@ -48,7 +48,7 @@ fn service(name: &str, part: Component, values: &Values, spec: ServiceSpec) -> S
     if let Some(labels) = &mut metadata.labels {
         labels.insert("parallax.dev/echo".to_owned(), "true".to_owned());
     }
-    // As a target of its own it is asked for something that it answers to everybody.
+    // As an ordinary target, it is probed on a path that answers any client.
     metadata.annotations = Some(meta::pairs([
         ("parallax.dev/path", "/healthz"),
         ("parallax.dev/expect", "200"),

@@ -1,4 +1,4 @@
-//! Names, labels and namespaces: who is meant by what.
+//! Names, labels and namespaces of the components.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use k8s_openapi::{
 
 use super::values::Values;
 
-/// Whose pods and objects these are.
+/// A component of the installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Component {
     Aggregator,
-    /// The prober in the pod network.
+    /// The prober in the Pod network.
     Prober,
-    /// The prober in the nodes' own network.
+    /// The prober in the host network of the nodes.
     HostProber,
-    /// The second pod of each node that only answers.
+    /// The second Pod of each node, which only answers.
     Responder,
-    /// The controller of Preflights.
+    /// The controller of `Preflight` objects.
     Preflight,
 }
 
 impl Component {
-    /// The name of its workload and of its `ServiceAccount`.
+    /// Returns the name of its workload and of its ServiceAccount.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Aggregator => "parallax-aggregator",
@@ -45,7 +45,7 @@ impl Component {
         }
     }
 
-    /// The namespace it lives in.
+    /// Returns its namespace.
     pub(super) fn namespace(self, values: &Values) -> String {
         match self {
             Self::HostProber => values.host_namespace(),
@@ -53,7 +53,7 @@ impl Component {
         }
     }
 
-    /// What its pods are selected by.
+    /// Returns the labels that select its Pods.
     pub(super) fn labels(self) -> BTreeMap<String, String> {
         pairs([
             ("app.kubernetes.io/name", "parallax"),
@@ -61,7 +61,7 @@ impl Component {
         ])
     }
 
-    /// A selector of its pods.
+    /// Returns the selector of its Pods.
     pub(super) fn selector(self) -> LabelSelector {
         LabelSelector {
             match_labels: Some(self.labels()),
@@ -69,7 +69,7 @@ impl Component {
         }
     }
 
-    /// Metadata of an object that belongs to it.
+    /// Builds the metadata of an object that belongs to it.
     pub(super) fn meta(self, name: &str, values: &Values) -> ObjectMeta {
         ObjectMeta {
             name: Some(name.to_owned()),
@@ -77,7 +77,7 @@ impl Component {
         }
     }
 
-    /// Metadata of an object of its name in some namespace.
+    /// Builds the metadata of an object of the same name in a given namespace.
     pub(super) fn meta_in(self, namespace: &str) -> ObjectMeta {
         ObjectMeta {
             name: Some(self.name().to_owned()),
@@ -88,7 +88,7 @@ impl Component {
     }
 }
 
-/// A map of texts.
+/// Builds a map of strings.
 pub(super) fn pairs<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<String, String> {
     entries
         .into_iter()
@@ -96,7 +96,7 @@ pub(super) fn pairs<const N: usize>(entries: [(&str, &str); N]) -> BTreeMap<Stri
         .collect()
 }
 
-/// Metadata of what belongs to the whole installation.
+/// Builds the metadata of an object that belongs to the whole installation.
 pub(super) fn common(name: &str, namespace: Option<String>) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
@@ -106,8 +106,8 @@ pub(super) fn common(name: &str, namespace: Option<String>) -> ObjectMeta {
     }
 }
 
-/// The namespace of everything, which admits harmless pods only, and one for the probers in the nodes' network, where
-/// there are any: these are what the first one keeps out.
+/// Builds the namespace of the installation, whose Pod Security level is `restricted`, and a `privileged` one for host
+/// probers, if there are any, because the first one rejects their Pods.
 pub(super) fn namespaces(values: &Values) -> Vec<Namespace> {
     let mut spaces = vec![namespace(&values.namespace, "restricted")];
     if values.host_vantage {

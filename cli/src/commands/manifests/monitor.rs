@@ -1,4 +1,5 @@
-//! For the Prometheus operator: which pods to scrape, and the alerts. Kinds of its own, so not among Kubernetes' types.
+//! Objects of the Prometheus operator: the Pods to scrape, and the alerts. Defined here, because they are no built-in
+//! types.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use parallax_dashboards::alerts::rules::PrometheusRule;
@@ -6,7 +7,7 @@ use serde::Serialize;
 
 use super::{meta::Component, values::Values};
 
-/// A `PodMonitor` of `monitoring.coreos.com/v1`, as far as it is used here.
+/// The part of a `PodMonitor` (`monitoring.coreos.com/v1`) that is used here.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodMonitor {
@@ -28,11 +29,11 @@ struct MonitorSpec {
 struct Endpoint {
     port: &'static str,
     interval: String,
-    /// Series of certificates have a `namespace` of their own; without this the operator renames it.
+    /// Certificate series have their own `namespace` label; without this, the operator renames it.
     honor_labels: bool,
 }
 
-/// One for each workload, where they are wanted.
+/// Builds one per workload, if enabled.
 pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
     let wanted = values.pod_monitor.as_ref()?;
     let mut parts = vec![(Component::Aggregator, "http"), (Component::Prober, "echo")];
@@ -65,7 +66,7 @@ pub(super) fn pod_monitors(values: &Values) -> Option<Vec<PodMonitor>> {
     )
 }
 
-/// The alerts, where they are wanted.
+/// Builds the alerts, if enabled.
 pub(super) fn rules(values: &Values) -> Option<PrometheusRule> {
     let monitor = values.pod_monitor.as_ref().filter(|monitor| monitor.rules)?;
     Some(PrometheusRule::new(

@@ -1,4 +1,4 @@
-//! Who may talk to whom: nobody to anybody, but for what is here.
+//! NetworkPolicies: deny by default, and the exceptions.
 
 use k8s_openapi::{
     api::networking::v1::{
@@ -17,7 +17,7 @@ use super::{
     values::Values,
 };
 
-/// The policies of the namespace. Pods in the nodes' network are beyond any policy.
+/// Builds the policies of the namespace. They cannot apply to Pods in the host network.
 pub(super) fn policies(values: &Values) -> Vec<NetworkPolicy> {
     let mut policies = vec![
         default_deny(values),
@@ -44,9 +44,9 @@ fn default_deny(values: &Values) -> NetworkPolicy {
     }
 }
 
-/// A prober asks whatever it is told to, as its user's pods would. Its echo is open to every source: an address that was
-/// rewritten on the way is a finding, and a policy that drops it would be the fault that is then reported. Strangers
-/// learn nothing from the echo.
+/// A prober connects to any target of its plan, as a user's Pod would. Its echo accepts every source: a source address
+/// rewritten on the path is a finding, and a policy that drops such packets would cause the fault that is then
+/// reported. The echo discloses nothing to strangers.
 fn prober(part: Component, values: &Values) -> NetworkPolicy {
     let egress = if part == Component::Prober {
         vec![NetworkPolicyEgressRule::default()]
@@ -75,7 +75,7 @@ fn aggregator(values: &Values) -> NetworkPolicy {
             ..NetworkPolicyPeer::default()
         });
     }
-    // Nodes and machines outside have addresses that no selector knows; whoever comes has to show a token.
+    // No selector matches the addresses of nodes and machines outside; a token authenticates them.
     let open = values.host_vantage || !values.outside_hosts.is_empty();
     let mut ingress = vec![NetworkPolicyIngressRule {
         from: (!open).then_some(sources),
@@ -89,7 +89,7 @@ fn aggregator(values: &Values) -> NetworkPolicy {
     }
     let mut egress = vec![names()];
     if values.elects() {
-        // The one that stands by hands on what people ask for.
+        // The standby forwards requests to the leader.
         let other = || {
             vec![NetworkPolicyPeer {
                 pod_selector: Some(Component::Aggregator.selector()),
@@ -106,7 +106,7 @@ fn aggregator(values: &Values) -> NetworkPolicy {
         });
     }
     egress.push(api(values));
-    // Whoever is told of incidents is wherever the configuration says.
+    // Notification receivers can be anywhere.
     let told: Vec<u16> = values.notify.ports().into_iter().collect();
     if !told.is_empty() {
         egress.push(NetworkPolicyEgressRule {
@@ -117,7 +117,7 @@ fn aggregator(values: &Values) -> NetworkPolicy {
     policy(Component::Aggregator, values, ingress, egress)
 }
 
-/// Nobody comes to it, and it goes to the API server only: to the aggregator through it, by a forwarded port.
+/// No ingress; egress only to the API server, through which a forwarded port reaches the aggregator.
 fn preflight(values: &Values) -> NetworkPolicy {
     policy(
         Component::Preflight,
@@ -127,7 +127,7 @@ fn preflight(values: &Values) -> NetworkPolicy {
     )
 }
 
-/// The API server is an address outside every selector; its port is what is known of it.
+/// The API server's address matches no selector; only its port is known.
 fn api(values: &Values) -> NetworkPolicyEgressRule {
     NetworkPolicyEgressRule {
         ports: Some(tcp(&values.api_server_ports)),
@@ -146,14 +146,14 @@ fn policy(
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(part.selector()),
             policy_types: Some(both()),
-            // The API server keeps no empty list, and a `kubectl diff` would find one.
+            // The API server drops an empty list, which `kubectl diff` would then report.
             ingress: (!ingress.is_empty()).then_some(ingress),
             egress: Some(egress),
         }),
     }
 }
 
-/// DNS, wherever the resolvers are: in the cluster, on the node, outside.
+/// DNS to any address: resolvers may run in the cluster, on the node or outside.
 fn names() -> NetworkPolicyEgressRule {
     NetworkPolicyEgressRule {
         ports: Some(vec![port("UDP", 53), port("TCP", 53)]),

@@ -1,15 +1,15 @@
-//! The way in from outside the cluster; `parallax vantage` finds it by these names.
+//! Access from outside the cluster; `parallax vantage` looks it up by these names.
 
 use super::aggregator::PROBER_PORT;
 
 pub(crate) use super::settings::{CA_FILE, CA_MAP};
 
-/// The Service of vantages outside the cluster.
+/// Service for vantages outside the cluster.
 pub(crate) const SERVICE: &str = "parallax-outside";
-/// Its annotation: the name under which they reach it, one of those that the certificate is for.
+/// Annotation of the Service with the host name that they use, one of the names in the certificate.
 pub(crate) const HOST: &str = "parallax.dev/host";
 
-/// Where they report.
+/// Returns the URL for their reports.
 pub(crate) fn url(host: &str) -> String {
     if host.contains(':') {
         format!("https://[{host}]:{PROBER_PORT}")

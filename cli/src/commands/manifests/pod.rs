@@ -1,4 +1,4 @@
-//! What all pods of Parallax have in common: one image, no rights, no root.
+//! Properties of all Parallax Pods: one image, no permissions, no root.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use k8s_openapi::{
 
 use super::values::{PlacementValues, ResourceValues, Values};
 
-/// The user and group of the processes; any but root would do.
+/// UID and GID of the processes; any but root would do.
 pub(super) const USER: i64 = 65_532;
 
-/// A pod that may do nothing but run.
+/// Builds a Pod spec without any privilege.
 pub(super) fn hardened(values: &Values, place: &PlacementValues) -> PodSpec {
     PodSpec {
-        // A token for the API server is projected where one is wanted, and nowhere else.
+        // Pods that need the API server mount its token explicitly.
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         image_pull_secrets: some(
@@ -58,7 +58,7 @@ pub(super) fn hardened(values: &Values, place: &PlacementValues) -> PodSpec {
     }
 }
 
-/// A container of the one image.
+/// Builds a container of the image.
 pub(super) fn container(name: &str, args: &[&str], values: &Values, resources: &ResourceValues) -> Container {
     Container {
         name: name.to_owned(),
@@ -92,12 +92,12 @@ fn quantities(given: &BTreeMap<String, String>) -> Option<BTreeMap<String, Quant
     })
 }
 
-/// Nothing instead of an empty list.
+/// Returns `None` for an empty list.
 pub(super) fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
 
-/// A variable with a value of its own.
+/// Builds an environment variable with a literal value.
 pub(super) fn env(name: &str, value: &str) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
@@ -106,7 +106,7 @@ pub(super) fn env(name: &str, value: &str) -> EnvVar {
     }
 }
 
-/// A variable that says something about the pod.
+/// Builds an environment variable from a field of the Pod.
 pub(super) fn env_field(name: &str, path: &str) -> EnvVar {
     EnvVar {
         name: name.to_owned(),
@@ -121,7 +121,7 @@ pub(super) fn env_field(name: &str, path: &str) -> EnvVar {
     }
 }
 
-/// A TCP port with a name.
+/// Builds a named TCP port.
 pub(super) fn port(name: &str, number: i32) -> ContainerPort {
     ContainerPort {
         name: Some(name.to_owned()),
@@ -131,7 +131,7 @@ pub(super) fn port(name: &str, number: i32) -> ContainerPort {
     }
 }
 
-/// Asks for a path on a port.
+/// Builds an HTTP probe for a path and port.
 pub(super) fn asks(path: &str, port: IntOrString, failures: i32) -> Probe {
     Probe {
         http_get: Some(HTTPGetAction {
@@ -146,7 +146,7 @@ pub(super) fn asks(path: &str, port: IntOrString, failures: i32) -> Probe {
     }
 }
 
-/// A volume where the container sees it.
+/// Builds a volume mount.
 pub(super) fn mount(volume: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: volume.to_owned(),

@@ -1,4 +1,5 @@
-//! The controller of Preflights: a workload of its own, with the rights that preflights take and the aggregator has not got.
+//! The controller of `Preflight` objects: a separate workload, with the permissions that preflights need and the
+//! aggregator lacks.
 
 use k8s_openapi::{
     api::{
@@ -17,20 +18,20 @@ use super::{
     values::{PreflightValues, Values},
 };
 
-/// Where preflights are made: everywhere, or in chosen namespaces.
+/// Role with the permissions to execute preflights, in all namespaces or in selected ones.
 const MAKES: &str = "parallax-preflight";
-/// What has no namespace.
+/// Role for cluster-scoped objects.
 const CLUSTER: &str = "parallax-preflight-cluster";
-/// Where cert-manager sits.
+/// Role to find out where cert-manager's Pod runs.
 const SEAT: &str = "parallax-preflight-seat";
 
-/// Where cert-manager's Lease is unless its flags say otherwise.
+/// Default namespace of cert-manager's Lease.
 const LEASES: &str = "kube-system";
 
-/// Time to remove what is under way: three objects, the API server slow.
+/// Time to remove the objects of a running preflight: three, with a slow API server.
 const GRACE_SECONDS: i64 = 60;
 
-/// What it may, by where it may it.
+/// Builds its ClusterRoles, by the scope in which they are bound.
 pub(super) fn cluster_roles() -> Vec<ClusterRole> {
     let role = |name: &str, rules| ClusterRole {
         metadata: of_all(name),
@@ -56,7 +57,7 @@ pub(super) fn cluster_roles() -> Vec<ClusterRole> {
             vec![
                 rule("cert-manager.io", &["clusterissuers"], &["get"]),
                 rule("networking.k8s.io", &["ingressclasses"], &["get", "list"]),
-                // What the aggregator asks of whoever wants a run.
+                // The aggregator requires this permission of every client that starts a run.
                 rule("parallax.dev", &["runs"], &["create"]),
             ],
         ),
@@ -75,7 +76,7 @@ pub(super) fn cluster_roles() -> Vec<ClusterRole> {
     ]
 }
 
-/// Which of these it has in the whole cluster.
+/// Binds the roles that it has in the whole cluster.
 pub(super) fn cluster_bindings(values: &Values, wanted: &PreflightValues) -> Vec<ClusterRoleBinding> {
     let names: &[&str] = if wanted.namespaces.is_empty() {
         &[MAKES, CLUSTER, SEAT]
@@ -92,7 +93,7 @@ pub(super) fn cluster_bindings(values: &Values, wanted: &PreflightValues) -> Vec
         .collect()
 }
 
-/// Which image the probers have: the responder's too.
+/// Allows it to read the image of the probers, which the responder uses too.
 pub(super) fn role(values: &Values) -> Role {
     Role {
         metadata: Component::Preflight.meta(MAKES, values),
@@ -103,7 +104,7 @@ pub(super) fn role(values: &Values) -> Role {
     }
 }
 
-/// What it has in single namespaces: the way to the aggregator, and the rest where it has not got it everywhere.
+/// Binds the roles that it has per namespace: access to the aggregator, and the rest if it is not cluster-wide.
 pub(super) fn bindings(values: &Values, wanted: &PreflightValues) -> Vec<RoleBinding> {
     let bound = |name: &str, namespace: &str, (kind, role): (&str, &str)| RoleBinding {
         metadata: ObjectMeta {
@@ -129,7 +130,7 @@ pub(super) fn bindings(values: &Values, wanted: &PreflightValues) -> Vec<RoleBin
     all
 }
 
-/// The workload.
+/// Builds the Deployment.
 pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deployment {
     let part = Component::Preflight;
     let mut args = vec![
@@ -148,7 +149,7 @@ pub(super) fn deployment(values: &Values, wanted: &PreflightValues) -> Deploymen
     Deployment {
         metadata: part.meta(part.name(), values),
         spec: Some(DeploymentSpec {
-            // One: two would make the same preflights, and disturb each other.
+            // A second replica would execute the same preflights and interfere.
             replicas: Some(1),
             selector: part.selector(),
             strategy: Some(DeploymentStrategy {

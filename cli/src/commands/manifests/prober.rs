@@ -1,4 +1,4 @@
-//! The probers: one a node in the pod network; on demand one in the node's own network, and a second pod that answers.
+//! DaemonSets of the probers: one in the Pod network; optionally one in the host network, and a responder.
 
 use k8s_openapi::{
     api::{
@@ -20,23 +20,22 @@ use super::{
     values::{ExtraRoots, Values},
 };
 
-/// Where token and CA are mounted.
+/// Mount path of token and CA.
 const IDENTITY: &str = "/var/run/parallax";
 
-/// Where certificates of the installation's own CAs are mounted.
+/// Mount path of additional CA certificates.
 const ROOTS: &str = "/etc/parallax/roots";
 
-/// How long a token is good for; the kubelet replaces it at four fifths of that. The shortest that Kubernetes gives
-/// is 600.
+/// Validity of a token in seconds; the kubelet renews it at 80 %. The minimum in Kubernetes is 600.
 const TOKEN_SECONDS: i64 = 3_600;
 
-/// Nodes replaced at one time. No node is ever without its prober: the new one is ready before the old one goes.
+/// Maximum surge of a rollout. No node is ever without a prober: the new Pod is ready before the old one stops.
 const SURGE: &str = "10%";
 
-/// How long the new one has been ready before the old one goes: time for its first plan.
+/// Minimum time for which a new Pod is ready before the old one stops, enough for its first plan.
 const SETTLE_SECONDS: i32 = 10;
 
-/// All prober workloads of an installation.
+/// Builds all prober DaemonSets of an installation.
 pub(super) fn daemon_sets(values: &Values) -> Vec<DaemonSet> {
     let mut sets = vec![daemon_set(Component::Prober, values)];
     if values.responder {
@@ -51,7 +50,7 @@ pub(super) fn daemon_sets(values: &Values) -> Vec<DaemonSet> {
 fn daemon_set(part: Component, values: &Values) -> DaemonSet {
     let percent = |text: &str| Some(IntOrString::String(text.to_owned()));
     let update = if part == Component::HostProber {
-        // Two cannot hold one port of one node.
+        // Two Pods cannot use the same host port of a node, so no surge.
         RollingUpdateDaemonSet {
             max_surge: None,
             max_unavailable: Some(IntOrString::Int(1)),
@@ -92,7 +91,7 @@ fn pod_spec(part: Component, values: &Values) -> PodSpec {
         values.echo_port
     };
     let echo = IntOrString::Int(echo_port.into());
-    // A responder probes nothing, so it needs no roots.
+    // A responder makes no probes and needs no CA certificates.
     let roots = values
         .extra_roots
         .as_ref()
@@ -134,7 +133,7 @@ fn pod_spec(part: Component, values: &Values) -> PodSpec {
     let mut spec = PodSpec {
         service_account_name: Some(part.name().to_owned()),
         affinity: Some(not_virtual()),
-        // The last results go out, and others may still be asking.
+        // The last reports are sent, while other probers may still use the echo.
         termination_grace_period_seconds: Some(10),
         volumes: Some(volumes),
         containers: vec![container],
@@ -142,11 +141,11 @@ fn pod_spec(part: Component, values: &Values) -> PodSpec {
     };
     if host {
         spec.host_network = Some(true);
-        // The aggregator's name is one of the cluster.
+        // Resolve names of the cluster in the host network too.
         spec.dns_policy = Some("ClusterFirstWithHostNet".to_owned());
     } else if let Some(context) = &mut spec.security_context {
-        // ICMP without a privilege: who answers next door is told by the TTL of its replies. A safe sysctl, of the
-        // pod's network alone.
+        // Unprivileged ICMP: the TTL of the replies shows whether the node itself answers. A safe sysctl, limited to
+        // the Pod's network namespace.
         context.sysctls = Some(vec![Sysctl {
             name: "net.ipv4.ping_group_range".to_owned(),
             value: format!("{USER} {USER}"),
@@ -155,7 +154,7 @@ fn pod_spec(part: Component, values: &Values) -> PodSpec {
     spec
 }
 
-/// A `ConfigMap` that the administrator provides. Without it the kubelet does not start the pod, and an event says why.
+/// ConfigMap of the administrator. If it is missing, the kubelet does not start the Pod, and an event gives the reason.
 fn extra_roots(roots: &ExtraRoots) -> Volume {
     Volume {
         name: "roots".to_owned(),
@@ -172,8 +171,8 @@ fn extra_roots(roots: &ExtraRoots) -> Volume {
     }
 }
 
-/// The token that only the aggregator takes, and whom to trust as the aggregator. The latter may come later: nothing
-/// has published it at the first start.
+/// Token for the aggregator and the CA to trust for it. The CA is optional, because it is published only after the
+/// first start of the aggregator.
 fn identity(values: &Values) -> Volume {
     Volume {
         name: "identity".to_owned(),
@@ -206,7 +205,8 @@ fn identity(values: &Values) -> Volume {
     }
 }
 
-/// Nodes that only look like nodes run no `DaemonSet` pod; with a toleration of everything it would hang there for ever.
+/// Excludes virtual nodes, which run no `DaemonSet` Pods: with a toleration of every taint the Pod would stay pending
+/// there.
 fn not_virtual() -> Affinity {
     let without = |key: &str, value: &str| NodeSelectorRequirement {
         key: key.to_owned(),

@@ -1,4 +1,4 @@
-//! Who may ask the API server for what. Probers may nothing; docs/use/install.md says what each right is for.
+//! Permissions. Probers have none; docs/use/install.md explains why each permission is needed.
 
 use k8s_openapi::api::{
     core::v1::ServiceAccount,
@@ -12,16 +12,16 @@ use super::{
 };
 
 pub(super) const RBAC: &str = "rbac.authorization.k8s.io";
-/// What is cluster-wide; its name carries no namespace, as there is one installation in a cluster.
+/// Name of the cluster-wide objects. Without the namespace, because a cluster has one installation.
 const CLUSTER: &str = "parallax-aggregator";
 
-/// What people need who reach the aggregator by `kubectl parallax`.
+/// Role for users of `kubectl parallax`.
 pub(super) const REACH: &str = "parallax-reach";
 
-/// Where cert-manager keeps its Lease unless it is told otherwise.
+/// Default namespace of cert-manager's Lease.
 const LEASES: &str = "kube-system";
 
-/// An account of its own for everybody; none gets a token of the API server unless a pod asks for one.
+/// Builds one ServiceAccount per component. No token is mounted unless a Pod requests it.
 pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
     let mut parts = vec![Component::Aggregator, Component::Prober];
     if values.responder {
@@ -43,8 +43,8 @@ pub(super) fn accounts(values: &Values) -> Vec<ServiceAccount> {
         .collect()
 }
 
-/// Read what the cluster publishes, ask whose a token is and what they may; with custom resources, follow and answer our own
-/// objects.
+/// Permissions of the aggregator in the cluster: read what the cluster publishes, review tokens and access; with custom
+/// resources also watch them and write their status.
 pub(super) fn cluster_role(values: &Values) -> ClusterRole {
     let mut rules = vec![
         read("", &["namespaces", "nodes", "services"]),
@@ -56,7 +56,7 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
         read("gateway.networking.k8s.io", &["gateways", "httproutes"]),
         read("batch", &["jobs"]),
         rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
-        // Whether somebody may ask for a run or handle an incident.
+        // SubjectAccessReview: whether a user may start a run or handle an incident.
         rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
     ];
     if values.cert_manager == CertManager::Auto {
@@ -73,7 +73,7 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
         ]);
     }
     if values.notify.events {
-        // About objects of any namespace, in that namespace; a name cannot bound what is created.
+        // Events are created in the namespaces of their objects; `resourceNames` cannot restrict `create`.
         rules.push(rule("events.k8s.io", &["events"], &["create", "patch"]));
     }
     ClusterRole {
@@ -83,7 +83,7 @@ pub(super) fn cluster_role(values: &Values) -> ClusterRole {
     }
 }
 
-/// The rights above, for the aggregator.
+/// Binds these permissions to the aggregator.
 pub(super) fn cluster_binding(values: &Values) -> ClusterRoleBinding {
     ClusterRoleBinding {
         metadata: meta::common(CLUSTER, None),
@@ -96,9 +96,9 @@ pub(super) fn cluster_binding(values: &Values) -> ClusterRoleBinding {
     }
 }
 
-/// What people may, for a cluster administrator to hand out. Each takes in what the one before may. The rights about runs
-/// and targets also come with the cluster's own roles `view`, `edit` and `admin`, in whose habit they are. `incidents` is no
-/// kind of object: a rule about it is what the aggregator asks for.
+/// ClusterRoles for users, to be bound by a cluster administrator. Each includes the previous one. The permissions on
+/// runs and targets are also aggregated into the built-in roles `view`, `edit` and `admin`. `incidents` is no API
+/// resource: the aggregator only checks rules about it.
 pub(super) fn people() -> Vec<ClusterRole> {
     let reading = [
         rule("parallax.dev", &["incidents"], &["list"]),
@@ -124,7 +124,7 @@ pub(super) fn people() -> Vec<ClusterRole> {
             &["create", "delete", "patch", "update"],
         ),
     ];
-    // Who may edit may view, and so on: the cluster's own roles see to that.
+    // The aggregated roles `edit` and `admin` already include `view`.
     let role = |name: &str, joins: &str, rules: Vec<PolicyRule>| {
         let mut metadata = meta::common(name, None);
         let joined = (format!("{RBAC}/aggregate-to-{joins}"), "true".to_owned());
@@ -146,21 +146,21 @@ pub(super) fn people() -> Vec<ClusterRole> {
     ]
 }
 
-/// The way of `kubectl parallax` to the aggregator: the Service, its Pods, a port forwarded into one. In the namespace of
-/// Parallax only, where no Pod has anything to hide behind a port.
+/// Access of `kubectl parallax` to the aggregator: get the Service, list its Pods, forward a port. Limited to the
+/// namespace of Parallax, where no Pod has a port to protect.
 pub(super) fn reach(values: &Values) -> Role {
     Role {
         metadata: meta::common(REACH, Some(values.namespace.clone())),
         rules: Some(vec![
             rule("", &["services"], &["get"]),
             rule("", &["pods"], &["list"]),
-            // A web socket is opened by a GET, and is let in by `create` since Kubernetes 1.35.
+            // A WebSocket starts with a GET; since Kubernetes 1.35 it requires `create`.
             rule("", &["pods/portforward"], &["create", "get"]),
         ]),
     }
 }
 
-/// What the aggregator may in the namespaces of Parallax.
+/// Permissions of the aggregator in the namespaces of Parallax.
 pub(super) fn roles(values: &Values) -> Vec<Role> {
     let seat = seat_rules(values);
     let seat = seat.into_iter().map(|(namespace, rules)| Role {
@@ -190,7 +190,7 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
                 });
             }
             if own && values.elects() {
-                // A name cannot bound the creation of an object.
+                // `resourceNames` cannot restrict `create`.
                 rules.push(rule("coordination.k8s.io", &["leases"], &["create"]));
                 rules.push(PolicyRule {
                     resource_names: Some(vec![Component::Aggregator.name().to_owned()]),
@@ -206,8 +206,8 @@ pub(super) fn roles(values: &Values) -> Vec<Role> {
         .collect()
 }
 
-/// What it takes to know where cert-manager's pod sits, where the values name its namespace. Its Lease is in `kube-system`
-/// unless it is told otherwise.
+/// Permissions to find the node of cert-manager's Pod, if the values name its namespace. Its Lease is in `kube-system`
+/// unless its flags change that.
 fn seat_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
     let Some(namespace) = &values.cert_manager_namespace else {
         return Vec::new();
@@ -228,7 +228,7 @@ fn seat_rules(values: &Values) -> Vec<(String, Vec<PolicyRule>)> {
     all
 }
 
-/// These rights, for the aggregator.
+/// Binds these permissions to the aggregator.
 pub(super) fn bindings(values: &Values) -> Vec<RoleBinding> {
     let seat = seat_rules(values).into_iter().map(|(namespace, _)| namespace);
     settings::spaces(values)

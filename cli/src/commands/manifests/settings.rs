@@ -1,4 +1,4 @@
-//! The `ConfigMaps`: the aggregator's configuration, and the place where it publishes its CA.
+//! ConfigMaps: the aggregator's configuration, and those to which it writes.
 
 use std::fmt::Write as _;
 
@@ -11,30 +11,30 @@ use super::{
     values::{CertManager, Values},
 };
 
-/// The configuration.
+/// ConfigMap with the configuration.
 pub(super) const CONFIG_MAP: &str = "parallax-config";
-/// Its one file.
+/// Key of the configuration.
 pub(super) const CONFIG_FILE: &str = "parallax.yaml";
-/// Where the aggregator publishes whom to trust as the aggregator.
+/// ConfigMap in which the aggregator publishes its CA.
 pub(crate) const CA_MAP: &str = "parallax-ca";
-/// Its one file.
+/// Key of the CA.
 pub(crate) const CA_FILE: &str = "ca.crt";
 
-/// Where the aggregator keeps what people did about incidents, for whoever leads next.
+/// ConfigMap with users' actions on incidents, for the next leader.
 pub(super) const HANDLING_MAP: &str = "parallax-handling";
 
-/// Where the aggregator keeps what worked and which incidents are open, for whoever starts next.
+/// ConfigMap with what has worked and which incidents are open, for the next process.
 pub(super) const CHECKPOINT_MAP: &str = "parallax-checkpoint";
 
-/// Where it remembers who was told what, for whoever leads next.
+/// ConfigMap with the notifications sent, for the next leader.
 pub(super) const NOTIFICATIONS_MAP: &str = "parallax-notifications";
-/// Annotation of the aggregator's Pod template with the digest of what only a start can change.
+/// Annotation of the aggregator's Pod template with the digest of the settings that require a restart.
 pub(super) const DIGEST: &str = "parallax.dev/configuration";
-/// Where the secrets are mounted that sign what is sent.
+/// Mount path of the secrets that sign webhooks.
 pub(super) const SECRETS_FOLDER: &str = "/etc/parallax-secrets";
 
-/// What of the configuration only a start of the aggregator can change, as a digest: a Pod template with another one is
-/// rolled out. Timing is taken up while it runs.
+/// Digest of the settings that require a restart of the aggregator; a change of it in the Pod template causes a
+/// rollout. Timing settings are reloaded at runtime.
 pub(super) fn start_digest(values: &Values) -> String {
     let text = configuration(values);
     let of_a_start = |line: &&str| !line.starts_with("intervalMs: ") && !line.starts_with("timeoutMs: ");
@@ -51,15 +51,15 @@ pub(super) fn start_digest(values: &Values) -> String {
         })
 }
 
-/// All of them.
+/// Builds all ConfigMaps.
 pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
     let mut maps = vec![ConfigMap {
         metadata: Component::Aggregator.meta(CONFIG_MAP, values),
         data: Some([(CONFIG_FILE.to_owned(), configuration(values))].into()),
         ..ConfigMap::default()
     }];
-    // Empty, and here so that they disappear with the rest. What the aggregator writes into them is nobody else's, so
-    // another apply leaves it alone.
+    // Empty, and defined here so that they are deleted with the rest. The aggregator owns the fields it writes, so
+    // another apply does not touch them.
     maps.extend(spaces(values).into_iter().map(|namespace| ConfigMap {
         metadata: meta::common(CA_MAP, Some(namespace)),
         ..ConfigMap::default()
@@ -77,7 +77,7 @@ pub(super) fn config_maps(values: &Values) -> Vec<ConfigMap> {
     maps
 }
 
-/// The namespaces with probers.
+/// Returns the namespaces with probers.
 pub(super) fn spaces(values: &Values) -> Vec<String> {
     let mut spaces = vec![values.namespace.clone()];
     if values.host_vantage {
@@ -86,7 +86,7 @@ pub(super) fn spaces(values: &Values) -> Vec<String> {
     spaces
 }
 
-/// The aggregator's configuration, as a person would write it.
+/// Renders the aggregator's configuration as a person would write it.
 fn configuration(values: &Values) -> String {
     let mut text = format!(
         "listen: '[::]:{PAGE_PORT}'\nintervalMs: {}\ntimeoutMs: {}\ntopology:\n  kubernetes: {}\n",
@@ -169,7 +169,7 @@ fn configuration(values: &Values) -> String {
     text
 }
 
-/// Who is told of incidents.
+/// Renders the receivers of notifications.
 fn notifications(text: &mut String, values: &Values) {
     let notify = &values.notify;
     if notify.is_empty() {
@@ -207,7 +207,7 @@ fn notifications(text: &mut String, values: &Values) {
     }
 }
 
-/// A list in one line. Names of Kubernetes' kind need no quotes, IPv6 addresses do.
+/// Renders a flow-style list. Kubernetes names need no quotes, IPv6 addresses do.
 fn list(items: &[String]) -> String {
     let written: Vec<_> = items
         .iter()

@@ -1,4 +1,4 @@
-//! Where the aggregator keeps what is to survive it.
+//! Storage that survives the aggregator's Pod.
 
 use k8s_openapi::{
     api::core::v1::{
@@ -10,11 +10,11 @@ use k8s_openapi::{
 
 use super::{meta::Component, values::Values};
 
-/// Where the volume is mounted.
+/// Mount path of the volume.
 pub(super) const FOLDER: &str = "/var/lib/parallax";
 const CLAIM: &str = "parallax-data";
 
-/// The claim, where a volume is wanted.
+/// Builds the claim, if a volume is configured.
 pub(super) fn claim(values: &Values) -> Option<PersistentVolumeClaim> {
     let volume = values.volume.as_ref()?;
     Some(PersistentVolumeClaim {
@@ -32,7 +32,7 @@ pub(super) fn claim(values: &Values) -> Option<PersistentVolumeClaim> {
     })
 }
 
-/// The claim's volume, or room that ends with the pod.
+/// Returns the claim's volume, or an `emptyDir`.
 pub(super) fn volume(values: &Values) -> Volume {
     let bare = Volume {
         name: "data".to_owned(),

@@ -1,4 +1,4 @@
-//! Objects as YAML documents.
+//! Serialization of objects as YAML documents.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 pub(super) struct YamlStream(String);
 
 impl YamlStream {
-    /// Adds an object. Its type says kind and version.
+    /// Adds an object of a built-in type, which determines kind and version.
     pub(super) fn add<K: Resource + Serialize>(
         &mut self,
         object: &K,
@@ -18,9 +18,9 @@ impl YamlStream {
         self.add_custom(object)
     }
 
-    /// Adds an object of a kind that is not Kubernetes' own.
+    /// Adds an object of another kind.
     pub(super) fn add_custom(&mut self, object: &impl Serialize) -> Result<(), serde_saphyr::ser::Error> {
-        // YAML 1.1 readers take bare `on` or `0o7` for something else than text.
+        // YAML 1.1 parsers read an unquoted `on` or `0o7` as something other than a string.
         let options = serde_saphyr::ser_options! { yaml_12: false };
         self.0.push_str("---\n");
         self.0

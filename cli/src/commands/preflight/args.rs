@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command-line arguments.
 
 use std::{io::IsTerminal, time::Duration};
 
@@ -7,117 +7,118 @@ use parallax_model::ChallengeClient;
 
 use crate::commands::query::ConnectionArgs;
 
-/// Will the certificate be issued? Asks from every node what cert-manager's self check and the CA would meet.
+/// Test whether a certificate will be issued: fetch the challenge from every node by the rules of cert-manager and
+/// of the CA.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 both verdicts pass, 1 one of them fails, 2 usage, 3 it could not run or one cannot be told.\n\
-                  Without --no-create a Pod, a Service and an Ingress or HTTPRoute of its own are created with your rights, and removed again."
+    after_help = "Exit codes: 0 both verdicts pass, 1 one verdict fails, 2 usage error, 3 the preflight could not run or one verdict is unknown.\n\
+                  Unless --no-create is given, creates a Pod, a Service and an Ingress or HTTPRoute with your permissions, and removes them."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(super) instead: Option<PreflightAction>,
     #[command(flatten)]
     pub(super) asked: Request,
-    /// One JSON document in place of text.
+    /// Print one JSON document instead of text.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
     pub(super) way: ConnectionArgs,
 }
 
-/// What is done in place of asking once.
+/// Subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum PreflightAction {
-    /// Make the preflights that Preflight objects ask for, until told to stop.
+    /// Run the preflights that Preflight objects request, until interrupted.
     Controller(super::controller::Args),
 }
 
-/// What is asked for: by the command line, or by a Preflight object.
+/// The request: from the command line, or from a Preflight object.
 #[derive(Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct Request {
-    /// The names; those of --certificate or --ingress where none is given.
+    /// The host names [default: those of --certificate or --ingress].
     #[arg(value_name = "HOST", required_unless_present_any = ["certificate", "ingress"])]
     pub(super) hosts: Vec<String>,
-    /// The Issuer whose solver would answer.
+    /// Use the solvers of this Issuer.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["cluster_issuer", "class", "gateway"])]
     pub(super) issuer: Option<String>,
-    /// The `ClusterIssuer` whose solver would answer.
+    /// Use the solvers of this `ClusterIssuer`.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["class", "gateway"])]
     pub(super) cluster_issuer: Option<String>,
-    /// No issuer: an Ingress of this class.
+    /// Use no issuer, but an Ingress of this class.
     #[arg(long, value_name = "CLASS", conflicts_with = "gateway")]
     pub(super) class: Option<String>,
-    /// No issuer: an `HTTPRoute` on this Gateway, as NAME or NAMESPACE/NAME.
+    /// Use no issuer, but an `HTTPRoute` on this Gateway (NAME or NAMESPACE/NAME).
     #[arg(long, value_name = "GATEWAY")]
     pub(super) gateway: Option<String>,
-    /// A Certificate: its names, its issuer, its labels and annotations.
+    /// Take host names, issuer, labels and annotations from this Certificate.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ingress", "issuer", "cluster_issuer", "class", "gateway"])]
     pub(super) certificate: Option<String>,
-    /// An Ingress: its hosts, and the issuer that its annotations name.
+    /// Take host names and issuer from this Ingress and its annotations.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["issuer", "cluster_issuer", "class", "gateway"])]
     pub(super) ingress: Option<String>,
-    /// Where the Certificate is or would be.
+    /// The namespace of the Certificate, existing or future.
     #[arg(short, long, default_value = "default")]
     pub(super) namespace: String,
-    /// Create nothing: look at the way that is there already, as far as it goes.
+    /// Create nothing: test the existing path only, as far as it goes.
     #[arg(long)]
     pub(super) no_create: bool,
-    /// Create also what costs money: an Ingress of a class that makes a balancer.
+    /// Also create an Ingress of a class that provisions a load balancer, which costs money.
     #[arg(long)]
     pub(super) yes: bool,
-    /// Where cert-manager would edit an Ingress that serves others: do so too, one path for as long as this takes. That
-    /// Ingress is reloaded twice by its controller.
+    /// If cert-manager would edit an existing Ingress in place, do so too: insert one path for the duration of the
+    /// test. The ingress controller reloads twice.
     #[arg(long, conflicts_with = "no_create")]
     pub(super) edit_in_place: bool,
-    /// Fail also where it passes only because of the node that cert-manager's pod is on now.
+    /// Also fail if the self check passes only because of the node on which cert-manager's Pod runs now.
     #[arg(long)]
     pub(super) strict: bool,
-    /// Five fetches two seconds apart, as cert-manager makes them, in place of one.
+    /// Make five fetches, two seconds apart, as cert-manager does, instead of one.
     #[arg(long)]
     pub(super) faithful_timing: bool,
-    /// Whose rules the CA's verdict follows.
+    /// The CA whose rules the CA verdict follows.
     #[arg(long, value_enum, default_value = "boulder")]
     pub(super) profile: KnownAuthority,
-    /// The name the authority goes by in CAA records, where the issuer's directory does not tell.
+    /// The CA's identity in CAA records, if the issuer's directory does not determine it.
     #[arg(long, value_name = "NAME")]
     pub(super) caa_identity: Option<String>,
-    /// How long the responder and its route may take to answer, in seconds.
+    /// How long to wait for the responder and its route, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(super) ready: u32,
     #[command(flatten)]
     pub(super) setting: PreflightSettings,
 }
 
-/// What is the same for every preflight in a cluster.
+/// Settings that are the same for every preflight in a cluster.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct PreflightSettings {
-    /// The image of the responder; that of the installed probers where absent.
+    /// The image of the responder [default: that of the DaemonSet parallax-prober].
     #[arg(long, value_name = "IMAGE")]
     pub(super) image: Option<String>,
-    /// Where cert-manager runs; found by its Deployment's labels and its Lease where absent.
+    /// The namespace of cert-manager [default: found by its Deployment's labels and its Lease].
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) cert_manager_namespace: Option<String>,
     /// The namespace of Parallax in the cluster [default: parallax].
     #[arg(long, value_name = "NAMESPACE")]
     pub(super) parallax_namespace: Option<String>,
-    /// Another port than 80, which no real client ever asks: for laboratories.
+    /// The port to fetch from. Real clients use 80 only; others are for test environments.
     #[arg(long, hide = true, default_value_t = 80)]
     pub(super) port: u16,
-    /// After so many seconds whoever comes next may remove what was created.
+    /// The time in seconds after which any preflight may remove the created objects.
     #[arg(long, hide = true, default_value_t = 600)]
     pub(super) lifetime: u32,
 }
 
-/// An authority whose rules are known.
+/// A CA with known rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum KnownAuthority {
     /// Let's Encrypt's server.
     Boulder,
-    /// Its test server.
+    /// Let's Encrypt's test server.
     Pebble,
 }
 
@@ -131,19 +132,19 @@ impl From<KnownAuthority> for ChallengeClient {
 }
 
 impl Args {
-    /// Whether this goes on until it is told to stop.
+    /// Reports whether the command runs until it is stopped.
     pub(crate) const fn serves(&self) -> bool {
         self.instead.is_some()
     }
 
-    /// Whether a person watches.
+    /// Reports whether stderr is a terminal that shows progress.
     pub(super) fn progress(&self) -> bool {
         !self.json && std::io::stderr().is_terminal()
     }
 }
 
 impl Request {
-    /// Whether nothing can be said without a cluster.
+    /// Reports whether the request requires access to a cluster.
     pub(super) const fn reads_the_cluster(&self) -> bool {
         !self.no_create
             || self.issuer.is_some()
@@ -152,7 +153,7 @@ impl Request {
             || self.ingress.is_some()
     }
 
-    /// How long the route may take.
+    /// Returns how long to wait for the route.
     pub(super) fn patience(&self) -> Duration {
         Duration::from_secs(self.ready.into())
     }

@@ -1,4 +1,4 @@
-//! The caller's own way into the cluster. What is refused names the rule that would allow it.
+//! Access to the cluster with the caller's permissions. Errors name the RBAC rule that is missing.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use tokio::time::timeout;
 use super::error::{NoVerdict, NoVerdictReason};
 use crate::{commands::query::ConnectionArgs, exit::Failure};
 
-/// How long the API server may take for one answer.
+/// The timeout of one API request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Objects a page.
+/// The page size of list requests.
 const PAGE: u32 = 200;
 
-/// The sorts of objects that are read or made.
+/// The kinds of objects that are read or created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     Pod,
@@ -84,12 +84,12 @@ impl ObjectKind {
     }
 }
 
-/// Why something of the cluster is not there.
+/// Why an object is not available.
 #[derive(Debug)]
 pub(super) enum MissingReason {
-    /// The object, or its whole kind, does not exist.
+    /// The object or its kind does not exist.
     NotFound,
-    /// Anything else, in words.
+    /// Any other error, as a message.
     Failed(NoVerdictReason, String),
 }
 
@@ -97,7 +97,7 @@ impl From<MissingReason> for NoVerdict {
     fn from(missing: MissingReason) -> Self {
         match missing {
             MissingReason::NotFound => {
-                NoVerdictReason::Replaced.could_not("what was there a moment ago is gone".to_owned())
+                NoVerdictReason::Replaced.could_not("an object that existed a moment ago is gone".to_owned())
             }
             MissingReason::Failed(why, said) => why.could_not(said),
         }
@@ -110,7 +110,7 @@ impl From<MissingReason> for Failure {
     }
 }
 
-/// A cluster, as the caller may see it.
+/// A client of a cluster.
 #[derive(Clone)]
 pub(super) struct ClusterClient {
     client: Client,
@@ -119,14 +119,14 @@ pub(super) struct ClusterClient {
 impl ClusterClient {
     pub(super) async fn find(way: &ConnectionArgs) -> Result<Self, Failure> {
         let unusable = |error: &dyn std::fmt::Display| {
-            Failure::CouldNot(format!("{error}; or look at the way that is there: --no-create"))
+            Failure::CouldNot(format!("{error}; or test the existing path with --no-create"))
         };
         let config = way.cluster.config().await.map_err(|error| unusable(&error))?;
         let client = Client::try_from(config).map_err(|error| unusable(&error))?;
         Ok(Self { client })
     }
 
-    /// For objects of our own.
+    /// The underlying client, for Parallax's own kinds.
     pub(super) const fn client(&self) -> &Client {
         &self.client
     }
@@ -162,7 +162,7 @@ impl ClusterClient {
             .await
     }
 
-    /// Those of every namespace.
+    /// Lists the objects of all namespaces.
     pub(super) async fn list_all(&self, sort: ObjectKind, labels: &str) -> Result<Vec<Value>, MissingReason> {
         let api = Api::all_with(self.client.clone(), &sort.resource());
         self.pages(sort, None, api, labels).await
@@ -207,7 +207,7 @@ impl ClusterClient {
             .map(value)
     }
 
-    /// Merges a change into an object; not where its version is another than the one in the change.
+    /// Merges a change into an object. Returns false if the object's version differs from the one in the change.
     pub(super) async fn patch(
         &self,
         sort: ObjectKind,
@@ -230,7 +230,7 @@ impl ClusterClient {
             .await
     }
 
-    /// Removes an object; one that is not there is removed.
+    /// Deletes an object; a missing object is not an error.
     pub(super) async fn delete(
         &self,
         sort: ObjectKind,
@@ -267,7 +267,7 @@ impl ClusterClient {
             Err(_) => Err(MissingReason::Failed(
                 NoVerdictReason::ApiServer,
                 format!(
-                    "cannot {doing} {what}: the API server does not answer within {} s",
+                    "cannot {doing} {what}: the API server does not respond within {} s",
                     PATIENCE.as_secs()
                 ),
             )),
@@ -288,13 +288,13 @@ impl ClusterClient {
                     403 if by_admission => MissingReason::Failed(
                         NoVerdictReason::AdmissionRefused,
                         format!(
-                            "admission refuses {what}: {said}; cert-manager's own would be refused in the same way"
+                            "admission rejects {what}: {said}; cert-manager's own object would be rejected as well"
                         ),
                     ),
-                    // The same status, and no rule would help.
+                    // A quota error has the same status, but no RBAC rule would help.
                     403 if said.contains("exceeded quota") => MissingReason::Failed(
                         NoVerdictReason::NotReady,
-                        format!("there is no room for {what}: {said}"),
+                        format!("the quota has no room for {what}: {said}"),
                     ),
                     403 => MissingReason::Failed(
                         NoVerdictReason::Forbidden,
@@ -303,7 +303,7 @@ impl ClusterClient {
                     404 => MissingReason::Failed(
                         NoVerdictReason::NotFound,
                         format!(
-                            "cannot {doing} {what}: this cluster has no such kind, or no namespace {}",
+                            "cannot {doing} {what}: the cluster does not have this kind or the namespace {}",
                             namespace.unwrap_or_default()
                         ),
                     ),
@@ -311,7 +311,7 @@ impl ClusterClient {
                         MissingReason::Failed(NoVerdictReason::Busy, format!("cannot {doing} {what}: {said}"))
                     }
                     400 | 422 if verb == "create" => {
-                        // Refused for what it says: it would be the next time.
+                        // Rejected because of its content: a retry would fail as well.
                         let why = if by_admission {
                             NoVerdictReason::AdmissionRefused
                         } else {
@@ -333,7 +333,7 @@ impl ClusterClient {
     }
 }
 
-/// Names the rule that would allow it.
+/// Returns a message that names the missing rule.
 fn forbidden(sort: ObjectKind, namespace: Option<&str>, verb: &str, what: &str, said: &str) -> String {
     let (group, _, _, plural) = sort.parts();
     let place = match namespace {
@@ -341,12 +341,12 @@ fn forbidden(sort: ObjectKind, namespace: Option<&str>, verb: &str, what: &str, 
         _ => "in a ClusterRole".to_owned(),
     };
     format!(
-        "cannot {verb} {what}: you may not; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"
+        "cannot {verb} {what}: permission denied; missing rule {place}: {{apiGroups: [\"{group}\"], resources: [{plural}], verbs: [{verb}]}} ({said})"
     )
 }
 
 fn value(object: DynamicObject) -> Value {
-    // What was JSON a moment ago is JSON again.
+    // The object was deserialized from JSON, so serialization does not fail.
     serde_json::to_value(object).unwrap_or_default()
 }
 

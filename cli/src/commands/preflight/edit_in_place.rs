@@ -1,5 +1,6 @@
-//! An Ingress that serves others, with one more path for a moment. Only ever with `--edit-in-place`, and undone whatever
-//! happens: on success, failure and Ctrl-C by the same process, of a killed one by the next preflight in the namespace.
+//! Inserts one path into an existing Ingress that serves other traffic, only with `--edit-in-place`, and always
+//! removes it: the same process does on success, failure and Ctrl-C, and the next preflight in the namespace does
+//! for a killed one.
 
 use jiff::Timestamp;
 use parallax_preflight::{DEADLINE, preflights_in, with_path, without_path};
@@ -10,10 +11,10 @@ use super::{
     error::{NoVerdict, NoVerdictReason},
 };
 
-/// Tries against others who write the same Ingress.
+/// The maximum number of attempts against concurrent writes.
 const TRIES: usize = 10;
 
-/// Whether an Ingress could be edited at all, before anything is made.
+/// Checks whether the Ingress can be edited, before anything is created.
 pub(super) async fn possible(
     cluster: &ClusterClient,
     namespace: &str,
@@ -26,18 +27,18 @@ pub(super) async fn possible(
             .await
             .map_err(|missing| match missing {
                 MissingReason::NotFound => NoVerdictReason::NotFound.could_not(format!(
-                    "there is no Ingress {namespace}/{name} to edit; cert-manager would fail in the same way"
+                    "there is no Ingress {namespace}/{name} to edit; cert-manager would fail as well"
                 )),
                 failed @ MissingReason::Failed(..) => failed.into(),
             })?;
     with_path(&ingress, host, &Value::Null)
         .map(|_| ())
         .map_err(|why| {
-            NoVerdictReason::EditInPlace.could_not(format!("Ingress {namespace}/{name} is left alone: {why}"))
+            NoVerdictReason::EditInPlace.could_not(format!("Ingress {namespace}/{name} is not edited: {why}"))
         })
 }
 
-/// Adds the path.
+/// Inserts the path.
 pub(super) async fn add(
     cluster: &ClusterClient,
     namespace: &str,
@@ -48,14 +49,14 @@ pub(super) async fn add(
         with_path(ingress, host, path).map_err(|why| {
             MissingReason::Failed(
                 NoVerdictReason::EditInPlace,
-                format!("Ingress {namespace}/{name} is left alone: {why}"),
+                format!("Ingress {namespace}/{name} is not edited: {why}"),
             )
         })
     })
     .await
 }
 
-/// Removes the path of one preflight, and nothing else. An Ingress that is gone has none.
+/// Removes the path of one preflight, and nothing else. A missing Ingress is not an error.
 pub(super) async fn remove(
     cluster: &ClusterClient,
     namespace: &str,
@@ -72,7 +73,8 @@ pub(super) async fn remove(
     }
 }
 
-/// Writes other rules, guarded by the version that they were made from: who wrote in between is never overwritten.
+/// Replaces the rules, guarded by the resourceVersion that was read, so that concurrent edits are never
+/// overwritten.
 async fn write(
     cluster: &ClusterClient,
     namespace: &str,
@@ -98,20 +100,20 @@ async fn write(
     Err(MissingReason::Failed(
         NoVerdictReason::Busy,
         format!(
-            "cannot patch Ingress {namespace}/{name}: somebody else wrote it each of {TRIES} times; try again"
+            "cannot patch Ingress {namespace}/{name}: another client changed it during each of {TRIES} attempts; try again"
         ),
     ))
 }
 
-/// Removes the paths of preflights that were killed: their Service is gone, or its deadline has passed. What cannot be
-/// removed is said and does not hinder this one.
+/// Removes the paths of killed preflights: those whose Service is gone or past its deadline. Failures are reported
+/// and do not stop this preflight.
 pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn Fn(&str)) {
     let ingresses = match cluster.list(ObjectKind::Ingress, namespace, "").await {
         Ok(ingresses) => ingresses,
         Err(MissingReason::NotFound) => return,
         Err(MissingReason::Failed(_, said)) => {
             tell(&format!(
-                "cannot look for paths that earlier preflights left: {said}"
+                "cannot list Ingresses to remove paths of earlier preflights: {said}"
             ));
             return;
         }
@@ -124,7 +126,7 @@ pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn
             }
             match remove(cluster, namespace, name, &preflight).await {
                 Ok(()) => tell(&format!(
-                    "removed the path of {preflight} from Ingress {namespace}/{name}, left by an earlier preflight"
+                    "removed the path of {preflight} from Ingress {namespace}/{name}, left over from an earlier preflight"
                 )),
                 Err(missing) => tell(&NoVerdict::from(missing).failure.to_string()),
             }
@@ -139,7 +141,7 @@ async fn is_over(cluster: &ClusterClient, namespace: &str, preflight: &str) -> b
             .and_then(|deadline| deadline.parse::<Timestamp>().ok())
             .is_none_or(|deadline| deadline < Timestamp::now()),
         Err(MissingReason::NotFound) => true,
-        // It may be under way.
+        // The preflight may be in progress.
         Err(MissingReason::Failed(..)) => false,
     }
 }

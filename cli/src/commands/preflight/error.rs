@@ -1,52 +1,53 @@
-//! Why a preflight came to no verdict: the command line says it, a Preflight object's conditions give it a reason.
+//! The reasons for which a preflight has no verdict: exit codes of the command, and condition reasons of a
+//! Preflight object.
 
 use crate::exit::Failure;
 
-/// What stood in the way. Each is the reason of a condition.
+/// Why there is no verdict. Each value is the reason of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoVerdictReason {
-    /// A name that no challenge over HTTP is for.
+    /// The name cannot have an HTTP-01 challenge.
     InvalidHost,
-    /// What is asked for cannot be meant.
+    /// The request contradicts itself.
     Invalid,
-    /// An issuer, Certificate or Ingress that is not there.
+    /// The Issuer, Certificate or Ingress does not exist.
     NotFound,
-    /// The issuer makes no challenges that could be foreseen.
+    /// The issuer does not create ACME challenges.
     NotAcme,
-    /// None of the issuer's solvers is for the name.
+    /// No solver of the issuer applies to the name.
     NoSolver,
-    /// The solver answers by DNS, or cert-manager refuses it.
+    /// The solver uses DNS-01, or cert-manager rejects it.
     NoHttpSolver,
-    /// cert-manager would edit an Ingress that serves others.
+    /// cert-manager would edit an Ingress that serves other traffic.
     EditInPlace,
-    /// It costs money, and nobody allowed that.
+    /// The class costs money, and the request does not allow it.
     Billable,
-    /// A right is missing.
+    /// A permission is missing.
     Forbidden,
-    /// An admission webhook or policy refuses what cert-manager would make.
+    /// An admission webhook or policy rejects objects that cert-manager would create too.
     AdmissionRefused,
-    /// The responder does not run, or its route is not taken up.
+    /// The responder does not run, or its route is not accepted.
     NotReady,
-    /// Another one makes the same preflight just now.
+    /// Another process is making the same preflight.
     Busy,
-    /// Somebody removed the responder in the middle.
+    /// The responder was removed during the test.
     Replaced,
-    /// The API server does not answer, or answers otherwise than it should.
+    /// The API server does not respond, or returns an error.
     ApiServer,
-    /// The aggregator cannot be reached, or has no room.
+    /// The aggregator is unreachable or at its limit.
     AggregatorUnreachable,
-    /// The aggregator refuses the run.
+    /// The aggregator rejects the run.
     AggregatorRefused,
-    /// What was created is still there.
+    /// Created objects could not be removed.
     NotRemoved,
-    /// This machine gives no random numbers.
+    /// The system supplies no random numbers.
     NoRandomness,
-    /// It was told to stop.
+    /// The process was asked to stop.
     Interrupted,
 }
 
 impl NoVerdictReason {
-    /// As a condition's reason.
+    /// Returns the reason of a condition.
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::InvalidHost => "InvalidHost",
@@ -71,7 +72,7 @@ impl NoVerdictReason {
         }
     }
 
-    /// Whether it may be another way in a moment though nobody changes what is asked for.
+    /// Reports whether a retry may succeed without a change of the request.
     pub(super) const fn passes(self) -> bool {
         match self {
             Self::NotFound
@@ -109,7 +110,7 @@ impl NoVerdictReason {
     }
 }
 
-/// No verdict, with the reason.
+/// A missing verdict, with its reason.
 #[derive(Debug)]
 pub(super) struct NoVerdict {
     pub(super) why: NoVerdictReason,
@@ -117,7 +118,7 @@ pub(super) struct NoVerdict {
 }
 
 impl NoVerdict {
-    /// Of what the aggregator answers, or of that it does not.
+    /// Converts an error response of the aggregator, or a failure to reach it.
     pub(super) const fn of_the_aggregator(failure: Failure) -> Self {
         let why = match failure {
             Failure::Usage(_) => NoVerdictReason::AggregatorRefused,

@@ -1,4 +1,4 @@
-//! `parallax explain challenge/NAMESPACE/NAME`: why a Challenge waits. Reads, and creates nothing.
+//! `parallax explain challenge/NAMESPACE/NAME`: explains a waiting Challenge. Read-only.
 
 use std::fmt::Write as _;
 
@@ -23,12 +23,12 @@ use crate::{
 
 const PREFIX: &str = "challenge/";
 
-/// Whether what is to be explained is a Challenge.
+/// Reports whether the id names a Challenge.
 pub(crate) fn is_challenge(id: &str) -> bool {
     id.starts_with(PREFIX)
 }
 
-/// Reads a Challenge, replays its self check from every node, and says what keeps it.
+/// Reads a Challenge, replays its self check from every node, and prints the explanation.
 pub(crate) async fn challenge(
     client: &ApiClient,
     way: &ConnectionArgs,
@@ -50,7 +50,7 @@ pub(crate) async fn challenge(
         .await
         .map_err(|missing| match missing {
             MissingReason::NotFound => Failure::CouldNot(format!(
-                "there is no Challenge {namespace}/{name}: it may be over, or the CA may have reused an earlier validation; kubectl -n {namespace} get challenges,orders"
+                "there is no Challenge {namespace}/{name}: it may be over, or the CA may have reused an earlier validation; run kubectl -n {namespace} get challenges,orders"
             )),
             failed @ MissingReason::Failed(..) => failed.into(),
         })?;
@@ -59,9 +59,7 @@ pub(crate) async fn challenge(
     let waiting = reason(&challenge.status.reason);
     let mut text = head(&challenge, &waiting);
     if !challenge.spec.sort.eq_ignore_ascii_case("HTTP-01") {
-        text.push_str(
-            "It is answered by DNS-01: nothing needs to be reachable, and there is nothing to replay.\n",
-        );
+        text.push_str("It uses DNS-01, which requires no reachable address; there is nothing to replay.\n");
         return print(&text);
     }
     let seat = CertManagerPlacement::find(&cluster, cert_manager).await;
@@ -78,7 +76,7 @@ pub(crate) async fn challenge(
         passes: None,
         authority: ChallengeClient::Boulder,
         nameservers: seat.nameservers(),
-        // The challenge's own URL is at the authority.
+        // The challenge's own URL identifies the CA.
         issues: NameQuery {
             identities: caa_identities(&challenge.spec.url),
             account_uri: None,
@@ -112,7 +110,7 @@ pub(crate) async fn challenge(
     print(&text)
 }
 
-/// Laboratories have other ports than 80; no real client asks there.
+/// Test environments use other ports than 80; real clients never do.
 fn port() -> u16 {
     std::env::var("PARALLAX_CHALLENGE_PORT")
         .ok()
@@ -124,7 +122,7 @@ fn head(challenge: &Challenge, waiting: &SelfCheckFailure) -> String {
     let meta = &challenge.metadata;
     let status = &challenge.status;
     let state = if status.state.is_empty() {
-        "without a state yet"
+        "no state yet"
     } else {
         &status.state
     };

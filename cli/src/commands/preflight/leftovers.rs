@@ -1,4 +1,5 @@
-//! What preflights left behind: of anybody once its time is over, of a Preflight object before it is made anew.
+//! Removes leftover objects: of any preflight once its deadline has passed, and of a Preflight object before a new
+//! attempt.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use super::{
     error::{NoVerdict, NoVerdictReason},
 };
 
-/// Everything that is made, the way in first.
+/// The kinds of all created objects, the route first.
 const SORTS: [ObjectKind; 4] = [
     ObjectKind::Ingress,
     ObjectKind::Route,
@@ -18,23 +19,23 @@ const SORTS: [ObjectKind; 4] = [
     ObjectKind::Pod,
 ];
 
-/// How long what was told to go may take to be gone: a kubelet ends the Pod first.
+/// How long deleted objects may take to disappear: the kubelet stops the Pod first.
 const GOING: Duration = Duration::from_mins(1);
 
-/// Between two looks at what is going.
+/// The pause between two checks for deleted objects.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// Removes what earlier preflights left behind and whose time is over. What cannot be removed is said and does not
-/// hinder this one.
+/// Removes objects of earlier preflights whose deadline has passed. Failures are reported and do not stop this
+/// preflight.
 pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn Fn(&str)) {
     let now = Timestamp::now();
     for sort in SORTS {
         let left = match cluster.list(sort, namespace, OWNER).await {
             Ok(left) => left,
-            // Without the Gateway API there are no routes.
+            // Without the Gateway API there are no HTTPRoutes.
             Err(MissingReason::NotFound) => continue,
             Err(MissingReason::Failed(_, said)) => {
-                tell(&format!("cannot look for what earlier preflights left: {said}"));
+                tell(&format!("cannot list objects of earlier preflights: {said}"));
                 continue;
             }
         };
@@ -48,7 +49,7 @@ pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn
             };
             match cluster.delete(sort, namespace, name).await {
                 Ok(()) => tell(&format!(
-                    "removed {}, left by an earlier preflight",
+                    "removed {}, left over from an earlier preflight",
                     sort.named(namespace, name)
                 )),
                 Err(missing) => tell(&NoVerdict::from(missing).failure.to_string()),
@@ -57,7 +58,7 @@ pub(super) async fn collect(cluster: &ClusterClient, namespace: &str, tell: &dyn
     }
 }
 
-/// Removes everything that was made for a Preflight object, and waits until it is gone: there are never two sets of it.
+/// Removes all objects of a Preflight object, and waits until they are gone, so that there are never two sets.
 pub(super) async fn of_preflight(
     cluster: &ClusterClient,
     namespace: &str,
@@ -70,7 +71,7 @@ pub(super) async fn of_preflight(
         for sort in SORTS {
             let left = match cluster.list(sort, namespace, &labels).await {
                 Ok(left) => left,
-                // Without the Gateway API there are no routes.
+                // Without the Gateway API there are no HTTPRoutes.
                 Err(MissingReason::NotFound) => continue,
                 Err(failed) => return Err(failed.into()),
             };
@@ -87,7 +88,7 @@ pub(super) async fn of_preflight(
         }
         if since.elapsed() >= GOING {
             return Err(NoVerdictReason::NotRemoved.could_not(format!(
-                "what an attempt before has left is still there after {} s: {}; see what keeps it (a finalizer, or a node that is away)",
+                "objects of an earlier attempt still exist after {} s: {}; check what blocks their deletion (a finalizer, or an unreachable node)",
                 GOING.as_secs(),
                 going.join(", ")
             )));

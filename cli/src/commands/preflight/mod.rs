@@ -1,5 +1,5 @@
-//! `parallax preflight`: will the certificate be issued? cert-manager's self check and the CA's validation, asked from every
-//! node before there is an order.
+//! `parallax preflight`: tests cert-manager's self check and the CA's validation from every node before an order is
+//! placed.
 
 mod args;
 mod cluster;
@@ -41,30 +41,30 @@ use crate::{
     exit::Failure,
 };
 
-/// Hosts that are asked for at one time, in the order of the report: each takes three or four runs, and the aggregator makes
-/// eight at once for everybody.
+/// The maximum number of concurrent hosts, reported in their order. Each host takes three or four runs, and the
+/// aggregator makes eight at once for all users.
 const AT_ONCE: usize = 3;
 
-/// One host, judged, with what cert-manager would do for it.
+/// A judged host, with the route that cert-manager would create.
 struct JudgedHost {
     planned: PlannedName,
     judged: HostVerdict,
     answers: (Vec<VantageAnswer>, Vec<VantageAnswer>),
     names: NameAnswer,
-    /// The runs that asked, by their ids.
+    /// The ids of the runs.
     runs: Vec<String>,
 }
 
-/// Where a preflight is made, and for whom.
+/// The environment of a preflight.
 struct PreflightContext<'a> {
     client: &'a ApiClient,
     cluster: Option<&'a ClusterClient>,
-    /// The object that asks for it, to which everything that is made belongs.
+    /// The Preflight object that requested it and owns all created objects.
     owner: Option<&'a PreflightOwner>,
     stop: &'a CancellationToken,
-    /// Takes what is to be known meanwhile.
+    /// Receives progress messages.
     tell: &'a dyn Fn(&str),
-    /// Whether a person watches.
+    /// Whether to show progress.
     progress: bool,
 }
 
@@ -96,7 +96,7 @@ async fn preflight(args: &Args, client: ApiClient) -> Result<(), Failure> {
     finish(args, &seat, &cases)
 }
 
-/// Makes what is asked for: the one way of the command and of the controller.
+/// Makes the requested preflights; shared by the command and the controller.
 async fn cases(
     asked: &Request,
     place: &PreflightContext<'_>,
@@ -106,7 +106,7 @@ async fn cases(
         Some(cluster) => {
             CertManagerPlacement::find(cluster, asked.setting.cert_manager_namespace.as_deref()).await
         }
-        None => CertManagerPlacement::nowhere("no cluster is known to this machine (KUBECONFIG)"),
+        None => CertManagerPlacement::nowhere("no kubeconfig of a cluster was found (KUBECONFIG)"),
     };
     let cases = match place.cluster {
         Some(cluster) if !asked.no_create => solver_run::run(asked, place, cluster, &seat, planned).await?,
@@ -121,7 +121,7 @@ async fn cases(
     Ok((seat, cases))
 }
 
-/// Looks at the way that is there, and creates nothing.
+/// Tests the existing path and creates nothing.
 async fn look(
     asked: &Request,
     place: &PreflightContext<'_>,
@@ -143,25 +143,25 @@ async fn look(
     asking.buffered(AT_ONCE).try_collect().await
 }
 
-/// A token and its key, never used before.
+/// Returns a new token and its key authorization.
 fn fresh() -> Result<(String, String), NoVerdict> {
     let token = token(random()?);
     let key = key_authorization(&token, random()?);
     Ok((token, key))
 }
 
-/// Bytes that nobody can guess.
+/// Returns cryptographically secure random bytes.
 fn random<const N: usize>() -> Result<[u8; N], NoVerdict> {
     use ring::rand::{SecureRandom as _, SystemRandom};
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).map_err(|_| {
-        NoVerdictReason::NoRandomness.could_not("the system gives no random numbers".to_owned())
+        NoVerdictReason::NoRandomness.could_not("the system supplies no random numbers".to_owned())
     })?;
     Ok(bytes)
 }
 
 impl JudgedHost {
-    /// Judges what came back.
+    /// Judges the results.
     fn of(
         planned: PlannedName,
         wanted: &FetchRequest,
@@ -204,7 +204,7 @@ fn finish(args: &Args, seat: &CertManagerPlacement, cases: &[JudgedHost]) -> Res
     outcome(cases.iter().map(|case| &case.judged), args.asked.strict)
 }
 
-/// The exit code, as a result.
+/// Converts the exit code into a result.
 fn outcome<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) -> Result<(), Failure> {
     let judged: Vec<&HostVerdict> = judged.into_iter().collect();
     match exit_code(judged.iter().copied(), strict) {
@@ -217,7 +217,7 @@ fn outcome<'a>(judged: impl IntoIterator<Item = &'a HostVerdict>, strict: bool) 
                     .any(|v| v.standing == CheckState::Unknown)
             });
             Err(Failure::CouldNot(format!(
-                "nothing is proved for {}: one of its two verdicts cannot be told",
+                "no result for {}: one of its two verdicts is unknown",
                 unknown.map_or("any host", |judged| judged.host.as_str())
             )))
         }

@@ -1,4 +1,4 @@
-//! What is said of the host's name, and by whom, for people.
+//! The text report of a host's DNS facts.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -8,7 +8,7 @@ use parallax_preflight::NameAnswer;
 
 use crate::commands::query::TextTable;
 
-/// For people: how the CAA records stand, and a table where the views are not one.
+/// Returns the state of the CAA records, and a table if the views differ.
 pub(super) fn text(names: &NameAnswer) -> String {
     let Some(found) = names.found() else {
         return String::new();
@@ -24,7 +24,7 @@ pub(super) fn text(names: &NameAnswer) -> String {
     text
 }
 
-/// Views that say the same are one line.
+/// Equal views share one line.
 fn table(facts: &NameFacts) -> String {
     type Said = (ResolverSide, String, String, String, String);
     let mut lines: BTreeMap<Said, Vec<&ObservedAnswer>> = BTreeMap::new();
@@ -38,7 +38,7 @@ fn table(facts: &NameFacts) -> String {
         );
         lines.entry(key).or_default().push(seen);
     }
-    let mut table = TextTable::new(&["SEEN", "SERVERS", "A", "AAAA", "ALIAS OF", "CAA"]);
+    let mut table = TextTable::new(&["VIEW", "SERVERS", "A", "AAAA", "ALIAS OF", "CAA"]);
     for ((side, a, aaaa, alias, caa), seen) in &lines {
         let mut servers: Vec<String> = seen.iter().map(|seen| server(seen)).collect();
         servers.sort_unstable();
@@ -47,8 +47,8 @@ fn table(facts: &NameFacts) -> String {
         let side = match side {
             ResolverSide::Inside => "inside",
             ResolverSide::Near => "nearby",
-            ResolverSide::Public => "in public",
-            ResolverSide::Zone => "by the zone",
+            ResolverSide::Public => "public",
+            ResolverSide::Zone => "zone",
         };
         table.row([
             (side, None),
@@ -65,7 +65,7 @@ fn table(facts: &NameFacts) -> String {
 fn server(seen: &ObservedAnswer) -> String {
     match &seen.view.by {
         ServerOwner::Authority { server, .. } => server.clone(),
-        // Of a machine outside it is of interest which one asked.
+        // For machines outside, the report names the one that queried.
         ServerOwner::Own if seen.side != ResolverSide::Inside => {
             format!("{} of {}", seen.view.server.ip(), seen.vantage)
         }
@@ -96,7 +96,7 @@ fn caa(answer: &CaaAnswer) -> String {
     }
 }
 
-/// Whoever owns a zone chooses what some of these words say.
+/// Replaces control characters: zone owners choose some of this text.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

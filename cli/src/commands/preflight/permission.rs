@@ -1,4 +1,5 @@
-//! What may be made at all: nothing that serves others, nothing that costs money unless somebody allows it.
+//! Checks whether a preflight may create its objects: never in an Ingress that serves other traffic, and nothing
+//! that costs money, unless a flag allows it.
 
 use parallax_preflight::{SolverRoute, billable};
 use serde_json::Value;
@@ -12,10 +13,10 @@ use super::{
 };
 use crate::commands::query::NAMESPACE;
 
-/// The image of the installed probers, where nobody names one.
+/// The DaemonSet whose image is the default.
 const PROBERS: &str = "parallax-prober";
 
-/// Whether a synthetic solver may be made for a plan at all.
+/// Checks whether a solver may be created for a plan.
 pub(super) async fn allowed(
     asked: &Request,
     tell: &dyn Fn(&str),
@@ -29,7 +30,7 @@ pub(super) async fn allowed(
         }
         Some(SolverRoute::EditInPlace { name, .. }) => {
             return Err(NoVerdictReason::EditInPlace.usage(format!(
-                "{}: cert-manager would edit Ingress {}/{name} in place, which serves others; a preflight touches it with --edit-in-place only. --no-create (noCreate) looks at the way that is there",
+                "{}: cert-manager would edit Ingress {}/{name} in place, which serves other traffic; a preflight edits it only with --edit-in-place; --no-create (noCreate) tests the existing path",
                 planned.host, asked.namespace
             )));
         }
@@ -48,19 +49,19 @@ pub(super) async fn allowed(
     };
     match balancer {
         Some(what) if !asked.yes => Err(NoVerdictReason::Billable.usage(format!(
-            "{}: {} makes {what}, which costs money and takes minutes; add --yes (allowBillable) to go on, or --no-create (noCreate)",
+            "{}: {} provisions {what}, which costs money and takes minutes; add --yes (allowBillable) to continue, or --no-create (noCreate) to test the existing path",
             planned.host,
             planned.words()
         ))),
         Some(what) => {
-            tell(&format!("{}: this makes {what}, as --yes allows", planned.host));
+            tell(&format!("{}: creating {what}, as --yes allows", planned.host));
             Ok(())
         }
         None => Ok(()),
     }
 }
 
-/// The controller of a class, of the default one where none is named; empty where it cannot be known.
+/// Returns the controller of a class or, without a class, of the default class; empty if unknown.
 async fn controller(cluster: &ClusterClient, class: &str) -> String {
     let of = |class: &Value| {
         class["spec"]["controller"]
@@ -82,7 +83,7 @@ async fn controller(cluster: &ClusterClient, class: &str) -> String {
     default.map(of).unwrap_or_default()
 }
 
-/// The image of the responder.
+/// Returns the image of the responder.
 pub(super) async fn image(setting: &PreflightSettings, cluster: &ClusterClient) -> Result<String, NoVerdict> {
     if let Some(image) = &setting.image {
         return Ok(image.clone());
@@ -91,12 +92,12 @@ pub(super) async fn image(setting: &PreflightSettings, cluster: &ClusterClient) 
     let said = match cluster.get(ObjectKind::DaemonSet, namespace, PROBERS).await {
         Ok(set) => match set["spec"]["template"]["spec"]["containers"][0]["image"].as_str() {
             Some(image) => return Ok(image.to_owned()),
-            None => "it names no image".to_owned(),
+            None => "it has no image".to_owned(),
         },
-        Err(MissingReason::NotFound) => "it is not there".to_owned(),
+        Err(MissingReason::NotFound) => "it does not exist".to_owned(),
         Err(MissingReason::Failed(_, said)) => said,
     };
     Err(NoVerdictReason::NotFound.could_not(format!(
-        "which image responds? DaemonSet {namespace}/{PROBERS} would tell, but {said}; name one by --image, or the namespace by --parallax-namespace"
+        "the image of the responder is unknown: it is that of DaemonSet {namespace}/{PROBERS}, but {said}; give --image, or the DaemonSet's namespace with --parallax-namespace"
     )))
 }

@@ -1,4 +1,4 @@
-//! Where cert-manager's pod sits, as the caller may see it.
+//! Locates cert-manager's Pod with the caller's permissions.
 
 use parallax_preflight::{PlacementReader, PlacementResource};
 use serde_json::Value;

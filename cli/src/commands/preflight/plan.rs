@@ -1,4 +1,5 @@
-//! What cert-manager would do for each name: from a Certificate, an Ingress or an issuer, or as the command line says.
+//! Determines the route that cert-manager would create for each name: from a Certificate, an Ingress or an issuer,
+//! or from flags.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,21 +17,21 @@ use super::{
 };
 use crate::exit::Failure;
 
-/// One name, and how its challenge would be answered.
+/// A name, and how its challenge would be routed.
 #[derive(Debug, Clone)]
 pub(super) struct PlannedName {
     pub(super) host: HostName,
-    /// Nothing where nobody said who issues.
+    /// `None` if no issuer, class or Gateway is given.
     pub(super) approach: Option<SolverRoute>,
     /// `solver 2 of 3 of ClusterIssuer letsencrypt`.
     pub(super) picked: Option<String>,
-    /// Other solvers that match as well.
+    /// A note on other solvers that match equally well.
     pub(super) note: Option<String>,
     /// `waitInsteadOfSelfCheck` of the solver.
     pub(super) waits: Option<String>,
-    /// Who would issue, as CAA records call it.
+    /// The CA and account for CAA evaluation.
     pub(super) issues: NameQuery,
-    /// From the last object that was created until the first node got the answer.
+    /// The time from the creation of the last object to the first node's response.
     pub(super) propagation: Option<Duration>,
 }
 
@@ -47,18 +48,18 @@ impl PlannedName {
         }
     }
 
-    /// In words.
+    /// Returns a description for people.
     pub(super) fn words(&self) -> String {
         let approach = self.approach.as_ref().map(SolverRoute::words);
         match (approach, &self.picked) {
             (Some(approach), Some(picked)) => format!("{approach} ({picked})"),
             (Some(approach), None) => approach,
-            (None, _) => "no issuer, class or Gateway named".to_owned(),
+            (None, _) => "no issuer, class or Gateway given".to_owned(),
         }
     }
 }
 
-/// Where the solver comes from, besides the names.
+/// The source of the solver and of further names.
 #[derive(Debug, Default)]
 struct SolverSource {
     names: Vec<String>,
@@ -90,7 +91,7 @@ pub(super) async fn of(
     }
     if hosts.is_empty() {
         return Err(NoVerdictReason::Invalid
-            .usage("there is no name to ask for: the object names none; name one beside it".to_owned()));
+            .usage("no host name: the object contains none; give one as an argument".to_owned()));
     }
     let by_flag = named(args);
     let issuer = match (&source.issuer, cluster) {
@@ -101,7 +102,7 @@ pub(super) async fn of(
     };
     if !args.no_create && issuer.is_none() && by_flag.is_none() {
         return Err(NoVerdictReason::Invalid.usage(
-            "who would issue? name --issuer, --cluster-issuer, --certificate or --ingress; or --class or --gateway without any; or --no-create to look only at the way that is there"
+            "no issuer given: use --issuer, --cluster-issuer, --certificate or --ingress; or --class or --gateway without an issuer; or --no-create to test the existing path only"
                 .to_owned(),
         ));
     }
@@ -122,7 +123,7 @@ pub(super) async fn of(
         .collect()
 }
 
-/// What `--class` or `--gateway` say.
+/// Returns the route for `--class` or `--gateway`.
 fn named(args: &Request) -> Option<SolverRoute> {
     if let Some(class) = &args.class {
         return Some(SolverRoute::Ingress(IngressSolver {
@@ -179,7 +180,7 @@ async fn source(args: &Request, cluster: &ClusterClient) -> Result<SolverSource,
     })
 }
 
-/// The Certificate that cert-manager would make from an Ingress.
+/// Reads the Certificate that cert-manager would create from an Ingress.
 fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<SolverSource, NoVerdict> {
     let text = |value: &Value| value.as_str().map(ToOwned::to_owned);
     let map = |value: &Value| -> BTreeMap<String, String> {
@@ -201,12 +202,12 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<SolverSourc
         (None, Some(issuer)) => (ObjectKind::ClusterIssuer, issuer),
         (Some(_), Some(_)) => {
             return Err(NoVerdictReason::Invalid.usage(format!(
-                "Ingress {namespace}/{name} has both annotations cert-manager.io/issuer and cert-manager.io/cluster-issuer; cert-manager refuses that, keep one"
+                "Ingress {namespace}/{name} has both annotations cert-manager.io/issuer and cert-manager.io/cluster-issuer; cert-manager rejects that; keep one"
             )));
         }
         (None, None) => {
             return Err(NoVerdictReason::Invalid.usage(format!(
-                "Ingress {namespace}/{name} names no issuer (annotation cert-manager.io/issuer or cert-manager.io/cluster-issuer); name one by --issuer or --cluster-issuer, with the hosts"
+                "Ingress {namespace}/{name} names no issuer (annotation cert-manager.io/issuer or cert-manager.io/cluster-issuer); give the hosts with --issuer or --cluster-issuer instead"
             )));
         }
     };
@@ -218,7 +219,7 @@ fn of_ingress(object: &Value, namespace: &str, name: &str) -> Result<SolverSourc
     Ok(SolverSource {
         names: certified,
         issuer: Some(issuer),
-        // ingress-shim copies them to the Certificate.
+        // ingress-shim copies the labels to the Certificate.
         labels: map(&object["metadata"]["labels"]),
         overrides: SolverOverrides::of_ingress(name, &annotations),
     })
@@ -229,7 +230,7 @@ fn kind(kind: &str, group: &str) -> Result<ObjectKind, NoVerdict> {
         ("" | "Issuer", "" | "cert-manager.io") => Ok(ObjectKind::Issuer),
         ("ClusterIssuer", "" | "cert-manager.io") => Ok(ObjectKind::ClusterIssuer),
         _ => Err(NoVerdictReason::NotAcme.usage(format!(
-            "the issuer is a {kind} of {group}: not one of cert-manager's own, so it makes no challenges that could be foreseen"
+            "the issuer is a {kind} of {group}, not one of cert-manager's own kinds, so its challenges cannot be predicted"
         ))),
     }
 }
@@ -245,7 +246,7 @@ async fn found(
         .await
         .map_err(|missing| match missing {
             MissingReason::NotFound => NoVerdictReason::NotFound.could_not(format!(
-                "there is no {}; is the name right, and cert-manager installed?",
+                "there is no {}; check the name, and whether cert-manager is installed",
                 sort.named(namespace, name)
             )),
             failed @ MissingReason::Failed(..) => failed.into(),
@@ -266,7 +267,7 @@ async fn issuer(
     read(object).map_err(|error| unreadable(sort, &args.namespace, name, &error))
 }
 
-/// The solver that cert-manager would pick, and what it would do with it.
+/// Selects the solver as cert-manager would, and determines its route.
 fn solver(
     planned: &mut PlannedName,
     sort: ObjectKind,
@@ -277,13 +278,13 @@ fn solver(
     let owner = sort.named(&issuer.metadata.namespace, name);
     let Some(acme) = &issuer.spec.acme else {
         return Err(NoVerdictReason::NotAcme.could_not(format!(
-            "{owner} is no ACME issuer, so it asks for no challenge and needs no preflight"
+            "{owner} is not an ACME issuer, so it creates no challenges and needs no preflight"
         )));
     };
     let solvers: &[Solver] = &acme.solvers;
     let Some(picked) = pick(solvers, planned.host.as_str(), &source.labels) else {
         return Err(NoVerdictReason::NoSolver.could_not(format!(
-            "none of the {} solvers of {owner} is for {}; cert-manager would say \"no configured challenge solvers can be used\"; add one, or widen a selector",
+            "none of the {} solvers of {owner} applies to {}; cert-manager would report \"no configured challenge solvers can be used\"; add a solver, or widen a selector",
             solvers.len(),
             planned.host
         )));
@@ -317,7 +318,7 @@ fn solver(
             .map(|other| place(*other).to_string())
             .collect();
         planned.note = Some(format!(
-            "solver {} matches {} as well; the order of the list decides",
+            "solver {} matches {} equally well; the order of the list decides",
             others.join(" and "),
             planned.host
         ));

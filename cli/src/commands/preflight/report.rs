@@ -1,4 +1,4 @@
-//! What a person reads.
+//! The text report.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -10,10 +10,10 @@ use parallax_terminal::ColorMode;
 use super::{JudgedHost, names};
 use crate::commands::query::TextTable;
 
-/// Vantages listed before the rest is counted.
+/// The maximum number of vantages in the table.
 const LISTED: usize = 40;
 
-/// Vantages of one group that are named.
+/// The maximum number of vantages named per group.
 const NAMED: usize = 12;
 
 pub(super) fn text(seat: &CertManagerPlacement, cases: &[JudgedHost], style: ColorMode) -> String {
@@ -26,7 +26,7 @@ pub(super) fn text(seat: &CertManagerPlacement, cases: &[JudgedHost], style: Col
         if let Some(waits) = &case.planned.waits {
             let _ = writeln!(
                 out,
-                "  the solver waits {waits} in place of the self check (waitInsteadOfSelfCheck): the CA alone decides"
+                "  the solver waits {waits} instead of making the self check (waitInsteadOfSelfCheck): only the CA decides"
             );
         }
         verdict(&mut out, "self check", &case.judged.self_check, style);
@@ -37,7 +37,7 @@ pub(super) fn text(seat: &CertManagerPlacement, cases: &[JudgedHost], style: Col
         if let Some(time) = case.planned.propagation {
             let _ = writeln!(
                 out,
-                "\nThe first node had the answer {:.1} s after the last object was created.",
+                "\nThe first node got the response {:.1} s after the last object was created.",
                 time.as_secs_f64()
             );
         }
@@ -68,8 +68,8 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: Co
         let _ = writeln!(out, "    {} ({})", plain(&finding.text), finding.id);
     }
     for problem in &verdict.problems {
-        let _ = writeln!(out, "  the name: {}", plain(&problem.words));
-        let _ = writeln!(out, "    it says   {}", plain(&problem.theirs));
+        let _ = writeln!(out, "  DNS: {}", plain(&problem.words));
+        let _ = writeln!(out, "    message   {}", plain(&problem.theirs));
         if !problem.remedy.is_empty() {
             let _ = writeln!(out, "    remedy    {}", plain(&problem.remedy));
         }
@@ -86,13 +86,17 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: Co
             more => format!(" and {more} more"),
         };
         let _ = writeln!(out, "  {}{more}: {}", from.join(", "), plain(&group.words));
-        let _ = writeln!(out, "    it says   {}", plain(&group.theirs));
+        let _ = writeln!(out, "    message   {}", plain(&group.theirs));
         for cause in &group.causes {
-            let how = if cause.diagnosed { "cause" } else { "often" };
+            let how = if cause.diagnosed { "cause" } else { "usually" };
             let _ = writeln!(out, "    {how:<9} {} {}", cause.id, cause.title);
         }
         for remedy in &group.remedies {
-            let _ = writeln!(out, "    remedy    {} (costs: {})", remedy.action, remedy.price);
+            let _ = writeln!(
+                out,
+                "    remedy    {} (trade-off: {})",
+                remedy.action, remedy.price
+            );
             if let Some(command) = &remedy.command {
                 let _ = writeln!(out, "              {command}");
             }
@@ -100,7 +104,7 @@ pub(super) fn verdict(out: &mut String, name: &str, verdict: &Verdict, style: Co
     }
 }
 
-/// Servers choose what some of these words say.
+/// Replaces control characters: servers choose some of this text.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -117,7 +121,7 @@ fn table(self_check: &[VantageAnswer], ca: &[VantageAnswer], style: ColorMode) -
     }
     let mut table = TextTable::new(&["VANTAGE", "PLACEMENT", "ADDRESS", "SELF CHECK", "CA"]);
     let mut rows: Vec<_> = rows.into_iter().collect();
-    // Of very many the failing ones are looked for.
+    // Failing vantages come first, because the table is truncated.
     let fails = |answer: Option<&VantageAnswer>| answer.is_some_and(|answer| answer.outcome.is_failure());
     rows.sort_by_key(|(_, (own, ca))| !(fails(*own) || fails(*ca)));
     for (vantage, (own, ca)) in rows.iter().take(LISTED) {

@@ -1,4 +1,4 @@
-//! Asking: two runs for a host, one by each client's rules, from everywhere at once.
+//! Makes the runs of a host: one by each client's rules, from all vantages at once.
 
 use std::{
     io::Write as _,
@@ -14,14 +14,14 @@ use parallax_preflight::{
 use super::{args::Request, plan::PlannedName};
 use crate::{commands::query::ApiClient, exit::Failure};
 
-/// How long a run is asked for again that the aggregator has no room for: many hosts take more runs than a person has in a
+/// How long to retry a run while the aggregator is at its limit: many hosts require more runs than one user has per
 /// minute.
 const ROOM: Duration = Duration::from_mins(5);
 
-/// How long a stream that broke off is taken up again.
+/// How long to resume an interrupted stream.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// What is fetched for a host, but for its token and key.
+/// Returns the fetch of a host, without token and key.
 pub(super) fn wanted(asked: &Request, planned: &PlannedName, seat: &CertManagerPlacement) -> FetchRequest {
     FetchRequest {
         host: planned.host.clone(),
@@ -35,7 +35,7 @@ pub(super) fn wanted(asked: &Request, planned: &PlannedName, seat: &CertManagerP
     }
 }
 
-/// Asks by both clients' rules at once.
+/// Fetches by both clients' rules at once.
 pub(super) async fn both(
     client: &ApiClient,
     wanted: &FetchRequest,
@@ -44,7 +44,7 @@ pub(super) async fn both(
     let mut own = wanted.request(ChallengeClient::CertManager);
     let mut as_it_resolves = !wanted.nameservers.is_empty();
     let run = match begin(client, &own).await {
-        // The aggregator asks only resolvers that it was told of.
+        // The aggregator queries only resolvers of its configuration.
         Err(Failure::Usage(said)) if as_it_resolves && said.contains("resolvers.public") => {
             as_it_resolves = false;
             if let Some(ask) = &mut own.challenge {
@@ -61,7 +61,7 @@ pub(super) async fn both(
         came: 0,
     };
     let runs = vec![run.id.to_string(), ca.id.to_string()];
-    // The streams are kept by the aggregator: the second waits for its reader.
+    // The aggregator buffers the streams, so the second can be read later.
     let self_check = follow(client, &run, &mut shown).await;
     let ca = follow(client, &ca, &mut shown).await;
     shown.clear();
@@ -70,11 +70,11 @@ pub(super) async fn both(
         ca: ca?,
         as_it_resolves,
         runs,
-        names: NameAnswer::NotAsked("nobody asked".to_owned()),
+        names: NameAnswer::NotAsked("not queried".to_owned()),
     })
 }
 
-/// Asks by both clients' rules, and what [`rest`] asks besides.
+/// Fetches by both clients' rules, followed by [`rest`].
 pub(super) async fn whole(
     client: &ApiClient,
     wanted: &FetchRequest,
@@ -85,7 +85,8 @@ pub(super) async fn whole(
     Ok(fetched)
 }
 
-/// Asks what the verdicts need besides both fetches: a look for the cause, and what everybody says of the name.
+/// Makes the other runs that the verdicts need: the second pass that names the cause, and the DNS facts of the
+/// name.
 pub(super) async fn rest(
     client: &ApiClient,
     wanted: &FetchRequest,
@@ -96,7 +97,7 @@ pub(super) async fn rest(
     of_the_name(client, wanted, fetched, progress).await
 }
 
-/// Asks once what everybody says of the name.
+/// Queries the DNS facts of the name.
 async fn of_the_name(
     client: &ApiClient,
     wanted: &FetchRequest,
@@ -105,7 +106,7 @@ async fn of_the_name(
 ) -> Result<(), Failure> {
     let run = match begin(client, &wanted.issues.request(&wanted.host)).await {
         Ok(run) => run,
-        // An older aggregator does not know the question, and its rules may forbid it: the verdicts say less then.
+        // An older aggregator does not support the query, and the scope may forbid it: the verdicts then say less.
         Err(Failure::Usage(said)) => {
             fetched.names = NameAnswer::NotAsked(said);
             return Ok(());
@@ -123,7 +124,7 @@ async fn of_the_name(
     Ok(())
 }
 
-/// Has the diagnosis name the cause of a self check that fails on its way, where it has not yet.
+/// Makes the second pass that lets the diagnosis name the cause, if it is not known.
 async fn deeper(
     client: &ApiClient,
     wanted: &FetchRequest,
@@ -145,7 +146,7 @@ async fn deeper(
     Ok(())
 }
 
-/// Hands a run to the aggregator, and waits where it has too many.
+/// Starts a run, and retries while the aggregator is at its limit.
 async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
     let since = Instant::now();
     loop {
@@ -158,7 +159,7 @@ async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun,
     }
 }
 
-/// Everything a run says, to its end.
+/// Follows a run to its end.
 async fn follow(
     client: &ApiClient,
     run: &PreflightRun,
@@ -181,21 +182,26 @@ async fn follow(
                     }
                 }
             }
-            // It is there and does not know the run: no use in waiting.
-            Err(Failure::Usage(said)) => return Err(Failure::CouldNot(format!("the run is lost: {said}"))),
+            // The aggregator responds but does not know the run, so waiting is pointless.
+            Err(Failure::Usage(said)) => {
+                return Err(Failure::CouldNot(format!(
+                    "the aggregator has lost the run: {said}"
+                )));
+            }
             Err(failure) if since.elapsed() > AGAIN => return Err(failure),
             Err(_) => {}
         }
         if since.elapsed() > AGAIN {
             return Err(Failure::CouldNot(
-                "the aggregator breaks off before the run ends; see its log, then ask again".to_owned(),
+                "the aggregator closes the stream before the run ends; see its log, then try again"
+                    .to_owned(),
             ));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
-/// A line that is written over, where a person looks.
+/// A progress line on a terminal, overwritten in place.
 struct ProgressLine {
     visible: bool,
     expected: u64,
@@ -218,7 +224,7 @@ impl ProgressLine {
 
     fn write(text: &str) {
         let mut err = std::io::stderr().lock();
-        // Whoever closed it does not want to see it.
+        // A closed stderr is not an error.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 }

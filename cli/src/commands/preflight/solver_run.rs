@@ -1,8 +1,9 @@
-//! The whole way: a synthetic solver, asked for from everywhere, and gone again whatever happens.
+//! The complete preflight: creates a synthetic solver, fetches from all vantages, and removes the solver in all
+//! cases.
 //!
-//! Every object has the preflight's name, its label and a deadline. They are removed on success, failure and Ctrl-C; what
-//! a killed process leaves is removed by the next preflight in that namespace once its deadline has passed, and its Pod
-//! ends by itself before. What a Preflight object asked for belongs to that object and goes with it.
+//! Every object has the preflight's name, its label and a deadline. The objects are removed on success, failure and
+//! Ctrl-C. Those of a killed process are removed by the next preflight in that namespace once the deadline has
+//! passed; the Pod ends by itself earlier. Objects of a Preflight object belong to it and are deleted with it.
 
 use std::{
     cell::Cell,
@@ -32,10 +33,10 @@ use super::{
 };
 use crate::exit::Failure;
 
-/// Between two looks at what is not ready yet.
+/// The pause between two readiness checks.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// Between two rounds of questions while the route is on its way: the first soon, the later ones less often.
+/// The pauses between rounds of fetches until the route takes effect: short at first, then longer.
 const ROUNDS: [Duration; 4] = [
     Duration::from_millis(500),
     Duration::from_secs(1),
@@ -43,10 +44,10 @@ const ROUNDS: [Duration; 4] = [
     Duration::from_secs(8),
 ];
 
-/// How often what was created is tried to be removed.
+/// The maximum number of attempts to remove an object.
 const REMOVALS: usize = 3;
 
-/// Makes a preflight of each name, a few at a time.
+/// Makes the preflights of all names, a few at a time.
 pub(super) async fn run(
     asked: &Request,
     place: &PreflightContext<'_>,
@@ -54,7 +55,7 @@ pub(super) async fn run(
     seat: &CertManagerPlacement,
     planned: Vec<PlannedName>,
 ) -> Result<Vec<JudgedHost>, NoVerdict> {
-    // What can be refused is refused before anything is made.
+    // Reject invalid requests before anything is created.
     for planned in &planned {
         allowed(asked, place.tell, cluster, planned).await?;
     }
@@ -68,7 +69,8 @@ pub(super) async fn run(
         seat,
         progress: place.progress && planned.len() == 1,
     };
-    // After the first failure none is begun any more; what has begun is ended in order, so that it is removed.
+    // After the first failure no further preflight starts; those in progress finish in order, so that their objects
+    // are removed.
     let failed = Cell::new(false);
     let (attempt, image, failed) = (&attempt, &image, &failed);
     let done: Vec<Result<Option<JudgedHost>, NoVerdict>> = stream::iter(planned)
@@ -94,11 +96,11 @@ pub(super) async fn run(
 }
 
 pub(super) fn interrupted() -> NoVerdict {
-    NoVerdictReason::Interrupted.could_not("interrupted; what was created is removed".to_owned())
+    NoVerdictReason::Interrupted.could_not("interrupted; the created objects are removed".to_owned())
 }
 
-/// What everything is called. For a Preflight object always the same, so that two who make it at once meet at the first
-/// object.
+/// Returns the name of all objects. For a Preflight object it is deterministic, so that concurrent attempts
+/// conflict at the first object.
 fn name(owner: Option<&PreflightOwner>, host: &str) -> Result<String, NoVerdict> {
     let bytes: [u8; 8] = match owner {
         None => random()?,
@@ -110,18 +112,18 @@ fn name(owner: Option<&PreflightOwner>, host: &str) -> Result<String, NoVerdict>
     Ok(format!("{PREFIX}{:012x}", u64::from_be_bytes(bytes) >> 16))
 }
 
-/// Preflights under way.
+/// Preflights in progress.
 struct PreflightAttempt<'a> {
     asked: &'a Request,
     place: &'a PreflightContext<'a>,
     cluster: &'a ClusterClient,
     seat: &'a CertManagerPlacement,
-    /// Whether a person watches one host.
+    /// Whether to show progress.
     progress: bool,
 }
 
 impl PreflightAttempt<'_> {
-    /// Makes the solver, asks, and removes it again, whatever came of it.
+    /// Creates the solver, makes the fetches, and removes the solver, whatever the result.
     async fn whole(&self, planned: PlannedName, image: &str) -> Result<JudgedHost, NoVerdict> {
         let (token, key) = fresh()?;
         let lifetime = SignedDuration::from_secs(self.asked.setting.lifetime.into());
@@ -137,7 +139,7 @@ impl PreflightAttempt<'_> {
         };
         let Some(approach) = &planned.approach else {
             return Err(NoVerdictReason::Invalid.usage(format!(
-                "{}: nothing says how its challenge would be answered",
+                "{}: no issuer, class or Gateway determines the solver; give one",
                 planned.host
             )));
         };
@@ -150,14 +152,14 @@ impl PreflightAttempt<'_> {
             SolverRouting::Route(_) => SolverRoute::Own(ObjectKind::Route),
             SolverRouting::Path { ingress, .. } => SolverRoute::PathIn(ingress.clone()),
         };
-        // Creating is never broken off: a request on its way could make what nobody removes.
+        // Creation is never cancelled: a request in flight could create an object that no one removes.
         let pod = self
             .cluster
             .create(ObjectKind::Pod, &material.namespace, &solver.pod)
             .await;
         let done = match pod {
             Ok(pod) => self.made(solver, &pod, &way, &material, planned).await,
-            // Somebody else's, who removes it.
+            // The object belongs to another process, which removes it.
             Err(MissingReason::Failed(NoVerdictReason::Busy, said)) => {
                 return Err(NoVerdictReason::Busy.could_not(said));
             }
@@ -232,7 +234,7 @@ impl PreflightAttempt<'_> {
         Ok(JudgedHost::of(planned, &wanted, fetched, self.seat))
     }
 
-    /// That the responder is still the one that was asked for: without it nothing that failed proves anything.
+    /// Checks that the responder is still the created one: without it, a failure proves nothing.
     async fn still_ours(&self, material: &SolverInputs, uid: Option<&str>) -> Result<(), NoVerdict> {
         let pod = self
             .cluster
@@ -243,7 +245,7 @@ impl PreflightAttempt<'_> {
             return Ok(());
         }
         Err(NoVerdictReason::Replaced.could_not(format!(
-            "{} was removed or replaced while it was asked for; see who did that (an eviction, a drain, another preflight), and ask again",
+            "{} was removed or replaced during the test; find out why (an eviction, a drain, another preflight), and try again",
             ObjectKind::Pod.named(&material.namespace, &material.name)
         )))
     }
@@ -263,13 +265,13 @@ impl PreflightAttempt<'_> {
                 .get(sort, &material.namespace, &material.name)
                 .await?;
             if is(&object).map_err(|why| {
-                NoVerdictReason::NotReady.could_not(format!("{what} will not be ready: {why}"))
+                NoVerdictReason::NotReady.could_not(format!("{what} will not become ready: {why}"))
             })? {
                 return Ok(());
             }
             if since.elapsed() >= self.asked.patience() {
                 return Err(NoVerdictReason::NotReady.could_not(format!(
-                    "{what} is not ready after {} s; its events say why, --ready waits longer",
+                    "{what} is not ready after {} s; see its events for the reason, or wait longer with --ready",
                     self.asked.ready
                 )));
             }
@@ -277,7 +279,7 @@ impl PreflightAttempt<'_> {
         }
     }
 
-    /// Asks until the route answers, or it is clear that waiting longer does not help.
+    /// Repeats the fetches until the route responds, or until waiting longer cannot help.
     async fn ask(
         &self,
         wanted: &FetchRequest,
@@ -295,8 +297,8 @@ impl PreflightAttempt<'_> {
                         first = first.or(Some(begun.elapsed()));
                     }
                     let mut own = judged.self_check.failing.iter();
-                    // Of several controllers one may have the route when the first of the two asks, and another not yet when
-                    // the second does.
+                    // With several controllers, one may have the route at the time of the first fetch while another
+                    // does not have it yet at the second.
                     let mut ca = judged.ca.failing.iter();
                     let settled = !own.any(|group| on_its_way(&group.kind))
                         && !ca.any(|group| answered_otherwise(&group.kind));
@@ -304,7 +306,7 @@ impl PreflightAttempt<'_> {
                         return Ok((fetched, first));
                     }
                 }
-                // The aggregator has not seen the new Ingress yet, so the host is none that it knows.
+                // The aggregator has not seen the new Ingress yet, so it does not know the host.
                 Err(Failure::Usage(said)) if said.contains("no host of a known target") && !late => {}
                 Err(failure) => return Err(NoVerdict::of_the_aggregator(failure)),
             }
@@ -314,7 +316,7 @@ impl PreflightAttempt<'_> {
         }
     }
 
-    /// Removes what may have been created, the way in first. One try may fail where the next does not.
+    /// Removes everything that may have been created, the route first. Failed deletions are retried.
     async fn remove(&self, way: &SolverRoute, material: &SolverInputs) -> Result<(), NoVerdict> {
         let (namespace, name) = (&material.namespace, &material.name);
         let mut left = Vec::new();
@@ -352,32 +354,32 @@ impl PreflightAttempt<'_> {
                 format!("kubectl -n {namespace} delete ingresses,services,pods -l {OWNER}={name}")
             }
             SolverRoute::PathIn(ingress) => format!(
-                "take the path to Service {name} out of Ingress {namespace}/{ingress}, then kubectl -n {namespace} delete services,pods -l {OWNER}={name}"
+                "remove the path to Service {name} from Ingress {namespace}/{ingress}, then kubectl -n {namespace} delete services,pods -l {OWNER}={name}"
             ),
         };
         Err(NoVerdictReason::NotRemoved.could_not(format!(
-            "what was created is still there ({}); the next preflight in namespace {namespace} removes it after {}, or do so now: {by_hand}",
+            "the created objects still exist ({}); the next preflight in namespace {namespace} removes them after {}; to remove them now: {by_hand}",
             left.join("; "),
             material.deadline,
         )))
     }
 }
 
-/// The way in that was made.
+/// The created route.
 #[derive(Debug)]
 enum SolverRoute {
     /// An object of its own.
     Own(ObjectKind),
-    /// A path in this Ingress.
+    /// A path in this existing Ingress.
     PathIn(String),
 }
 
-/// A controller that has not taken up the route yet answers so; a name that is published with it is not there yet.
+/// Failures that are typical of a controller without the route, or of a name that is published together with it.
 const fn on_its_way(kind: &FailureKind) -> bool {
     answered_otherwise(kind) || matches!(kind, FailureKind::NxDomain | FailureKind::NoAddress)
 }
 
-/// A controller that has not taken up the route yet answers so.
+/// Failures that are typical of a controller that does not have the route yet.
 const fn answered_otherwise(kind: &FailureKind) -> bool {
     matches!(kind, FailureKind::Status | FailureKind::WrongBody)
 }

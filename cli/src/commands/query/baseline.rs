@@ -1,11 +1,11 @@
-//! `parallax baseline`: what targets answer while they work.
+//! `parallax baseline`: manages the baselines of targets.
 
 use parallax_api::baselines::{BaselineResetAnswer, BaselineResetRequest};
 
 use super::{ApiClient, ServerArgs, wait};
 use crate::{commands::print, exit::Failure};
 
-/// What targets answer while they work. `parallax targets -o wide` shows it.
+/// Manage baselines: what a target answers while it works. `parallax targets -o wide` shows them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -14,9 +14,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum BaselineCommand {
-    /// Forget what a target answers while it works: what it answers from now on is what counts as working.
+    /// Forget the baseline of a target, so that it is learned again from the target's next responses.
     Reset {
-        /// The target's id, as `parallax targets` shows it.
+        /// Id of the target, as shown by `parallax targets`.
         #[arg(value_name = "TARGET")]
         target: String,
         #[command(flatten)]
@@ -30,9 +30,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let request = BaselineResetRequest { target };
     let answer: BaselineResetAnswer = wait(client.post(&["v1", "baselines", "reset"], &request))?;
     let text = if answer.known {
-        "baseline reset; it is learned again from the next rounds"
+        "baseline reset; it will be learned again from the next rounds"
     } else {
-        "there was no baseline to reset"
+        "no baseline to reset"
     };
     print(&format!("{}: {text}\n", answer.target))
 }

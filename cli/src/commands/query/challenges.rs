@@ -1,4 +1,4 @@
-//! Challenges of cert-manager that wait, as the aggregator explains them.
+//! Pending cert-manager Challenges, as explained by the aggregator.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use parallax_terminal::ColorMode;
 use super::ApiClient;
 use crate::exit::Failure;
 
-/// Those that the aggregator knows of; none of one that is older than this question.
+/// Queries the pending Challenges. An aggregator too old for this request has none.
 pub(super) async fn ask(client: &ApiClient) -> Result<ChallengeList, Failure> {
     match client.get(&["v1", "challenges"], &[]).await {
         Err(Failure::Usage(_)) => Ok(none()),
@@ -23,13 +23,13 @@ pub(super) const fn none() -> ChallengeList {
     }
 }
 
-/// One paragraph each; nothing where none waits.
+/// Renders one paragraph per pending Challenge.
 pub(super) fn waiting(all: &ChallengeList, style: ColorMode) -> String {
     let mut out = String::new();
     for challenge in &all.challenges {
         let _ = writeln!(
             out,
-            "{} {} waits (challenge/{}/{})",
+            "{} {} is pending (challenge/{}/{})",
             style.paint("33", "!"),
             challenge.host,
             challenge.namespace,
@@ -51,12 +51,12 @@ fn paragraph(out: &mut String, challenge: &WaitingChallenge) {
     }
     if let Some(explained) = explanation {
         for remedy in &explained.remedies {
-            let _ = writeln!(out, "  remedy    {} (costs: {})", remedy.action, remedy.price);
+            let _ = writeln!(out, "  remedy    {} (trade-off: {})", remedy.action, remedy.price);
         }
         if let Some(incident) = &explained.incident {
             let _ = writeln!(
                 out,
-                "  incident  {incident} says the same: parallax explain {incident}"
+                "  incident  {incident} has the same cause: parallax explain {incident}"
             );
         }
         for line in &explained.seat {
@@ -86,18 +86,18 @@ mod tests {
              "explanation": {"at": 1, "runs": ["r-1"], "self_check": check, "ca": check, "seat": ["its pod is on n2"],
                 "remedies": [{"action": "do it", "price": "nothing"}], "incident": "i-1"}},
             {"namespace": "shop", "name": "web-2", "host": "b.example.test", "since": 1, "reason": "", "meaning": "queued",
-             "causes": [], "not_replayed": "nobody reports"}]}))
+             "causes": [], "not_replayed": "no vantage reports"}]}))
         .unwrap();
         let text = waiting(&all, ColorMode::Plain);
         for words in [
-            "! shop.example.test waits (challenge/shop/web-1)",
+            "! shop.example.test is pending (challenge/shop/web-1)",
             "  it fails on n2",
             "  cause     F1 no local endpoint",
-            "  remedy    do it (costs: nothing)",
+            "  remedy    do it (trade-off: nothing)",
             "parallax explain i-1",
             "  its pod is on n2",
             "  queued",
-            "  not replayed: nobody reports",
+            "  not replayed: no vantage reports",
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }

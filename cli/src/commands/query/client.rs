@@ -1,4 +1,4 @@
-//! A client of the aggregator's API, with errors that say what to do next.
+//! Client of the aggregator's API. Its errors say what to do next.
 
 use std::{error::Error as _, path::PathBuf, time::Duration};
 
@@ -10,15 +10,15 @@ use url::Url;
 use super::cluster::{self, ClusterArgs, PortForward};
 use crate::{commands::called_as_plugin, exit::Failure};
 
-/// Until the head of an answer.
+/// Limit for the time until the head of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which aggregator is asked, and who asks.
+/// The aggregator to query, and the caller's credentials.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServerArgs {
     #[command(flatten)]
     pub(crate) way: ConnectionArgs,
-    /// The namespace of Parallax in the cluster [default: parallax].
+    /// Namespace of Parallax in the cluster [default: parallax].
     #[arg(
         short,
         long,
@@ -29,11 +29,11 @@ pub(crate) struct ServerArgs {
     namespace: Option<String>,
 }
 
-/// The same for commands to which a namespace means another thing.
+/// The same without the namespace, for commands whose `--namespace` means something else.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ConnectionArgs {
-    /// The aggregator [default: as `kubectl parallax` or with a cluster option the one in the cluster, else port 8080 of
-    /// this machine].
+    /// URL of the aggregator [default: the one in the cluster if called as `kubectl parallax` or with a cluster option,
+    /// otherwise port 8080 of this machine].
     #[arg(
         id = "server",
         long = "server",
@@ -42,26 +42,26 @@ pub(crate) struct ConnectionArgs {
         global = true
     )]
     url: Option<Url>,
-    /// A file with the token to show; `PARALLAX_TOKEN` holds one itself.
+    /// File with the token to send; alternatively, `PARALLAX_TOKEN` contains the token itself.
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
-    /// Trust the certificates in this PEM file besides those installed.
+    /// PEM file with CAs to trust in addition to the system's.
     #[arg(long, value_name = "FILE", global = true)]
     ca_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
 }
 
-/// Where it is asked for where nothing says where.
+/// Default server URL.
 const HERE: &str = "http://127.0.0.1:8080/";
 
-/// A connection to one aggregator.
+/// Connection to one aggregator.
 #[derive(Debug)]
 pub(crate) struct ApiClient {
     http: reqwest::Client,
     server: Url,
     token: Option<String>,
-    /// The way into a cluster, where there is one.
+    /// Forwarded port, if the aggregator is in a cluster.
     tunnel: Option<PortForward>,
 }
 
@@ -70,14 +70,14 @@ impl ApiClient {
         Self::by(&server.way, server.namespace.as_deref())
     }
 
-    /// With the namespace of Parallax in the cluster, where somebody says which.
+    /// Connects with the given namespace of Parallax in the cluster, if any.
     pub(crate) fn by(server: &ConnectionArgs, namespace: Option<&str>) -> Result<Self, Failure> {
         let mut token = token(server)?;
         let in_cluster = server.cluster.is_meant() || namespace.is_some();
         let tunnel = match &server.url {
             Some(_) if in_cluster => {
                 return Err(Failure::Usage(
-                    "--server (or PARALLAX_SERVER) names the aggregator itself; leave it out, or leave out --context, --kubeconfig, --namespace and --account"
+                    "--server (or PARALLAX_SERVER) cannot be combined with --context, --kubeconfig, --namespace or --account; give either the URL of the aggregator or its cluster"
                         .to_owned(),
                 ));
             }
@@ -105,12 +105,12 @@ impl ApiClient {
         });
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
             return Err(Failure::Usage(format!(
-                "--server: expected http://HOST[:PORT]/ or https://HOST[:PORT]/, got {url}"
+                "--server: expected http://HOST[:PORT]/ or https://HOST[:PORT]/, found {url}"
             )));
         }
         if token.is_some() && url.scheme() == "http" && !local {
             return Err(Failure::Usage(format!(
-                "a token would travel in the clear to {url}; use https, or reach it through kubectl -n parallax port-forward service/parallax 8080:80"
+                "refusing to send the token unencrypted to {url}; use https, or kubectl -n parallax port-forward service/parallax 8080:80"
             )));
         }
         let mut http = reqwest::Client::builder()
@@ -124,8 +124,12 @@ impl ApiClient {
             let pem = std::fs::read(path).map_err(|error| {
                 Failure::Usage(format!("--ca-file: cannot read {}: {error}", path.display()))
             })?;
-            let certificates = reqwest::Certificate::from_pem_bundle(&pem)
-                .map_err(|error| Failure::Usage(format!("--ca-file: {}: {error}", path.display())))?;
+            let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| {
+                Failure::Usage(format!(
+                    "--ca-file: expected PEM certificates in {}: {error}",
+                    path.display()
+                ))
+            })?;
             for certificate in certificates {
                 http = http.add_root_certificate(certificate);
             }
@@ -146,7 +150,7 @@ impl ApiClient {
     ) -> Result<RequestBuilder, Failure> {
         let mut url = self.server.clone();
         url.path_segments_mut()
-            .map_err(|()| Failure::Usage(format!("--server: {} cannot be a base", self.server)))?
+            .map_err(|()| Failure::Usage(format!("--server: {} cannot be a base URL", self.server)))?
             .pop_if_empty()
             .extend(path);
         if !query.is_empty() {
@@ -166,7 +170,7 @@ impl ApiClient {
             Ok(Err(error)) => return Err(self.unreachable(&error)),
             Err(_) => {
                 return Err(Failure::CouldNot(format!(
-                    "{} did not answer within {} s; see whether it is overloaded: {}healthz",
+                    "no response from {} within {} s; check whether it is overloaded: {}healthz",
                     self.server,
                     PATIENCE.as_secs(),
                     self.server
@@ -187,15 +191,17 @@ impl ApiClient {
             source = inner.source();
         }
         if let Some(trouble) = self.tunnel.as_ref().and_then(PortForward::trouble) {
-            return Failure::CouldNot(format!("the way to the aggregator broke off: {trouble}"));
+            return Failure::CouldNot(format!(
+                "the forwarded connection to the aggregator failed: {trouble}"
+            ));
         }
         if self.tunnel.is_some() {
             return Failure::CouldNot(format!(
-                "the aggregator's Pod broke the connection off ({reason}); it may have ended just now: ask again"
+                "the aggregator's Pod closed the connection ({reason}); it may have just terminated: try again"
             ));
         }
         Failure::CouldNot(format!(
-            "cannot reach the aggregator at {}: {reason}; name it by --server or PARALLAX_SERVER, or ask for the one in a cluster: kubectl parallax, or --context NAME",
+            "cannot reach the aggregator at {}: {reason}; set --server or PARALLAX_SERVER, or query the one in a cluster: kubectl parallax, or --context NAME",
             self.server
         ))
     }
@@ -208,7 +214,7 @@ impl ApiClient {
             .and_then(|body| body["error"].as_str().map(ToOwned::to_owned));
         let Some(said) = said else {
             return Failure::CouldNot(format!(
-                "{} answered {status}, and not as an aggregator does; is it one?",
+                "{} answered {status} without an aggregator's error body; check that it is a Parallax aggregator",
                 self.server
             ));
         };
@@ -216,11 +222,11 @@ impl ApiClient {
         match status {
             StatusCode::UNAUTHORIZED if self.token.is_none() && self.tunnel.is_some() => {
                 Failure::Usage(format!(
-                    "not let in: the kubeconfig's user shows a certificate or a password, which nobody but the API server can check; ask as a ServiceAccount by --account [NAMESPACE/]NAME, or show a token by --token-file ({said})"
+                    "not authenticated: the kubeconfig's user has a client certificate or a password, which only the API server can verify; use a ServiceAccount (--account [NAMESPACE/]NAME) or a token (--token-file) ({said})"
                 ))
             }
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
-                Failure::Usage(format!("not let in without a token: {said}"))
+                Failure::Usage(format!("not authenticated, no token was sent: {said}"))
             }
             StatusCode::BAD_REQUEST
             | StatusCode::UNAUTHORIZED
@@ -231,7 +237,7 @@ impl ApiClient {
         }
     }
 
-    /// An answer as a type.
+    /// Sends a GET request and deserializes the response.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -241,7 +247,7 @@ impl ApiClient {
         self.read(response).await
     }
 
-    /// Sends JSON; the answer as a type.
+    /// Posts JSON and deserializes the response.
     pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -256,14 +262,14 @@ impl ApiClient {
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         serde_json::from_slice(&body).map_err(|error| {
             Failure::CouldNot(format!(
-                "cannot read what {} answered: {error}; is its version another than {}?",
+                "cannot parse the response of {}: {error}; check that its version is {}",
                 self.server,
                 env!("CARGO_PKG_VERSION")
             ))
         })
     }
 
-    /// Follows a stream of lines.
+    /// Opens a stream of lines.
     pub(crate) async fn lines(&self, path: &[&str]) -> Result<LineStream, Failure> {
         let request = self
             .request(Method::GET, path, &[])?
@@ -275,7 +281,7 @@ impl ApiClient {
     }
 }
 
-/// A stream of lines.
+/// Stream of lines from the server.
 #[derive(Debug)]
 pub(crate) struct LineStream {
     response: Response,
@@ -283,7 +289,7 @@ pub(crate) struct LineStream {
 }
 
 impl LineStream {
-    /// The next line; nothing at the end of the stream, in good order or broken.
+    /// Returns the next line, or `None` when the stream ends or breaks.
     pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

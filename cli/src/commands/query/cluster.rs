@@ -1,8 +1,9 @@
-//! The way to an aggregator inside a cluster: through the API server to one of its Pods, as `kubectl port-forward` goes.
+//! Access to an aggregator inside a cluster: a port forwarded through the API server into one of its Pods, as `kubectl
+//! port-forward` does.
 //!
-//! Not by the API server's proxy of Services: that comes over the network, which the installation's network policies deny,
-//! and it takes the `Authorization` header away, so the aggregator would not know who asks. A forwarded port ends inside
-//! the Pod, and what travels in it is encrypted up to the kubelet.
+//! The API server's Service proxy is no alternative. Its requests arrive over the network, which the installation's
+//! NetworkPolicies deny, and it strips the `Authorization` header, so the aggregator could not authenticate the
+//! caller. A forwarded port ends inside the Pod, and its traffic is encrypted up to the kubelet.
 
 mod credential;
 mod pods;
@@ -25,33 +26,33 @@ use tokio::{
 use self::pods::PodAccess;
 use crate::exit::Failure;
 
-/// Where Parallax is where nobody says so.
+/// Default namespace of Parallax.
 pub(crate) const NAMESPACE: &str = "parallax";
-/// An API server that takes longer to answer is not waited for.
+/// Timeout of requests to the API server.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Which cluster, and who asks.
+/// The cluster to connect to, and the credentials.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
 pub(crate) struct ClusterArgs {
-    /// Reach the aggregator in the cluster of this context of the kubeconfig.
+    /// Query the aggregator in the cluster of this kubeconfig context.
     #[arg(long, value_name = "NAME", global = true)]
     context: Option<String>,
-    /// The kubeconfig [default: as kubectl finds it].
+    /// Path of the kubeconfig [default: the same as kubectl's].
     #[arg(long, value_name = "FILE", global = true)]
     kubeconfig: Option<PathBuf>,
-    /// Ask as this ServiceAccount, by a token good for ten minutes, instead of by the kubeconfig's own.
+    /// Authenticate as this ServiceAccount, with a token valid for ten minutes, not with the kubeconfig's credentials.
     #[arg(long, value_name = "[NAMESPACE/]NAME", global = true)]
     account: Option<String>,
 }
 
 impl ClusterArgs {
-    /// Whether something here says that an aggregator in a cluster is meant.
+    /// Reports whether an option selects an aggregator in a cluster.
     pub(super) const fn is_meant(&self) -> bool {
         self.context.is_some() || self.kubeconfig.is_some() || self.account.is_some()
     }
 
-    /// The cluster that is meant, as its kubeconfig says.
+    /// Loads the configuration of the selected cluster.
     pub(crate) async fn config(&self) -> Result<kube::Config, Failure> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
@@ -60,11 +61,11 @@ impl ClusterArgs {
         let read = match (&self.kubeconfig, &self.context) {
             (Some(path), _) => Kubeconfig::read_from(path),
             (None, Some(_)) => Kubeconfig::read(),
-            // In a Pod there is none, and its account is meant.
+            // Inside a Pod there is no kubeconfig; use the Pod's ServiceAccount.
             (None, None) => {
                 return kube::Config::infer().await.map_err(|error| {
                     Failure::Usage(format!(
-                        "cannot find the cluster: {error}; name a kubeconfig by --kubeconfig or KUBECONFIG, or the aggregator by --server"
+                        "cannot find the cluster: {error}; set --kubeconfig or KUBECONFIG, or give the aggregator's URL with --server"
                     ))
                 });
             }
@@ -76,15 +77,15 @@ impl ClusterArgs {
     }
 }
 
-/// A way that is open as long as this is kept.
+/// A forwarded port that is open until this is dropped.
 #[derive(Debug)]
 pub(super) struct PortForward {
-    /// Carries the connections; ends with this.
+    /// Runs the connections; shut down on drop.
     runtime: Option<Runtime>,
     pub(super) local: SocketAddr,
-    /// What is shown to the aggregator, where the kubeconfig has something that it can check.
+    /// Token for the aggregator, if the kubeconfig has one that the aggregator can verify.
     pub(super) token: Option<String>,
-    /// What went wrong last with a connection.
+    /// Last error of a connection.
     trouble: Arc<Mutex<Option<String>>>,
 }
 
@@ -97,8 +98,8 @@ impl Drop for PortForward {
 }
 
 impl PortForward {
-    /// Finds the aggregator and opens a port of this machine that leads to it. `token` says whether somebody has one
-    /// already. Not from inside a runtime: it has its own.
+    /// Finds the aggregator and opens a local port that leads to it. `token` is whether the caller already has a token.
+    /// Must not be called inside a runtime, because it blocks on its own.
     pub(super) fn open(cluster: &ClusterArgs, namespace: &str, token: bool) -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -122,7 +123,7 @@ impl PortForward {
                 (_, shown) => shown,
             };
             let way = PodAccess::find(client, server, namespace).await?;
-            // Whoever may not, or a Pod that cannot be reached, is known before anything is asked.
+            // Connect now, so that a missing permission or an unreachable Pod is reported before the first request.
             let first = way.connect().await?;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
                 .await
@@ -140,7 +141,7 @@ impl PortForward {
         })
     }
 
-    /// What went wrong last.
+    /// Returns the last error of a connection.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble
             .lock()
@@ -149,7 +150,7 @@ impl PortForward {
     }
 }
 
-/// Carries each connection through one of its own, until the runtime ends.
+/// Forwards each accepted connection over its own stream, until the runtime shuts down.
 async fn carry(
     way: PodAccess,
     first: pods::PodStream,
@@ -166,7 +167,7 @@ async fn carry(
                 connections.spawn(async move {
                     let stream = match first {
                         Some(first) => Ok(first),
-                        // The Pods may be others by now.
+                        // The set of Pods may have changed since.
                         None => way.connect().await,
                     };
                     let said = match stream {
@@ -181,9 +182,9 @@ async fn carry(
     }
 }
 
-/// Carries one connection to its end; what the kubelet said about it.
+/// Forwards one connection until it ends, and returns the kubelet's error, if any.
 async fn pass(mut local: TcpStream, mut stream: pods::PodStream) -> Option<String> {
-    // Either end may break off at any time; whoever asked sees that.
+    // Either end may close at any time; the client sees that itself.
     let _ = copy_bidirectional(&mut local, &mut stream.bytes).await;
     stream.said()
 }

@@ -1,14 +1,14 @@
-//! `parallax completion`: what the shell needs to complete our words.
+//! `parallax completion`: prints shell completion scripts.
 
 use clap_complete::Shell;
 
 use crate::{commands::print, exit::Failure};
 
-/// The completion script of a shell.
+/// Print the completion script for a shell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "For bash: source <(parallax completion bash)")]
 pub(crate) struct Args {
-    /// The shell.
+    /// Shell to complete for.
     #[arg(value_enum)]
     shell: Shell,
 }

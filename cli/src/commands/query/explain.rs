@@ -1,4 +1,4 @@
-//! `parallax explain`: everything that is known of an incident.
+//! `parallax explain`: shows everything known about an incident.
 
 use std::fmt::Write as _;
 
@@ -15,17 +15,17 @@ use crate::{
     exit::Failure,
 };
 
-/// Sentence, evidence, what was ruled out and what to do.
+/// Show sentence, evidence, what was ruled out, and remedies.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The incident, or challenge/NAMESPACE/NAME for a Challenge of cert-manager that waits; all open incidents, and the
-    /// Challenges that wait, where nothing is named.
+    /// Incident id, or challenge/NAMESPACE/NAME for a pending cert-manager Challenge [default: all open incidents and
+    /// pending Challenges].
     #[arg(value_name = "INCIDENT")]
     id: Option<String>,
-    /// json or yaml.
+    /// Output format: json or yaml.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
-    /// Where cert-manager runs, for a Challenge; found by its Deployment's labels and its Lease where absent.
+    /// Namespace of cert-manager, for a Challenge [default: found by the labels of its Deployment and its Lease].
     #[arg(long, value_name = "NAMESPACE")]
     cert_manager_namespace: Option<String>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for incident in found {
         let incident: Incident = serde_json::from_value(incident).map_err(|error| {
             Failure::CouldNot(format!(
-                "another version wrote this incident ({error}); -o json shows it as it is"
+                "cannot parse this incident, which another version wrote ({error}); -o json shows it unparsed"
             ))
         })?;
         let until = match incident.state {

@@ -1,4 +1,4 @@
-//! `parallax forecasts`: would the certificates be renewed?
+//! `parallax forecasts`: predicts whether certificates will be renewed.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,17 @@ use crate::{
     exit::Failure,
 };
 
-/// Would the certificates be renewed? What can be known of each name without an order, as the aggregator saw it last.
+/// Predict whether certificates will be renewed, as far as this is known without an order, from the aggregator's last
+/// forecast.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 as far as it can be known all would pass, 1 one would fail, 2 usage, 3 one cannot be told, or the aggregator cannot be reached."
+    after_help = "Exit codes: 0 all would pass as far as known, 1 at least one would fail, 2 usage, 3 at least one is unknown, or the aggregator cannot be reached."
 )]
 pub(crate) struct Args {
-    /// Only names that hold this text.
+    /// Only names that contain this text.
     #[arg(value_name = "TEXT")]
     holding: Option<String>,
-    /// json, yaml or wide.
+    /// Output format: json, yaml or wide.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn text(known: &RenewalForecastList, wide: bool) -> String {
     let mut text = String::new();
     if let Some(missing) = &known.missing {
-        let _ = writeln!(text, "Nothing is foreseen: {}", plain(missing));
+        let _ = writeln!(text, "No forecast: {}", plain(missing));
     }
     if known.forecasts.is_empty() {
         if known.missing.is_none() {
@@ -57,11 +58,11 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
         return text;
     }
     let style = color();
-    let mut table = TextTable::new(&["FORECAST", "HOST", "CERTIFICATE", "RENEWAL", "WHY"]);
+    let mut table = TextTable::new(&["FORECAST", "HOST", "CERTIFICATE", "RENEWAL", "REASON"]);
     for forecast in &known.forecasts {
         let (word, colour) = match forecast.outlook {
             RenewalOutlook::WouldFail => ("would fail", "1;31"),
-            RenewalOutlook::Unknown => ("not known", "33"),
+            RenewalOutlook::Unknown => ("unknown", "33"),
             RenewalOutlook::WouldPass => ("would pass", "32"),
         };
         let certificate = format!("{}/{}", forecast.namespace, forecast.certificate);
@@ -85,7 +86,7 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
             forecast
                 .theirs
                 .iter()
-                .map(|theirs| format!("the CA would say: {theirs}")),
+                .map(|theirs| format!("expected CA error: {theirs}")),
         );
         lines.extend(forecast.remedy.iter().map(|remedy| format!("remedy: {remedy}")));
         if wide {
@@ -100,7 +101,7 @@ fn text(known: &RenewalForecastList, wide: bool) -> String {
         }
     }
     if known.left_out > 0 {
-        let _ = writeln!(text, "\n{} more names are not looked at.", known.left_out);
+        let _ = writeln!(text, "\n{} more names are not examined.", known.left_out);
     }
     let _ = writeln!(text, "\n{}", known.note);
     text
@@ -113,7 +114,7 @@ fn day(at: parallax_model::EventTime) -> String {
     )
 }
 
-/// Whoever owns a zone chooses what some of these words say.
+/// Replaces control characters: the owner of a zone controls parts of this text.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -126,11 +127,11 @@ fn outcome(known: &RenewalForecastList) -> Result<(), Failure> {
         return Err(Failure::No);
     }
     if let Some(missing) = &known.missing {
-        return Err(Failure::CouldNot(format!("nothing is foreseen: {missing}")));
+        return Err(Failure::CouldNot(format!("no forecast: {missing}")));
     }
     if any(RenewalOutlook::Unknown) || known.left_out > 0 {
         return Err(Failure::CouldNot(
-            "of some names it cannot be told whether they would pass".to_owned(),
+            "the forecast of some names is unknown".to_owned(),
         ));
     }
     Ok(())

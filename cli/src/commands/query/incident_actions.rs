@@ -1,4 +1,4 @@
-//! `parallax ack`, `silence`, `verify`, `maintenance`: what people do about incidents.
+//! `parallax ack`, `silence`, `verify`, `maintenance`: user actions on incidents.
 
 use jiff::Timestamp;
 use parallax_api::{
@@ -13,13 +13,13 @@ use serde::Deserialize;
 use super::{ApiClient, Output, ServerArgs, output_format::TextTable, run::finish, wait};
 use crate::{commands::print, exit::Failure};
 
-/// Say that you have seen an incident: it stays open and calls nobody any more.
+/// Acknowledge an incident: it stays open, and triggers no more notifications.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AcknowledgeArgs {
-    /// The incident.
+    /// Id of the incident.
     #[arg(value_name = "INCIDENT")]
     id: String,
-    /// Why, for whoever looks next.
+    /// Reason, shown with the incident.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
@@ -39,19 +39,19 @@ pub(crate) fn ack(args: AcknowledgeArgs) -> Result<(), Failure> {
     ))
 }
 
-/// Call nobody about an incident until a time; it stays open and shown.
+/// Silence an incident's notifications for a time; it stays open and visible.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SilenceArgs {
-    /// The incident.
+    /// Id of the incident.
     #[arg(value_name = "INCIDENT")]
     id: String,
-    /// For how long, as 30m, 8h or 2d.
+    /// Duration, such as 30m, 8h or 2d.
     #[arg(long = "for", value_name = "TIME", value_parser = span, required_unless_present = "end", conflicts_with = "end")]
     span: Option<u64>,
     /// End the silence now.
     #[arg(long)]
     end: bool,
-    /// Why, for whoever looks next.
+    /// Reason, shown with the incident.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     #[command(flatten)]
@@ -80,16 +80,16 @@ pub(crate) fn silence(args: SilenceArgs) -> Result<(), Failure> {
     print(&format!("{text}{}", lasting(handling.persisted)))
 }
 
-/// Repeat the probes that decided an incident, at once and from everywhere: did the fix work?
+/// Repeat the probes that decided an incident, now and from every vantage, to verify a fix.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 the probes pass, 1 they do not, 2 usage or not allowed, 3 it could not be told. The incident itself closes once the mesh's own probes agree."
+    after_help = "Exit codes: 0 the probes pass, 1 they fail, 2 usage or not allowed, 3 unknown. The incident itself closes only on evidence from the mesh's own probes."
 )]
 pub(crate) struct VerifyArgs {
-    /// The incident.
+    /// Id of the incident.
     #[arg(value_name = "INCIDENT")]
     id: String,
-    /// Each result as one JSON object a line, the judged run last.
+    /// Print each result as one JSON object per line, the judged run last.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -105,7 +105,7 @@ pub(crate) fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     })
 }
 
-/// Announce maintenance: nobody is called for what fails within it.
+/// Manage maintenance windows: failures within one trigger no notifications.
 #[derive(Debug, clap::Args)]
 pub(crate) struct MaintenanceArgs {
     #[command(subcommand)]
@@ -114,26 +114,26 @@ pub(crate) struct MaintenanceArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum MaintenanceCommand {
-    /// Begin a window, now or later.
+    /// Start a window, now or later.
     Start {
-        /// For how long, as 30m, 8h or 2d.
+        /// Duration, such as 30m, 8h or 2d.
         #[arg(long = "for", value_name = "TIME", value_parser = span)]
         span: u64,
-        /// Begin after this time.
+        /// Delay before the window begins, such as 30m, 8h or 2d.
         #[arg(long = "in", value_name = "TIME", value_parser = span)]
         after: Option<u64>,
-        /// Only targets whose URL holds this text [default: all].
+        /// Only targets whose URL contains this text [default: all].
         #[arg(long, value_name = "TEXT")]
         targets: Option<String>,
-        /// Why, for whoever looks next.
+        /// Reason, shown with the window.
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Windows that are not over.
+    /// List the current and future windows.
     List {
-        /// json or yaml.
+        /// Output format: json or yaml.
         #[arg(short, long, value_enum)]
         output: Option<Output>,
         #[command(flatten)]
@@ -141,7 +141,7 @@ enum MaintenanceCommand {
     },
     /// End a window now.
     End {
-        /// The window.
+        /// Id of the window.
         #[arg(value_name = "WINDOW")]
         id: String,
         #[command(flatten)]
@@ -183,7 +183,7 @@ pub(crate) fn maintenance(args: MaintenanceArgs) -> Result<(), Failure> {
                 return Ok(());
             }
             if answer.windows.is_empty() {
-                return print("No maintenance is announced.\n");
+                return print("No maintenance windows.\n");
             }
             let mut table = TextTable::new(&["ID", "FROM", "UNTIL", "TARGETS", "BY", "NOTE"]);
             for window in &answer.windows {
@@ -225,7 +225,7 @@ fn lasting(persisted: bool) -> &'static str {
     if persisted {
         ""
     } else {
-        "kept in memory only: a restart of the aggregator forgets it; its log says why, or set `store` there to keep it\n"
+        "kept in memory only and lost if the aggregator restarts; its log gives the reason, or set `store` in its configuration\n"
     }
 }
 
@@ -239,5 +239,5 @@ fn time(at: EventTime) -> String {
 fn span(text: &str) -> Result<u64, String> {
     units::scaled(text, &units::SECONDS)
         .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| "expected a time like 30m, 8h or 2d".to_owned())
+        .ok_or_else(|| "expected a duration such as 30m, 8h or 2d".to_owned())
 }

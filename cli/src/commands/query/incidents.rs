@@ -1,4 +1,4 @@
-//! `parallax incidents`: what is wrong, and what was.
+//! `parallax incidents`: lists open and closed incidents.
 
 use serde_json::Value;
 
@@ -8,16 +8,16 @@ use crate::{
     exit::Failure,
 };
 
-/// What is wrong, one line an incident.
+/// List incidents, one per line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Those that are over too.
+    /// Include closed incidents.
     #[arg(short = 'A', long)]
     all: bool,
-    /// Most of those that are over.
+    /// Maximum number of closed incidents.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
-    /// json, yaml or wide.
+    /// Output format: json, yaml or wide.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
@@ -39,9 +39,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if incidents.is_empty() {
         return print(if args.all {
-            "No incident is known.\n"
+            "No incidents are known.\n"
         } else {
-            "No incident is open; --all shows those that are over.\n"
+            "No incident is open; --all includes closed ones.\n"
         });
     }
     let style = color();
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if wide {
         columns.extend(["PATTERN", "TARGETS"]);
     }
-    columns.extend(["QUIET", "WHAT"]);
+    columns.extend(["QUIET", "SUMMARY"]);
     let mut table = TextTable::new(&columns);
     let now = answer["at"].as_i64().unwrap_or_default();
     for incident in incidents {
@@ -87,12 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(why) = answer["incomplete"].as_str()
         && args.all
     {
-        print(&format!("\nOnly what is in memory: {why}\n"))?;
+        print(&format!("\nIncomplete, from memory only: {why}\n"))?;
     }
     Ok(())
 }
 
-/// A subject as it is said, also one of a former version.
+/// Returns the display name of a subject, also of one that another version wrote.
 fn name(subject: &Value) -> String {
     serde_json::from_value::<parallax_diagnosis::verdict::Subject>(subject.clone()).map_or_else(
         |_| subject["name"].as_str().unwrap_or_default().to_owned(),

@@ -1,4 +1,4 @@
-//! Commands that ask a running aggregator.
+//! Commands that query a running aggregator.
 
 pub(crate) mod baseline;
 pub(crate) mod completion;
@@ -25,14 +25,14 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 
-/// Everything that the aggregator knows: as it says it, and its view read.
+/// Fetches the aggregator's state, as JSON and as a parsed view.
 fn state(client: &ApiClient) -> Result<(Value, View), Failure> {
     let state: Value = wait(client.get(&["v1", "state"], &[]))?;
     let view = View::deserialize(&state).map_err(Failure::could_not)?;
     Ok((state, view))
 }
 
-/// Runs something that waits for the network.
+/// Runs a future to completion on its own runtime.
 pub(crate) fn wait<T>(doing: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,11 +1,11 @@
-//! Tables for people, documents for machines.
+//! Output formats: tables, JSON and YAML.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::{commands::print, exit::Failure};
 
-/// How an answer is printed.
+/// Output format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// One JSON document.
@@ -17,7 +17,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Prints the document, where one is asked for; whether it was.
+    /// Prints the document if JSON or YAML is selected, and reports whether it did.
     pub(crate) fn document(output: Option<Self>, value: &impl Serialize) -> Result<bool, Failure> {
         match output {
             Some(Self::Json) => {
@@ -26,7 +26,7 @@ impl Output {
                 Ok(true)
             }
             Some(Self::Yaml) => {
-                // YAML 1.1 readers take bare `on` or `0o7` for something else than text.
+                // YAML 1.1 parsers read an unquoted `on` or `0o7` as something other than a string.
                 let options = serde_saphyr::ser_options! { yaml_12: false };
                 let text =
                     serde_saphyr::to_string_with_options(value, options).map_err(Failure::could_not)?;
@@ -38,13 +38,13 @@ impl Output {
     }
 }
 
-/// A table as kubectl prints them: capitals above, three spaces between.
+/// A table in the style of kubectl: capitalised header, columns three spaces apart.
 #[derive(Debug)]
 pub(crate) struct TextTable {
     rows: Vec<Vec<Cell>>,
 }
 
-/// What is seen, and with which colours.
+/// Text of a cell with its visible width.
 #[derive(Debug)]
 struct Cell {
     width: usize,
@@ -71,7 +71,7 @@ impl TextTable {
         }
     }
 
-    /// A row; `painted` is the colour of its cells in order, none where absent.
+    /// Adds a row. The second element of a cell is its coloured text, if any.
     pub(crate) fn row<'a>(&mut self, cells: impl IntoIterator<Item = (&'a str, Option<String>)>) {
         let row = cells
             .into_iter()

@@ -1,4 +1,4 @@
-//! `parallax run`: ask now, from everywhere, and say what came of it.
+//! `parallax run`: probes a target now and reports the result.
 
 use std::{
     fmt::Write as _,
@@ -17,35 +17,35 @@ use crate::{
     exit::Failure,
 };
 
-/// A stream that broke off is taken up again for so long.
+/// How long to retry a broken stream.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long another aggregator may take to lead after one that died, with some to spare.
+/// How long to wait for another aggregator to take over the lease, with a margin.
 const TAKEOVER: Duration = Duration::from_secs(20);
-/// Time between two requests meanwhile.
+/// Delay between retries in the meantime.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Vantages listed before the rest is counted.
+/// Maximum number of vantages in the table; the rest is only counted.
 const LISTED: usize = 40;
 
-/// Ask for a target at once, from all vantages, and name the cause where it fails.
+/// Probe a target now from every vantage, and name the cause if it fails.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 it is reachable from everywhere, 1 it is not, 2 usage or not allowed, 3 it could not be told."
+    after_help = "Exit codes: 0 reachable from everywhere, 1 not reachable, 2 usage or not allowed, 3 unknown."
 )]
 pub(crate) struct Args {
-    /// The target.
+    /// URL of the target, or `mesh`.
     #[arg(value_name = "URL")]
     url: String,
-    /// From where [default: everywhere].
+    /// Vantages to probe from [default: all].
     #[arg(long, value_enum)]
     from: Option<RunOrigin>,
-    /// How often, a second apart.
+    /// Number of probes per vantage, one second apart.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     rounds: u32,
-    /// Deadline of one probe in milliseconds [default: the target's own].
+    /// Timeout of one probe in milliseconds [default: the target's own].
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     timeout_ms: Option<u64>,
-    /// Each result as one JSON object a line, the judged run last.
+    /// Print each result as one JSON object per line, the judged run last.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -82,8 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         match follow(&client, &run, args.json).await? {
             RunEnd::Judged(run) => conclude(&run, args.json),
             RunEnd::Lost(_) => {
-                // It went with the aggregator that led. Asking again costs nothing but probes.
-                say("the aggregator that made the run is gone; the next one makes it again");
+                // The run was lost with the previous leader. A new one costs nothing but probes.
+                say("the aggregator that executed the run is gone; repeating the run on the new leader");
                 let again = begin(&client, &request).await?;
                 finish(&client, again, args.json).await
             }
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// Asks for the run. While one aggregator follows another nobody makes any.
+/// Requests the run, and retries while no aggregator leads.
 async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun, Failure> {
     let since = Instant::now();
     let mut said = false;
@@ -108,14 +108,14 @@ async fn begin(client: &ApiClient, request: &RunRequest) -> Result<PreflightRun,
     }
 }
 
-/// For whoever watches; what is read by programs goes elsewhere.
+/// Prints a message for a person on stderr; stdout is for programs.
 fn say(text: &str) {
     let mut err = std::io::stderr().lock();
-    // Whoever closed it does not want to see it.
+    // A closed stderr means that the message is not wanted.
     let _ = writeln!(err, "parallax: {text}");
 }
 
-/// Follows a run to its end and says what came of it.
+/// Follows a run to its end and reports its result.
 pub(super) async fn finish(client: &ApiClient, run: PreflightRun, json: bool) -> Result<(), Failure> {
     match follow(client, &run, json).await? {
         RunEnd::Judged(run) => conclude(&run, json),
@@ -134,15 +134,15 @@ fn conclude(run: &PreflightRun, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// What became of following a run.
+/// How following a run ended.
 enum RunEnd {
     Judged(Box<PreflightRun>),
-    /// Whoever answers does not know it.
+    /// The server does not know the run.
     Lost(String),
 }
 
-/// Everything a run says, to its judgement. A stream that breaks off is taken up again: the aggregator may go on
-/// without us.
+/// Follows the events of a run until it is judged. A broken stream is reopened, because the aggregator continues the
+/// run.
 async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<RunEnd, Failure> {
     let path = ["v1", "runs", run.id.as_str()];
     let mut progress = ProgressLine::new(run.expected, !json);
@@ -155,7 +155,7 @@ async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<Ru
                     return Ok(RunEnd::Judged(Box::new(run)));
                 }
             }
-            // It is there and does not know the run: no use in waiting.
+            // The aggregator is reachable and does not know the run: waiting will not help.
             Err(Failure::Usage(said)) => {
                 progress.clear();
                 return Ok(RunEnd::Lost(said));
@@ -165,7 +165,7 @@ async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<Ru
         }
         if broken.get_or_insert_with(Instant::now).elapsed() > AGAIN {
             return Err(Failure::CouldNot(
-                "the aggregator breaks off each time before the run ends; see its log, then run it again"
+                "the aggregator keeps closing the stream before the run ends; see its log, then try again"
                     .to_owned(),
             ));
         }
@@ -173,7 +173,7 @@ async fn follow(client: &ApiClient, run: &PreflightRun, json: bool) -> Result<Ru
     }
 }
 
-/// The lines of one stream; the run, if they reach its end. A stream begins with the first line again.
+/// Reads the lines of one stream, and returns the judged run if it arrives. Each stream starts at the first line.
 async fn lines_of(
     lines: &mut LineStream,
     json: bool,
@@ -198,7 +198,7 @@ async fn lines_of(
     Ok(None)
 }
 
-/// A line that is written over, where a person looks.
+/// Progress line that is overwritten in place, on terminals only.
 struct ProgressLine {
     visible: bool,
     expected: u64,
@@ -238,7 +238,7 @@ impl ProgressLine {
 
     fn write(text: &str) {
         let mut err = std::io::stderr().lock();
-        // Whoever closed it does not want to see it.
+        // A closed stderr means that the message is not wanted.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 }
@@ -252,15 +252,15 @@ fn report(run: &PreflightRun, style: ColorMode) -> String {
     let mut out = format!("{sign} {}: {}\n", run.target, run.sentence);
     let first = run.first_probe.map_or_else(
         || "none started".to_owned(),
-        |first| format!("the first after {first}"),
+        |first| format!("first after {first}"),
     );
     let lasted = run.ended.map_or(Micros(0), |ended| ended - run.asked);
     let _ = writeln!(
         out,
-        "  {}: {} of {} probes came back, {first}, all within {lasted}\n",
+        "  {}: {} of {} results, {first}, all within {lasted}\n",
         run.id, run.answered, run.expected
     );
-    let mut table = TextTable::new(&["VANTAGE", "PLACEMENT", "FAILED", "OF", "QUICKEST", "SAID"]);
+    let mut table = TextTable::new(&["VANTAGE", "PLACEMENT", "FAILED", "OF", "FASTEST", "FAILURE"]);
     for part in run.vantages.iter().take(LISTED) {
         let failed = part.failures.to_string();
         let colour = if part.failures > 0 { "1;31" } else { "32" };
@@ -270,7 +270,7 @@ fn report(run: &PreflightRun, style: ColorMode) -> String {
             .map_or_else(|| "-".to_owned(), |quickest| quickest.to_string());
         let said = match &part.said {
             Some(said) => said.clone(),
-            None if part.probes < part.planned => format!("{} of {} came back", part.probes, part.planned),
+            None if part.probes < part.planned => format!("{} of {} results", part.probes, part.planned),
             None => String::new(),
         };
         table.row([
@@ -288,7 +288,7 @@ fn report(run: &PreflightRun, style: ColorMode) -> String {
     }
     if let Some(incident) = &run.verdict {
         out.push('\n');
-        // Its times are the run's own rounds, all of which were failing.
+        // Its times are rounds of the run, all of which were failing.
         let until = incident
             .since
             .plus(Micros(run.interval.0 * u64::from(run.rounds)));

@@ -1,4 +1,4 @@
-//! `parallax status`: is all well?
+//! `parallax status`: reports whether all is well.
 
 use std::fmt::Write as _;
 
@@ -15,13 +15,13 @@ use crate::{
     exit::Failure,
 };
 
-/// What the mesh sees right now.
+/// Show the current state of the mesh.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 it could not be told (no aggregator, it is catching up after a start, a vantage or target has no fresh evidence, or a target of the last minute does not work everywhere yet)."
+    after_help = "Exit codes: 0 all is well, 1 a target fails or never worked, an incident is open or a finding is critical, 2 usage or not allowed, 3 unknown (no aggregator, it is catching up after a start, a vantage or target has no fresh evidence, or a target that appeared within the last minute does not work everywhere yet)."
 )]
 pub(crate) struct Args {
-    /// json, yaml or wide.
+    /// Output format: json, yaml or wide.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
@@ -48,9 +48,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 .iter()
                 .all(|vantage| vantage.state == VantageState::Reporting);
             let advice = if complete {
-                "Ask again in a minute"
+                "Try again in a minute"
             } else {
-                "See the log of the aggregator and of the probers that are missing"
+                "See the logs of the aggregator and of the missing probers"
             };
             Err(Failure::CouldNot(format!(
                 "{}: {} {advice}",
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// What the aggregator answers to "is all well?".
+/// The aggregator's summary of its state.
 #[derive(Debug, Deserialize)]
 struct StatusSummary {
     /// `ok`, `failing` or `unknown`.
@@ -73,7 +73,7 @@ impl StatusSummary {
     fn of(state: &Value) -> Result<Self, Failure> {
         Self::deserialize(&state["summary"]).map_err(|error| {
             Failure::CouldNot(format!(
-                "reading the summary in the aggregator's state: {error}; use a parallax of the aggregator's version"
+                "cannot read the summary in the aggregator's state: {error}; use the parallax version of the aggregator"
             ))
         })
     }
@@ -99,14 +99,14 @@ fn shown(view: &View, (state, summary): (&Value, &StatusSummary), wide: bool) ->
     if let Some(error) = state["topology_error"].as_str() {
         let _ = writeln!(
             out,
-            "{} the topology cannot be read: {error}",
+            "{} cannot read the topology: {error}",
             style.paint("33", "!")
         );
     }
     if let Some(reason) = state["store"]["reason"].as_str() {
         let _ = writeln!(
             out,
-            "{} the store does not work: {reason}",
+            "{} the store is not working: {reason}",
             style.paint("33", "!")
         );
     }

@@ -1,4 +1,4 @@
-//! `parallax targets`: what should be reachable, and whether it is.
+//! `parallax targets`: lists targets and whether they are reachable.
 
 use parallax_diagnosis::view::{CellState, MatrixRow};
 use serde_json::Value;
@@ -9,13 +9,13 @@ use crate::{
     exit::Failure,
 };
 
-/// Everything that should be reachable, failing first.
+/// List all targets, failing ones first.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only targets that hold this text.
+    /// Only targets whose URL contains this text.
     #[arg(value_name = "TEXT")]
     holding: Option<String>,
-    /// json, yaml or wide.
+    /// Output format: json, yaml or wide.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         table.row(cells);
     }
-    // What has not been asked for yet is not left out as if it were not there.
+    // List targets without results too, so that they do not seem to be missing.
     for target in named.iter().filter(|target| wanted(target)) {
         if !view.matrix.iter().any(|row| row.target.as_str() == *target) {
             let mut cells = vec![(*target, None), ("unknown", None), ("0", None), ("0", None)];

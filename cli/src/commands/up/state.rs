@@ -1,4 +1,4 @@
-//! Where `parallax up` keeps what must survive a restart.
+//! Default location of the state that `parallax up` keeps across restarts.
 
 use std::{
     env,
@@ -7,7 +7,7 @@ use std::{
 
 use ring::digest;
 
-/// `$XDG_STATE_HOME/parallax/`, and a file for each configuration. None without a home.
+/// Returns a file per configuration in `$XDG_STATE_HOME/parallax/`, or `None` without a home directory.
 ///
 /// Source: the XDG Base Directory Specification; relative paths in the variable are ignored.
 pub(super) fn default_file(config: &Path) -> Option<PathBuf> {
@@ -19,7 +19,7 @@ pub(super) fn default_file(config: &Path) -> Option<PathBuf> {
     Some(state.join("parallax").join(file_name(config)))
 }
 
-/// Of the path of the configuration, so that two of them do not share one.
+/// Derives the name from the path of the configuration, so that two configurations do not share a file.
 fn file_name(config: &Path) -> String {
     let path = config.canonicalize().unwrap_or_else(|_| config.to_owned());
     let hash = digest::digest(&digest::SHA256, path.as_os_str().as_encoded_bytes());

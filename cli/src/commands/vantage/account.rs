@@ -1,4 +1,4 @@
-//! The account of an enrolled vantage.
+//! The ServiceAccount of an enrolled vantage.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use parallax_model::{Reach, Vantage};
 
 use crate::exit::Failure;
 
-/// Annotation: when the token that was given out last ends.
+/// Annotation with the expiry of the last token issued.
 const UNTIL: &str = "parallax.dev/until";
 
-/// Longest name: the account's has a prefix, and a label's value ends at 63.
+/// Maximum length of a vantage name: the account adds a prefix, and a label value has at most 63 characters.
 const LONGEST: usize = 48;
 
-/// Who is enrolled.
+/// An enrolled vantage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EnrolledVantages {
     pub(super) vantage: Vantage,
@@ -23,7 +23,7 @@ pub(super) struct EnrolledVantages {
 }
 
 impl EnrolledVantages {
-    /// What an account says; nothing for one that is no vantage's.
+    /// Reads a vantage from its account, or `None` if the account belongs to no vantage.
     pub(super) fn of(account: &ServiceAccount) -> Option<Self> {
         let labels = account.metadata.labels.as_ref()?;
         let (reach, name) = (labels.get(REACH_LABEL)?, labels.get(VANTAGE_LABEL)?);
@@ -39,7 +39,7 @@ impl EnrolledVantages {
     }
 }
 
-/// The account's name for a vantage's.
+/// Returns the account name for a vantage name.
 pub(super) fn name(vantage: &str) -> Result<String, Failure> {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
@@ -52,12 +52,12 @@ pub(super) fn name(vantage: &str) -> Result<String, Failure> {
         Ok(format!("parallax-vantage-{vantage}"))
     } else {
         Err(Failure::Usage(format!(
-            "expected a name of at most {LONGEST} of a-z, 0-9 and inner -, found {vantage:?}"
+            "expected a name of at most {LONGEST} characters of a-z, 0-9 and inner -, found {vantage:?}"
         )))
     }
 }
 
-/// The account to be made. No token of the API server comes with it, and no right.
+/// Builds the account. It has no permissions, and Pods do not mount its token.
 pub(super) fn new(name: String, reach: Reach, vantage: &str) -> ServiceAccount {
     let labels = [
         ("app.kubernetes.io/name", "parallax"),
@@ -80,7 +80,7 @@ pub(super) fn new(name: String, reach: Reach, vantage: &str) -> ServiceAccount {
     }
 }
 
-/// A patch that says when the newest token ends.
+/// Builds a patch that records the expiry of the newest token.
 pub(super) fn until(end: Timestamp) -> serde_json::Value {
     serde_json::json!({"metadata": {"annotations": {UNTIL: end.to_string()}}})
 }

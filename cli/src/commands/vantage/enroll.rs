@@ -1,4 +1,4 @@
-//! An account, a token, and the commands that make a machine outside a vantage.
+//! Creates an account and a token for a vantage outside the cluster, and prints the commands to start it.
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -21,21 +21,21 @@ use crate::{commands::manifests::outside, exit::Failure};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What the vantage is to be called.
+    /// Name of the vantage.
     name: String,
-    /// Where the machine is: vpc, in the cluster's own network, or internet.
+    /// Location of the machine: vpc (in the cluster's own network) or internet.
     #[arg(long, value_parser = reach)]
     network: Reach,
-    /// How long its token is good: 90m, 12h, 30d. The cluster may allow less.
+    /// Validity of its token: 90m, 12h, 30d. The cluster may enforce a shorter one.
     #[arg(long, default_value = "30d")]
     ttl: BoundedTtl,
-    /// Where Parallax is installed.
+    /// Namespace of Parallax.
     #[arg(long, default_value = "parallax")]
     namespace: String,
-    /// What the aggregator takes tokens for.
+    /// Audience of the token; the aggregator accepts no other.
     #[arg(long, default_value = "parallax")]
     audience: String,
-    /// Where the machine reaches the aggregator; the first of `outsideHosts` where absent.
+    /// URL of the aggregator as seen from the machine [default: the first of `outsideHosts`].
     #[arg(long, value_name = "URL")]
     aggregator: Option<Url>,
 }
@@ -54,7 +54,7 @@ pub(super) async fn run(client: Client, args: Args) -> Result<(), Failure> {
         reach: args.network,
         name: args.name.parse().map_err(Failure::usage)?,
     };
-    // What can be missing is looked for before anything is made.
+    // Check for what may be missing before anything is created.
     let aggregator = match &args.aggregator {
         Some(url) => url.to_string().trim_end_matches('/').to_owned(),
         None => reached(&client, &args.namespace).await?,
@@ -63,15 +63,15 @@ pub(super) async fn run(client: Client, args: Args) -> Result<(), Failure> {
     ensure(&client, &args, &name, &vantage).await?;
     let (token, until) = token(&client, &args, &name).await?;
     eprintln!(
-        "{vantage} is enrolled until {until}. On that machine, run what follows; it holds the token, so keep it to yourself."
+        "{vantage} is enrolled until {until}. Run these commands on that machine. They contain the token: keep them secret."
     );
     super::super::print(&script(&vantage, &args.name, &aggregator, &authority, &token))
 }
 
-/// Makes the account, or finds the one that is there: enrolling again gives another token.
+/// Creates the account, or reuses an existing one: enrolling again issues another token.
 async fn ensure(client: &Client, args: &Args, name: &str, vantage: &Vantage) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &args.namespace);
-    let what = format!("make the account {}/{name}", args.namespace);
+    let what = format!("create the ServiceAccount {}/{name}", args.namespace);
     if let Some(there) = called(&what, accounts.get_opt(name)).await? {
         return match EnrolledVantages::of(&there) {
             Some(enrolled) if enrolled.vantage == *vantage => Ok(()),
@@ -80,7 +80,7 @@ async fn ensure(client: &Client, args: &Args, name: &str, vantage: &Vantage) -> 
                 args.name, enrolled.vantage
             ))),
             None => Err(Failure::CouldNot(format!(
-                "an account {}/{name} is there that was not enrolled; choose another name",
+                "the ServiceAccount {}/{name} exists and is not a vantage's; choose another name",
                 args.namespace
             ))),
         };
@@ -90,10 +90,10 @@ async fn ensure(client: &Client, args: &Args, name: &str, vantage: &Vantage) -> 
     Ok(())
 }
 
-/// A token for the aggregator alone, and its end as the server set it.
+/// Requests a token for the aggregator's audience; returns it with the expiry set by the API server.
 async fn token(client: &Client, args: &Args, name: &str) -> Result<(String, Timestamp), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &args.namespace);
-    let what = format!("get a token for {}/{name}", args.namespace);
+    let what = format!("get a token for the ServiceAccount {}/{name}", args.namespace);
     let request = TokenRequest {
         spec: Some(TokenRequestSpec {
             audiences: Some(vec![args.audience.clone()]),
@@ -112,11 +112,14 @@ async fn token(client: &Client, args: &Args, name: &str) -> Result<(String, Time
         .and_then(|status| Some((status.token?, status.expiration_timestamp?.0)));
     let Some((token, until)) = given else {
         return Err(Failure::CouldNot(format!(
-            "cannot {what}: the API server gave none"
+            "cannot {what}: the API server returned none"
         )));
     };
     let patch = account::until(until);
-    let said = format!("note on {}/{name} how long its token is good", args.namespace);
+    let said = format!(
+        "record the token's expiry on the ServiceAccount {}/{name}",
+        args.namespace
+    );
     called(
         &said,
         accounts.patch(name, &PatchParams::default(), &Patch::Merge(&patch)),
@@ -125,7 +128,7 @@ async fn token(client: &Client, args: &Args, name: &str) -> Result<(String, Time
     Ok((token, until))
 }
 
-/// Where machines outside reach the aggregator, as the installation says.
+/// Returns the URL for machines outside, as configured in the installation.
 async fn reached(client: &Client, namespace: &str) -> Result<String, Failure> {
     let services = Api::<Service>::namespaced(client.clone(), namespace);
     let what = format!("read the Service {namespace}/{}", outside::SERVICE);
@@ -136,13 +139,13 @@ async fn reached(client: &Client, namespace: &str) -> Result<String, Failure> {
         .map(|host| outside::url(host))
         .ok_or_else(|| {
             Failure::CouldNot(
-                "the installation has no way in from outside: set outsideHosts in the values, or give --aggregator URL"
+                "the installation does not expose the aggregator outside the cluster: set outsideHosts in the values, or give --aggregator URL"
                     .to_owned(),
             )
         })
 }
 
-/// Whom the machine is to trust.
+/// Returns the CA that the machine must trust.
 async fn authority(client: &Client, namespace: &str) -> Result<String, Failure> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let what = format!("read the ConfigMap {namespace}/{}", outside::CA_MAP);
@@ -153,13 +156,13 @@ async fn authority(client: &Client, namespace: &str) -> Result<String, Failure> 
         .filter(|pem| pem.contains("BEGIN CERTIFICATE"))
         .ok_or_else(|| {
             Failure::CouldNot(format!(
-                "the aggregator has not published its CA in {namespace}/{} yet; is it running?",
+                "the aggregator has not published its CA in {namespace}/{} yet; check that it is running",
                 outside::CA_MAP
             ))
         })
 }
 
-/// What to run there. Everything in it is quoted by the heredocs, or is a name without a special character.
+/// Renders the commands. All values are quoted by heredocs, or are names without special characters.
 fn script(vantage: &Vantage, name: &str, aggregator: &str, authority: &str, token: &str) -> String {
     let authority = authority.trim();
     format!(

@@ -1,5 +1,5 @@
-//! `parallax vantage`: machines outside the cluster that probe too. Each is an account of its own, whose labels say what
-//! it may speak for.
+//! `parallax vantage`: manages vantages outside the cluster. Each has its own ServiceAccount, whose labels determine
+//! the vantage that it may report for.
 
 mod account;
 mod enroll;
@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use crate::exit::Failure;
 use account::EnrolledVantages;
 
-/// Let machines outside the cluster probe.
+/// Manage vantages outside the cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -29,17 +29,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum VantageCommand {
-    /// Make an account and a token for a machine outside, and print what to run there.
+    /// Create an account and a token for a machine outside the cluster, and print the commands to run there.
     Enroll(enroll::Args),
-    /// Remove the account; its token stops working within a minute.
+    /// Delete the account of a vantage; its token stops working within a minute.
     Revoke(VantageArgs),
-    /// Show who is enrolled, and until when.
+    /// List the enrolled vantages and when their tokens expire.
     List(VantagesArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct VantageArgs {
-    /// The name it was enrolled under.
+    /// Name of the enrolled vantage.
     name: String,
     #[command(flatten)]
     all: VantagesArgs,
@@ -47,12 +47,12 @@ struct VantageArgs {
 
 #[derive(Debug, clap::Args)]
 struct VantagesArgs {
-    /// Where Parallax is installed.
+    /// Namespace of Parallax.
     #[arg(long, default_value = "parallax")]
     namespace: String,
 }
 
-/// How long the API server may take.
+/// Timeout of requests to the API server.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(15);
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -77,8 +77,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 async fn revoke(client: Client, args: &VantageArgs) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client, &args.all.namespace);
     let name = account::name(&args.name)?;
-    let what = format!("remove the account {}/{name}", args.all.namespace);
-    // Only what was enrolled: an account of that name may be somebody's.
+    let what = format!("delete the ServiceAccount {}/{name}", args.all.namespace);
+    // Delete only enrolled vantages: an account of that name may belong to something else.
     let found = called(&what, accounts.get_opt(&name)).await?;
     if found.as_ref().and_then(EnrolledVantages::of).is_none() {
         return Err(Failure::CouldNot(format!(
@@ -96,7 +96,7 @@ async fn revoke(client: Client, args: &VantageArgs) -> Result<(), Failure> {
 async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
     let accounts = Api::<ServiceAccount>::namespaced(client, &args.namespace);
     let labelled = ListParams::default().labels(VANTAGE_LABEL);
-    let what = format!("list the accounts of {}", args.namespace);
+    let what = format!("list the ServiceAccounts in {}", args.namespace);
     let found = called(&what, accounts.list(&labelled)).await?;
     let mut rows: Vec<_> = found.items.iter().filter_map(EnrolledVantages::of).collect();
     rows.sort_by_key(|enrolled| enrolled.vantage.to_string());
@@ -107,7 +107,7 @@ async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
     let mut text = format!("{:<40} UNTIL\n", "VANTAGE");
     for enrolled in rows {
         let until = match enrolled.until {
-            Some(until) if until <= now => format!("{until} (over)"),
+            Some(until) if until <= now => format!("{until} (expired)"),
             Some(until) => until.to_string(),
             None => "unknown".to_owned(),
         };
@@ -117,11 +117,11 @@ async fn list(client: Client, args: &VantagesArgs) -> Result<(), Failure> {
     super::print(&text)
 }
 
-/// A call of the API server, with what it was for in the complaint.
+/// Calls the API server, with a timeout and errors that name the operation.
 async fn called<T>(what: &str, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
     match timeout(PATIENCE, call).await {
         Err(_) => Err(Failure::CouldNot(format!(
-            "cannot {what}: the API server does not answer"
+            "cannot {what}: no response from the API server"
         ))),
         Ok(done) => done.map_err(|error| {
             Failure::CouldNot(match error {

@@ -1,18 +1,18 @@
-//! How long a token is to be good: `90m`, `12h`, `30d`.
+//! Validity of a vantage's token: `90m`, `12h`, `30d`.
 
 use std::{str::FromStr, time::Duration};
 
-/// Kubernetes gives no shorter one.
+/// Kubernetes issues no shorter one.
 const SHORTEST: Duration = Duration::from_mins(10);
-/// Nobody remembers a longer one.
+/// An arbitrary limit: a token this old has been forgotten.
 const LONGEST: Duration = Duration::from_hours(24 * 366);
 
-/// A bounded time.
+/// A validity within the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BoundedTtl(Duration);
 
 impl BoundedTtl {
-    /// In whole seconds.
+    /// Returns the validity in whole seconds.
     pub(super) fn seconds(self) -> i64 {
         i64::try_from(self.0.as_secs()).unwrap_or(i64::MAX)
     }

@@ -1,4 +1,4 @@
-//! Every address of a name on its own.
+//! Every address of a name is probed separately.
 
 use std::io::Write;
 
@@ -30,7 +30,7 @@ fn a_dead_ipv6_address_beside_a_live_ipv4_one_is_a_warning_and_with_every_addres
         0,
         &[
             "✓ http://shop.example.test",
-            "A 127.0.0.1 (TTL 30 s); AAAA ::1 (TTL 30 s), by 127.0.0.1:",
+            "A 127.0.0.1 (TTL 30 s); AAAA ::1 (TTL 30 s), via 127.0.0.1:",
             "IPv6 does not work: connection refused; clients that prefer it",
         ],
     );
@@ -50,7 +50,7 @@ fn an_address_that_accepts_and_then_fails_is_a_no_because_its_clients_have_no_se
         format!("--connect-to={}", bad.addr),
         "http://shop.example.test/".to_owned(),
     ];
-    check(args).holds(1, &["before the first byte of an answer", "✓ 200"]);
+    check(args).holds(1, &["before the first byte of a response", "✓ 200"]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_redirect_to_a_host_that_does_not_exist_names_that_host() {
         1,
         &[
             ": gone.example.test does not exist",
-            "http://gone.example.test/  not asked",
+            "http://gone.example.test/  not requested",
         ],
     );
 }
@@ -152,12 +152,9 @@ fn the_profiles_differ_where_ipv6_is_dead() {
     let as_client = |profile: &str| check([&resolver(&dns), &format!("--profile={profile}"), &url]);
     as_client("cert-manager").holds(
         0,
-        &["is fetched in", "as cert-manager's self check: races", "[::1]:"],
+        &["was fetched in", "as cert-manager's self check: races", "[::1]:"],
     );
-    as_client("pebble").holds(
-        1,
-        &[": connection refused", "takes the first address and no other"],
-    );
+    as_client("pebble").holds(1, &[": connection refused", "uses the first address only"]);
     as_client("ca").holds(1, &["private or reserved addresses only"]);
 }
 
@@ -168,9 +165,9 @@ fn a_profile_compares_the_answer_only_where_it_is_told_what_to_expect() {
         let url = server.url("/.well-known/acme-challenge/token");
         check([&["--profile=cert-manager", &url], extra].concat())
     };
-    fetched(&[]).holds(0, &["what the answer says is not compared; see --expect-body"]);
-    fetched(&["--expect-body=token.key"]).holds(0, &["is fetched"]);
-    fetched(&["--expect-body=another"]).holds(1, &["content is not what was expected"]);
+    fetched(&[]).holds(0, &["does not compare the content; see --expect-body"]);
+    fetched(&["--expect-body=token.key"]).holds(0, &["was fetched"]);
+    fetched(&["--expect-body=another"]).holds(1, &["content of the response is not what was expected"]);
 }
 
 #[test]
@@ -188,13 +185,13 @@ fn caa_records_that_forbid_the_authority_fail_its_profile_in_its_own_words() {
         1,
         &[
             "the CAA records of example.test allow ca.example.net only, not letsencrypt.org",
-            "CAA         letsencrypt.org may not issue, by example.test (0 issue \"ca.example.net\")",
+            "CAA         letsencrypt.org may not issue, according to example.test (0 issue \"ca.example.net\")",
             "caa: While processing CAA for shop.example.test: CAA record for example.test prevents issuance",
             "dns: no valid A records found for shop.example.test; no valid AAAA records found for shop.example.test",
         ],
     );
     let allowed = as_ca(&["--caa-issuer=ca.example.net"]);
-    allowed.holds(1, &["ca.example.net may issue, by example.test"]);
+    allowed.holds(1, &["ca.example.net may issue, according to example.test"]);
     allowed.lacks("prevents issuance");
 }
 
@@ -207,7 +204,7 @@ fn a_resolver_that_fails_on_caa_records_fails_the_authority_and_no_other_client(
     });
     let server = Server::http(|_| answer("200 OK", "", "token.key"));
     let url = format!("http://shop.example.test:{}/", server.addr.port());
-    check([&resolver(&dns), "--profile=cert-manager", &url]).holds(0, &["is fetched"]);
+    check([&resolver(&dns), "--profile=cert-manager", &url]).holds(0, &["was fetched"]);
     check([&resolver(&dns), "--profile=ca", &url])
         .holds(1, &["SERVFAIL looking up CAA for shop.example.test"]);
 }

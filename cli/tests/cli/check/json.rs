@@ -1,4 +1,4 @@
-//! What programs read: names of fields and words are an API.
+//! The JSON output: field names and values are an API.
 
 use serde_json::Value;
 
@@ -9,15 +9,15 @@ use crate::servers::{
     tls::{Ca, VALID},
 };
 
-/// What differs from run to run and from machine to machine is taken out; that it is there stays visible.
+/// Replaces values that differ between runs or machines, so that only their presence is compared.
 fn settled(value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            // Not every kernel tells these.
+            // Not every kernel reports these.
             for machine in ["kernel_rtt_us", "syn_retransmits"] {
                 fields.remove(machine);
             }
-            // Whether a TTL can be learnt depends on what the machine permits.
+            // Whether TTL evidence is available depends on the permissions of the machine.
             if fields
                 .remove("ttl")
                 .or_else(|| fields.remove("ttl_unknown"))
@@ -37,7 +37,7 @@ fn settled(value: &mut Value) {
     }
 }
 
-/// The documents of a run, with the ports by name.
+/// The documents of a run, with the ports replaced by names.
 fn documents(args: &[String], ports: &[(u16, &str)]) -> Vec<Value> {
     let mut out = check(args).out;
     for (port, name) in ports {

@@ -1,4 +1,4 @@
-//! `parallax check`: what it says of real local servers, and what it exits with.
+//! `parallax check`: output and exit code against real local servers.
 
 mod addresses;
 mod json;
@@ -11,7 +11,7 @@ use std::{ffi::OsStr, process::Output};
 
 use crate::commands::{parallax, text};
 
-/// What a run said and exited with.
+/// The output and exit code of a run.
 pub(crate) struct Said {
     pub(crate) out: String,
     pub(crate) err: String,
@@ -27,7 +27,7 @@ impl Said {
         }
     }
 
-    /// Exits so, and says all of these.
+    /// Asserts the exit code and that the output contains all of the words.
     #[track_caller]
     fn holds(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
@@ -46,13 +46,13 @@ impl Said {
     }
 }
 
-/// A deadline no server of these tests needs; nothing is decided by it.
+/// A timeout that no server of these tests reaches.
 const AMPLE: &str = "--timeout=30s";
 
-/// The names of the machine that runs the tests are not theirs.
+/// Keeps the hosts file of the machine that runs the tests out of them.
 const NO_HOSTS: &str = "--hosts-file=/dev/null";
 
-/// Runs it; with [`AMPLE`] and [`NO_HOSTS`] where the test does not say otherwise.
+/// Runs `parallax check` with [`AMPLE`] and [`NO_HOSTS`], unless the test sets these flags.
 fn check<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Said {
     let mut command = parallax();
     command.arg("check").args(args);

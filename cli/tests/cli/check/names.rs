@@ -1,4 +1,4 @@
-//! What a name leads to, and who says so.
+//! The addresses of a name from each source.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::servers::{
     dns::{Dns, Say},
 };
 
-/// A file in a folder of its own.
+/// Creates a file in a new folder.
 fn file(content: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
@@ -29,7 +29,7 @@ fn a_name_is_resolved_and_nothing_more() {
         0,
         &[
             "resolves to 2 addresses",
-            "A 192.0.2.1, 192.0.2.2 (TTL 30 s); no AAAA, by 127.0.0.1:",
+            "A 192.0.2.1, 192.0.2.2 (TTL 30 s); no AAAA, via 127.0.0.1:",
         ],
     );
 }
@@ -100,7 +100,7 @@ fn resolvers_that_disagree_are_a_warning_and_with_every_address_a_no() {
         args
     };
     let words = format!(
-        "{} gives no address (the name does not exist) where {} does",
+        "{} returns no address (the name does not exist), but {} does",
         nowhere.addr, here.addr
     );
     check(args(false)).holds(0, &[&words, "answers 200"]);
@@ -120,8 +120,14 @@ fn of_several_resolvers_each_that_differs_is_named() {
     check(args).holds(
         0,
         &[
-            &format!("{} says 192.0.2.2, {} says 192.0.2.1", there.addr, here.addr),
-            &format!("{} says 192.0.2.3, {} says 192.0.2.1", elsewhere.addr, here.addr),
+            &format!(
+                "{} returns 192.0.2.2, {} returns 192.0.2.1",
+                there.addr, here.addr
+            ),
+            &format!(
+                "{} returns 192.0.2.3, {} returns 192.0.2.1",
+                elsewhere.addr, here.addr
+            ),
         ],
     );
 }
@@ -135,12 +141,12 @@ fn a_family_that_fails_is_said_though_the_other_one_has_addresses() {
     });
     let url = format!("http://shop.example.test:{}/", server.addr.port());
     let said = check([format!("--resolver={}", dns.addr), url]);
-    said.holds(0, &["the AAAA question fails", "the resolver failed", "musl"]);
+    said.holds(0, &["the AAAA query fails", "the resolver failed", "musl"]);
 }
 
 #[test]
 fn what_images_with_musl_make_of_the_same_search_list_is_said_where_it_differs() {
-    // glibc goes on after a name without addresses, musl does not.
+    // After a response without addresses glibc tries the next name of the search list, musl does not.
     let dns = Dns::start(|name, record| match (name, record) {
         ("web.b.test", RecordType::A) => Say::Addresses(&["127.0.0.1"]),
         ("web.a.test" | "web.b.test", _) => Say::Addresses(&[]),
@@ -190,7 +196,7 @@ fn the_hosts_file_has_the_last_word_and_the_difference_is_said() {
     ]);
     said.holds(
         0,
-        &["by the hosts file of this machine", "DNS has no address for it"],
+        &["from the hosts file of this machine", "DNS has no address for it"],
     );
 }
 
@@ -199,7 +205,10 @@ fn without_any_resolver_it_cannot_be_told() {
     let said = check(["--resolv-conf=/dev/null", "https://shop.example.test/"]);
     said.holds(
         3,
-        &["? https://shop.example.test/ could not be told: no resolver is configured"],
+        &["? https://shop.example.test/ could not be checked: no resolver is configured"],
     );
-    assert_eq!(said.err.trim(), "parallax: 1 of 1 could not be told, see above");
+    assert_eq!(
+        said.err.trim(),
+        "parallax: the result of 1 of 1 URLs is unknown; see above"
+    );
 }

@@ -1,4 +1,4 @@
-//! Many looks.
+//! Several passes.
 
 use std::{
     process::Stdio,
@@ -67,7 +67,7 @@ fn ctrl_c_ends_it_with_what_was_seen_until_then() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // The second request says that the first look is over.
+    // The second request shows that the first pass is complete.
     told.recv().unwrap();
     told.recv().unwrap();
     let interrupted = std::process::Command::new("kill")
@@ -76,7 +76,7 @@ fn ctrl_c_ends_it_with_what_was_seen_until_then() {
         .unwrap();
     assert!(interrupted.success());
     let said = Said::of(&child.wait_with_output().unwrap());
-    said.holds(0, &["✓", "times, stopped before the other"]);
+    said.holds(0, &["✓", "times, stopped before the remaining"]);
 }
 
 #[test]
@@ -102,5 +102,11 @@ fn ctrl_c_before_anything_was_seen_leaves_it_untold() {
     assert!(interrupted.success());
     let said = Said::of(&child.wait_with_output().unwrap());
     drop(release);
-    said.holds(3, &["? http://127.0.0.1:", "stopped before it was asked"]);
+    said.holds(
+        3,
+        &[
+            "? http://127.0.0.1:",
+            "stopped before the first pass was complete",
+        ],
+    );
 }

@@ -10,7 +10,7 @@ fn ok(_: &str) -> String {
     answer("200 OK", "", "")
 }
 
-/// An https URL, forced to the server.
+/// Checks a URL with its connections forced to the server.
 fn look(server: &Server, roots: &Ca, url: &str, extra: &[&str]) -> Said {
     let mut args = vec![
         format!("--connect-to={}", server.addr),
@@ -31,7 +31,7 @@ fn a_certificate_that_verifies_is_shown_with_names_issuer_and_days_left() {
         &[
             "✓ https://shop.example.test/ answers 200",
             "no scheme was given: https:// is assumed",
-            "certificate CN=shop, for shop.example.test and 1 more; until 2090-01-01,",
+            "certificate CN=shop, for shop.example.test and 1 more; valid until 2090-01-01,",
             "signed by CN=Test Authority, chain of 1, ECDSA 256, TLS 1.3",
             "TLS",
         ],
@@ -48,7 +48,7 @@ fn an_expired_certificate_says_when() {
         &[
             ": the certificate has expired on 2021-01-01, ",
             " days ago",
-            "which is over",
+            "; expired on 2021-01-01",
             "likely",
         ],
     );
@@ -84,7 +84,7 @@ fn an_untrusted_certificate_says_who_signed_it_and_is_accepted_when_asked_so() {
     said.holds(
         1,
         &[
-            "signed by no root this machine trusts (CN=Test Authority)",
+            "not signed by a root that this machine trusts (CN=Test Authority)",
             "no intermediate",
         ],
     );
@@ -93,7 +93,7 @@ fn an_untrusted_certificate_says_who_signed_it_and_is_accepted_when_asked_so() {
         0,
         &[
             "answers 200",
-            "accepted as asked, though the certificate is signed by no root",
+            "accepted because of --insecure, although the certificate is not signed by a root",
         ],
     );
 }
@@ -108,8 +108,8 @@ fn addresses_with_different_certificates_show_which_has_which() {
     said.holds(
         1,
         &[
-            &format!("shown at {}", right.addr),
-            &format!("which is over; shown at {}", old.addr),
+            &format!("presented by {}", right.addr),
+            &format!("expired on 2021-01-01; presented by {}", old.addr),
             &format!("✗ {}: the certificate has expired", old.addr),
         ],
     );
@@ -121,7 +121,7 @@ fn a_certificate_with_fewer_days_than_demanded_is_a_no() {
     let server = ca.server(&["shop.example.test"], VALID, ok);
     look(&server, &ca, "https://shop.example.test/", &["--days-left=30"]).holds(0, &[]);
     let said = look(&server, &ca, "https://shop.example.test/", &["--days-left=65000"]);
-    said.holds(1, &["expires sooner than demanded"]);
+    said.holds(1, &["expires sooner than required"]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_handshake_is_enough_for_tls() {
     said.holds(
         0,
         &[
-            "✓ tls://shop.example.test:443 shakes hands over TLS",
+            "✓ tls://shop.example.test:443 completes a TLS handshake",
             "certificate",
         ],
     );
@@ -143,7 +143,7 @@ fn a_plain_request_to_a_tls_port_is_found_out() {
     let ca = Ca::new();
     let server = ca.server(&["shop.example.test"], VALID, ok);
     look(&server, &ca, "http://shop.example.test/", &[])
-        .holds(1, &["a handshake succeeds there (tried); use https://"]);
+        .holds(1, &["a handshake succeeds (tried); use https://"]);
 }
 
 #[test]

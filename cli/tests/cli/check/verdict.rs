@@ -1,4 +1,4 @@
-//! One URL, one verdict.
+//! Verdict of one URL.
 
 use std::{
     io::{Read, Write},
@@ -84,7 +84,7 @@ fn every_argument_that_cannot_be_used_is_named_and_nothing_is_sent() {
     }
     assert!(said.out.is_empty());
     listener.set_nonblocking(true).unwrap();
-    assert!(listener.accept().is_err(), "nobody came");
+    assert!(listener.accept().is_err(), "no connection was made");
 }
 
 #[test]
@@ -133,7 +133,8 @@ fn an_answer_below_500_is_one_unless_more_is_expected() {
 fn content_that_is_not_as_expected_is_a_no() {
     let server = ok();
     check(["--contains=ell", &server.url("/")]).holds(0, &[]);
-    check(["--contains=moon", &server.url("/")]).holds(1, &["content is not what was expected"]);
+    check(["--contains=moon", &server.url("/")])
+        .holds(1, &["content of the response is not what was expected"]);
     check(["--expect-body=hello", &server.url("/")]).holds(0, &[]);
 }
 
@@ -168,13 +169,13 @@ fn redirects_in_a_circle_without_end_or_to_other_schemes_are_a_no() {
         };
         answer("302 Found", &format!("Location: {to}\r\n"), "")
     });
-    check([server.url("/circle")]).holds(1, &["run in a circle", "X-Forwarded-Proto"]);
+    check([server.url("/circle")]).holds(1, &["redirects form a loop", "X-Forwarded-Proto"]);
     check([server.url("/endless")]).holds(1, &["too many redirects (at most 10 are followed)"]);
     check([server.url("/scheme")]).holds(
         1,
         &[
-            "redirected to the scheme ftp",
-            "ftp://files.example.test/  not asked",
+            "redirected to the unsupported scheme ftp",
+            "ftp://files.example.test/  not requested",
         ],
     );
 }
@@ -192,8 +193,8 @@ fn a_server_that_waits_for_a_proxy_header_is_found_out() {
     said.holds(
         1,
         &[
-            "before the first byte of an answer",
-            "expects a PROXY header: with one it answers (tried)",
+            "before the first byte of a response",
+            "expects a PROXY header: it responds if one is sent (tried)",
         ],
     );
     check(["--proxy-header=tcp", &server.url("/")]).holds(0, &["PROXY", "answers 200"]);
@@ -215,13 +216,16 @@ fn plain_http_on_a_port_that_was_taken_for_tls_is_found_out() {
     let said = check([format!("https://{}/", server.addr)]);
     said.holds(
         1,
-        &["does not speak TLS", "it answered 200 when asked so; use http://"],
+        &[
+            "does not speak TLS",
+            "it answered 200 to such a request (tried); use http://",
+        ],
     );
 }
 
 #[test]
 fn what_a_server_writes_cannot_act_on_the_terminal() {
-    // A C1 control character is allowed in a header; in UTF-8 it begins an escape sequence.
+    // A C1 control character is allowed in a header. In UTF-8 it starts an escape sequence.
     let server = Server::http(|_| answer("200 OK", "Server: \u{9b}31mred\u{202e}\r\n", ""));
     let said = check([server.url("/")]);
     said.holds(0, &["\\u{202e}"]);
@@ -234,7 +238,7 @@ fn what_a_server_writes_cannot_act_on_the_terminal() {
 fn several_urls_are_looked_at_together_and_said_in_order() {
     let (tell, told) = mpsc::channel();
     let told = Mutex::new(told);
-    // The first answers only once the second was asked: one after the other they would never end.
+    // The first server responds only after the second got its request, so sequential checks would hang.
     let first = Server::http(move |_| {
         told.lock().unwrap().recv().unwrap();
         answer("200 OK", "", "")

@@ -1,4 +1,5 @@
-//! As much of an API server as `kubectl parallax` meets: a Service, Pods, forwarded ports, tokens. It refuses at will.
+//! The part of an API server that `kubectl parallax` needs: a Service, Pods, forwarded ports, tokens. Tests make it
+//! reject requests.
 
 use std::{
     collections::BTreeMap,
@@ -26,21 +27,21 @@ use tokio_tungstenite::{
     tungstenite::{Message, handshake::derive_accept_key, protocol::Role},
 };
 
-/// The port of the page, as the Pods have it.
+/// Page port in the Pods.
 const PORT: u16 = 8_080;
 
 #[derive(Debug, Default)]
 struct Held {
-    /// What it answers instead, by the last part of the path.
+    /// Status codes to answer instead, by the last segment of the path.
     refusals: BTreeMap<String, u16>,
     pods: Vec<Value>,
     service: bool,
-    /// What was shown by whom who asked last.
+    /// Credential of the last request.
     shown: Option<String>,
     tokens: Vec<String>,
 }
 
-/// Where its Pods lead, and what it knows.
+/// State of the server, and the aggregator behind its Pods.
 #[derive(Debug, Clone)]
 struct Shared {
     held: Arc<Mutex<Held>>,
@@ -60,7 +61,7 @@ impl Drop for ApiServer {
     }
 }
 
-/// A Pod of the aggregator.
+/// Builds a Pod of the aggregator.
 pub(super) fn pod(name: &str, ready: bool) -> Value {
     let waiting = json!([{"name": "aggregator", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
         "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
@@ -73,7 +74,7 @@ pub(super) fn pod(name: &str, ready: bool) -> Value {
 }
 
 impl ApiServer {
-    /// One whose Pods all are this aggregator.
+    /// Starts a server whose Pods all forward to this aggregator.
     pub(super) async fn before(aggregator: SocketAddr) -> Self {
         let held = Held {
             pods: vec![pod("agg-a", true)],
@@ -95,7 +96,7 @@ impl ApiServer {
         change(&mut self.shared.held.lock().unwrap());
     }
 
-    /// From now on it answers so where a path ends so.
+    /// Rejects requests with this path suffix from now on.
     pub(super) fn refuses(&self, what: &str, code: u16) {
         self.change(|held| {
             held.refusals.clear();
@@ -114,12 +115,12 @@ impl ApiServer {
         self.change(|held| held.service = false);
     }
 
-    /// What whoever asked last showed to the API server.
+    /// Returns the credential of the last request to the API server.
     pub(super) fn shown(&self) -> Option<String> {
         self.shared.held.lock().unwrap().shown.clone()
     }
 
-    /// The accounts for which a token was made, with how long it was to be good for.
+    /// Returns the accounts for which tokens were requested, with their validity.
     pub(super) fn tokens(&self) -> Vec<String> {
         self.shared.held.lock().unwrap().tokens.clone()
     }
@@ -193,7 +194,7 @@ async fn answer(State(shared): State<Shared>, request: Request) -> Response {
     }
 }
 
-/// As the kubelet behind an API server does it: two channels, each opened by the number of the port.
+/// Forwards a port like the kubelet behind an API server: two channels, each starting with the port number.
 fn forward(mut request: Request, aggregator: SocketAddr) -> Response {
     let key = request.headers()[header::SEC_WEBSOCKET_KEY].clone();
     let upgrading = hyper::upgrade::on(&mut request);
@@ -215,7 +216,7 @@ fn forward(mut request: Request, aggregator: SocketAddr) -> Response {
                     return;
                 }
             }
-            // Whoever is gone need not be told.
+            // The client may already be gone.
             let _ = to.send(Message::Close(None)).await;
         };
         let forth = async {

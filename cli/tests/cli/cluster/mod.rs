@@ -1,4 +1,4 @@
-//! `kubectl parallax`: the aggregator is found in the cluster, and the kubeconfig's user is who asks.
+//! `kubectl parallax`: finds the aggregator in the cluster and authenticates as the kubeconfig's user.
 
 mod api_server;
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::{called, parallax, text};
 use api_server::{ApiServer, pod};
 
-/// What the aggregator of these tests lets people in by.
+/// Token with which the aggregator of these tests authenticates users.
 pub(crate) const PEOPLE: &str = "a-token-of-24-characters";
 
 struct Scene {
@@ -49,7 +49,7 @@ impl Scene {
         }
     }
 
-    /// A kubeconfig with this user, as YAML.
+    /// Writes a kubeconfig with this user (YAML).
     fn kubeconfig(&self, user: &str) -> PathBuf {
         let path = self.folder.path().join("kubeconfig");
         let url = &self.api.url;
@@ -61,7 +61,7 @@ impl Scene {
         path
     }
 
-    /// `kubectl parallax …`, as this user of a kubeconfig.
+    /// Runs `kubectl parallax …` as this user of a kubeconfig.
     async fn kubectl(&self, user: &str, arguments: &[&str]) -> Output {
         let plugin = self.folder.path().join("kubectl-parallax");
         if !plugin.exists() {
@@ -82,7 +82,7 @@ async fn ended(mut command: Command) -> Output {
     spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
-/// Exit code and what was said of an error.
+/// Returns exit code and error message.
 fn failed(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), text(&output.stderr))
 }
@@ -98,7 +98,7 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
     assert!(text(&output.stdout).contains("http://shop.example.test/"));
     assert_eq!(scene.api.shown().unwrap(), format!("Bearer {PEOPLE}"));
 
-    // What changes something needs the token at the aggregator too, wherever the kubeconfig has it from.
+    // Write actions need a token that the aggregator accepts, wherever the kubeconfig gets it from.
     let file = scene.folder.path().join("token");
     fs::write(&file, PEOPLE).unwrap();
     let program = scene.folder.path().join("login");
@@ -126,7 +126,7 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
         .unwrap();
     assert_eq!(windows.len(), 3, "{listed}");
 
-    // By its own name the program does the same where a cluster is meant, and else asks this machine.
+    // Under its own name the program does the same if a cluster option is given, and otherwise queries this machine.
     let mut command = parallax();
     let kubeconfig = scene.kubeconfig(TOKEN);
     command
@@ -138,7 +138,7 @@ async fn the_aggregator_is_found_by_the_kubeconfig_and_its_user_is_who_asks() {
     command.args(["targets", "--server", "http://127.0.0.1:1/", "-n", "parallax"]);
     let (code, said) = failed(&ended(command).await);
     assert_eq!(code, Some(2));
-    assert!(said.contains("leave it out"), "{said}");
+    assert!(said.contains("cannot be combined with --context"), "{said}");
     scene.stop().await;
 }
 
@@ -163,7 +163,7 @@ async fn whoever_shows_a_certificate_reads_and_changes_things_as_an_account() {
     let (code, said) = failed(&scene.kubectl(nobody, &as_account).await);
     assert_eq!(code, Some(2));
     assert!(
-        said.contains("may not create serviceaccounts/token in the namespace ops"),
+        said.contains("permission denied: cannot create serviceaccounts/token in the namespace ops"),
         "{said}"
     );
     scene.api.refuses("token", 404);
@@ -184,25 +184,30 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
             "services",
             403,
             2,
-            "may not get services in the namespace parallax",
+            "permission denied: cannot get services in the namespace parallax",
         ),
-        ("pods", 403, 2, "may not list pods"),
-        ("portforward", 403, 2, "may not create pods/portforward"),
+        ("pods", 403, 2, "permission denied: cannot list pods"),
+        (
+            "portforward",
+            403,
+            2,
+            "permission denied: cannot create pods/portforward",
+        ),
         (
             "services",
             401,
             2,
-            "does not accept the kubeconfig's credentials: they have expired",
+            "rejects the kubeconfig's credentials: they have expired",
         ),
         ("portforward", 401, 2, "have expired"),
-        ("portforward", 500, 3, "see whether its node is ready"),
+        ("portforward", 500, 3, "check whether the node is ready"),
         ("services", 500, 3, "cannot get services"),
     ] {
         scene.api.refuses(what, code);
         let (code, said) = asked().await;
         assert_eq!(code, Some(exit), "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
-        if words.contains("may not") {
+        if words.contains("permission denied") {
             assert!(said.contains("Role parallax-reach"), "{said}");
         }
     }
@@ -210,12 +215,12 @@ async fn each_thing_in_the_way_is_named_with_what_to_do() {
     let (code, said) = asked().await;
     assert_eq!(code, Some(3));
     assert!(
-        said.contains("no Pod of the aggregator is ready") && said.contains("agg-a is ImagePullBackOff"),
+        said.contains("no aggregator Pod is ready") && said.contains("agg-a is ImagePullBackOff"),
         "{said}"
     );
     scene.api.pods(Vec::new());
-    assert!(asked().await.1.contains("there is none"));
-    // The other one is ready.
+    assert!(asked().await.1.contains("there are none"));
+    // The other Pod is ready.
     scene.api.pods(vec![pod("agg-a", false), pod("agg-b", true)]);
     let output = scene.kubectl(TOKEN, &["targets"]).await;
     assert!(output.status.success(), "{:?}", failed(&output));

@@ -1,4 +1,5 @@
-//! As much of an API server as identity needs: reviews of tokens, tokens for accounts, `ConfigMaps`. It can be away.
+//! The part of an API server that identity needs: token reviews, token requests, ConfigMaps. Tests can make it
+//! unavailable.
 
 use std::{
     collections::BTreeMap,
@@ -21,11 +22,11 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use tokio::{sync::broadcast, task::JoinHandle};
 
-/// What it holds. Objects by their path.
+/// State of the server. Objects are stored by path.
 #[derive(Debug, Default)]
 struct Held {
     objects: BTreeMap<String, Value>,
-    /// Token → what a review says of it.
+    /// Token → result of its review.
     tokens: BTreeMap<String, Value>,
     version: u64,
 }
@@ -35,11 +36,11 @@ struct Inside {
     held: Mutex<Held>,
     away: AtomicBool,
     reviews: AtomicU64,
-    /// Changes of Pods, for those who watch.
+    /// Pod events for open watches.
     pods: Option<broadcast::Sender<String>>,
 }
 
-/// A running one.
+/// A running server.
 #[derive(Debug)]
 pub(crate) struct ApiServer {
     inside: Arc<Inside>,
@@ -57,7 +58,7 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// A token that looks like one of Kubernetes; only [`ApiServer`] says whether it is any good.
+/// Builds a token in the format of Kubernetes; only [`ApiServer`] decides whether it is valid.
 pub(crate) fn token(audience: &str, expires: u64, mark: &str) -> String {
     let payload = json!({"aud": [audience], "exp": expires, "jti": mark}).to_string();
     format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(payload))
@@ -109,7 +110,7 @@ impl ApiServer {
         self.inside.held.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// A Pod that runs, or that is gone.
+    /// Adds or deletes a running Pod.
     pub(crate) fn pod(&self, kind: &str, account: &str, uid: &str, node: &str) {
         let (ns, name) = account.split_once('/').unwrap();
         let pod = json!({
@@ -124,7 +125,7 @@ impl ApiServer {
         } else {
             self.put(&path, pod.clone());
         }
-        // Nobody may be watching.
+        // There may be no open watch.
         let _ = self
             .inside
             .pods
@@ -145,7 +146,7 @@ impl ApiServer {
         self.inside.reviews.load(Ordering::Relaxed)
     }
 
-    /// A token that a Pod's projected volume would hold.
+    /// Issues a token as in a Pod's projected volume.
     pub(crate) fn pod_token(&self, account: &str, uid: &str, node: &str, mark: &str) -> String {
         let token = token("parallax", seconds() + 3_600, mark);
         self.know(
@@ -210,7 +211,7 @@ async fn review(State(inside): State<Arc<Inside>>, Json(review): Json<Value>) ->
         .into_response()
 }
 
-/// Lists the Pods of a namespace, or streams what changes.
+/// Lists the Pods of a namespace, or streams their changes.
 async fn pods(
     State(inside): State<Arc<Inside>>,
     Path(ns): Path<String>,
@@ -276,7 +277,7 @@ async fn create(
     (StatusCode::CREATED, Json(object)).into_response()
 }
 
-/// As the real one, it gives less than asked for where that is too much: here at most a day.
+/// Like a real API server, limits the validity of a requested token: here to one day.
 async fn token_request(
     State(inside): State<Arc<Inside>>,
     Path((ns, name)): Path<(String, String)>,
@@ -318,7 +319,7 @@ async fn read(
     }
 }
 
-/// A Lease.
+/// Creates a Lease.
 async fn make(
     State(inside): State<Arc<Inside>>,
     Path((ns, kind)): Path<(String, String)>,
@@ -370,7 +371,7 @@ async fn patch(
     Json(known.clone()).into_response()
 }
 
-/// With an account go its tokens.
+/// Deletes an account and with it its tokens.
 async fn remove(
     State(inside): State<Arc<Inside>>,
     Path((ns, kind, name)): Path<(String, String, String)>,

@@ -1,4 +1,4 @@
-//! `parallax vantage`, from the account to the machine outside that reports.
+//! `parallax vantage`, from the account to the outside machine that reports.
 
 use std::{path::Path, process::Output};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::commands::{parallax, text};
 
-/// Runs a command against the API server, as its user's kubectl would.
+/// Runs a command against the API server with a kubeconfig.
 async fn vantage(api: &ApiServer, folder: &Path, args: &[&str]) -> Output {
     let kubeconfig = folder.join("kubeconfig");
     let config = json!({
@@ -37,7 +37,7 @@ fn outside_service(api: &ApiServer, host: &str) {
     );
 }
 
-/// The text between a line that ends so and the line `END`.
+/// Returns the text between the line that ends with `file` and the line `END`.
 fn heredoc<'a>(script: &'a str, file: &str) -> &'a str {
     let start = format!("cat > {file} <<'END'\n");
     script
@@ -77,7 +77,7 @@ async fn a_machine_outside_is_enrolled_probes_and_is_revoked() {
     );
     let token = heredoc(&script, "parallax-token");
     assert!(heredoc(&script, "parallax-ca.crt").starts_with("-----BEGIN CERTIFICATE-----"));
-    // What is printed is what a shell runs; here with the port of this test and the binary that was built.
+    // Run the printed script in a shell, with the test's port and the binary under test.
     let script = script.replace("https://localhost:8443", &running.tls).replace(
         "\nparallax prober",
         &format!(
@@ -94,7 +94,7 @@ async fn a_machine_outside_is_enrolled_probes_and_is_revoked() {
     machine.kill().unwrap();
     machine.wait().unwrap();
 
-    // It speaks for itself alone.
+    // It may report only for its own vantage.
     let client = client(&mesh);
     let (status, body, _) = report(&client, &running.tls, token, "n1/pod").await;
     assert_eq!(
@@ -173,7 +173,7 @@ async fn what_cannot_be_done_is_said_before_anything_is_made() {
             .get("parallax/serviceaccounts/parallax-vantage-laptop")
             .is_none()
     );
-    // An account of that name that was not enrolled is left alone.
+    // An account of this name that belongs to no vantage is not touched.
     let path = "parallax/serviceaccounts/parallax-vantage-ci";
     mesh.api.put(
         path,
@@ -212,7 +212,7 @@ async fn enrolling_again_gives_another_token_and_never_another_scope() {
     let other = enroll("internet").await;
     assert_eq!(other.status.code(), Some(3));
     assert!(text(&other.stderr).contains("is enrolled as vpc:bastion; revoke it first"));
-    // Thirty days were asked for, the cluster gives one: what it says counts.
+    // Thirty days were requested and the cluster granted one: the granted time is shown.
     let tomorrow = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(25);
     let said = text(&first.stderr);
     let until_text = said.split("until ").nth(1).unwrap().split(". ").next().unwrap();

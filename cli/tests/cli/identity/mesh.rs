@@ -1,4 +1,4 @@
-//! An aggregator that serves TLS and knows its probers by their Pods, with real probers before it.
+//! An aggregator that serves TLS and identifies probers by their Pods, with real probers.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::api_server::ApiServer;
 
-/// What the watch would know.
+/// Pods that the watch would know.
 #[derive(Debug, Default)]
 pub(crate) struct Watched(Mutex<BTreeMap<String, ProberPod>>);
 
@@ -50,7 +50,7 @@ impl ProberPods for Watched {
 pub(crate) struct Mesh {
     pub(crate) api: ApiServer,
     pub(crate) pods: Arc<Watched>,
-    /// Whether the aggregator is to watch the Pods itself.
+    /// Whether the aggregator watches Pods itself.
     pub(crate) own_watch: bool,
     folder: tempfile::TempDir,
 }
@@ -86,14 +86,14 @@ impl Mesh {
         self.folder.path().join(name)
     }
 
-    /// Starts one. The CA is published before this returns, and mounted where probers look for it.
+    /// Starts an aggregator. Returns after its CA is published and mounted for the probers.
     pub(crate) async fn aggregator(&self, port: u16) -> Running {
         let (running, certificate) = self.start(port).await;
         self.published(&certificate).await;
         running
     }
 
-    /// Waits until an aggregator's CA is the first of those published.
+    /// Waits until the CA of an aggregator is the first one published.
     pub(crate) async fn published(&self, certificate: &str) {
         until("the CA is published", async || {
             let map = self.api.get("parallax/configmaps/parallax-ca").unwrap();
@@ -104,7 +104,7 @@ impl Mesh {
         .await;
     }
 
-    /// Starts one, and says what its CA is.
+    /// Starts an aggregator and returns its CA too.
     pub(crate) async fn start(&self, port: u16) -> (Running, String) {
         let target = "targets: [{url: 'tcp://127.0.0.1:1'}]";
         let nodes = "topology: {nodes: [{name: n1, prober: {pod: prober-uid-1, address: '127.0.0.1:9'}}, \
@@ -135,18 +135,18 @@ impl Mesh {
         (running, certificate)
     }
 
-    /// What the kubelet does with the ConfigMap, a while later.
+    /// Copies the ConfigMap into the volume, as the kubelet does some time later.
     pub(crate) fn mount(&self) {
         let map = self.api.get("parallax/configmaps/parallax-ca").unwrap();
         replace(&self.file("ca.crt"), map["data"]["ca.crt"].as_str().unwrap());
     }
 
-    /// What the kubelet does with a token.
+    /// Writes a token into the volume, as the kubelet does.
     pub(crate) fn project(&self, token: &str) {
         replace(&self.file("token"), token);
     }
 
-    /// A prober as a Pod would run it.
+    /// Starts a prober as a Pod would.
     pub(crate) async fn prober(&self, aggregator: &Running, vantage: &str, role: Role) -> Prober {
         let config = AgentConfig {
             vantage: vantage.parse().unwrap(),
@@ -171,7 +171,7 @@ impl Mesh {
     }
 }
 
-/// As the kubelet does: the name leads to the old content or to the new, never to half of one.
+/// Replaces a file atomically, as the kubelet does: readers see the old or the new content.
 fn replace(path: &Path, text: &str) {
     let fresh = path.with_extension("new");
     fs::write(&fresh, text).unwrap();
@@ -197,12 +197,12 @@ impl Running {
         self.task.await.unwrap().unwrap();
     }
 
-    /// The port of TLS, for the one that comes after.
+    /// Returns the TLS port, so that a successor can reuse it.
     pub(crate) fn port(&self) -> u16 {
         self.tls.rsplit(':').next().unwrap().parse().unwrap()
     }
 
-    /// Waits until a vantage has reported something that is newer than now.
+    /// Waits until a vantage has reported something newer than now.
     pub(crate) async fn hears(&mut self, vantage: &str) {
         let vantage: Vantage = vantage.parse().unwrap();
         let last = |view: &View| {
@@ -214,7 +214,7 @@ impl Running {
     }
 }
 
-/// Waits for something that can only be looked at. It ends with the test's own time limit, never with a guess of ours.
+/// Polls a condition. Ends with the test's own time limit.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let mut turns = 0_u32;
     while !holds().await {

@@ -1,4 +1,4 @@
-//! Real probers before a real aggregator over real TLS; only the API server is a small one of ours.
+//! Real probers and a real aggregator over real TLS; only the API server is a fake.
 
 pub(crate) mod api_server;
 mod enroll;
@@ -18,7 +18,7 @@ fn good(api: &ApiServer, mark: &str) -> String {
     api.pod_token(ACCOUNT, "uid-1", "n1", mark)
 }
 
-/// A client that trusts the aggregator.
+/// A client that trusts the aggregator's CA.
 fn client(mesh: &Mesh) -> Client {
     mesh.mount();
     let pem = std::fs::read(mesh.file("ca.crt")).unwrap();
@@ -30,7 +30,7 @@ fn client(mesh: &Mesh) -> Client {
         .unwrap()
 }
 
-/// A report of one vantage, empty.
+/// Sends an empty report of one vantage.
 async fn report(client: &Client, url: &str, token: &str, vantage: &str) -> (StatusCode, Value, bool) {
     let header = json!({"v": 1, "incarnation": "life-1", "vantage": vantage, "sent_us": 1});
     let answer = client
@@ -71,17 +71,17 @@ async fn refusals(running: &Running, reason: &str) -> u64 {
 async fn a_prober_is_let_in_by_its_pod_and_stays_through_new_tokens_and_a_new_ca() {
     let mesh = Mesh::new().await;
     let mut first = mesh.aggregator(0).await;
-    // The prober starts before anybody told it whom to trust.
+    // The prober starts before the CA file exists.
     mesh.project(&good(&mesh.api, "first"));
     let prober = mesh.prober(&first, "n1/pod", Role::Prober).await;
     mesh.mount();
     first.hears("n1/pod").await;
-    // The kubelet replaces the token.
+    // The kubelet rotates the token.
     let reviews = mesh.api.reviews();
     mesh.project(&good(&mesh.api, "second"));
     until("the new token is shown", async || mesh.api.reviews() > reviews).await;
     first.hears("n1/pod").await;
-    // Another aggregator, which makes another CA, at the same address.
+    // Another aggregator with another CA, at the same address.
     let port = first.port();
     first.stop().await;
     let mut second = mesh.aggregator(port).await;
@@ -316,7 +316,7 @@ async fn the_aggregator_follows_the_pods_of_its_probers_by_itself() {
     answers(&later, "n2/pod", 200).await;
     mesh.api.pod("DELETED", ACCOUNT, "uid-1", "n1");
     answers(&there, "n1/pod", 403).await;
-    // A Pod of another account of the namespace is no prober, whatever it says.
+    // A Pod of another account in the namespace is not a prober, whatever vantage it claims.
     mesh.api.pod("ADDED", "parallax/other", "uid-3", "n1");
     let other = mesh.api.pod_token("parallax/other", "uid-3", "n1", "other");
     answers(&other, "n1/pod", 403).await;

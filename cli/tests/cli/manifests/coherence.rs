@@ -1,4 +1,4 @@
-//! Every installation that can be printed hangs together, asks for no more than it says, and goes without a trace.
+//! Every installation that can be printed is coherent, requests no more than documented, and is removed completely.
 
 use std::{collections::BTreeSet, fs};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Objects, objects, printed};
 
-/// All switches at once, and each alone.
+/// All options together, and each one alone.
 pub(super) fn installations() -> Vec<(String, Objects)> {
     let folder = tempfile::tempdir().unwrap();
     [
@@ -58,7 +58,7 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
     for (values, all) in installations() {
         for object in all.values() {
             let space = &object["metadata"]["namespace"];
-            // Rights in somebody else's namespace are there because somebody named it.
+            // Permissions in other namespaces exist only if the values name these namespaces.
             let lent = object["kind"] == "RoleBinding" && elsewhere(&values, object);
             assert!(
                 space.is_null() || lent || has(&all, "Namespace", &Value::Null, space),
@@ -80,7 +80,7 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
                 );
                 for source in list(&volume["projected"]["sources"]) {
                     let map = &source["configMap"]["name"];
-                    // Kubernetes puts this one into every namespace.
+                    // Kubernetes creates this ConfigMap in every namespace.
                     let known =
                         map.is_null() || map == "kube-root-ca.crt" || has(&all, "ConfigMap", space, map);
                     assert!(known, "{values}: {source}");
@@ -107,9 +107,9 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
                 let known = ["parallax-aggregator", "parallax-preflight"];
                 assert!(
                     known.iter().any(|known| subject["name"] == *known),
-                    "{values}: nobody else has any right: {subject}"
+                    "{values}: unexpected subject with permissions: {subject}"
                 );
-                // Who makes things is never who is asked by everybody.
+                // The account that creates objects is never the one that serves everybody's requests.
                 let of_preflights = role["name"].as_str().unwrap().starts_with("parallax-preflight")
                     || role["name"] == "parallax-reach";
                 assert_eq!(
@@ -122,12 +122,12 @@ fn everything_that_is_mounted_named_or_bound_is_part_of_the_installation() {
     }
 }
 
-/// Whether a volume is the one `ConfigMap` of somebody else, which the values name.
+/// Reports whether a volume is the external `ConfigMap` that the values name.
 fn trusts(values: &str, volume: &Value) -> bool {
     values.contains("extraRoots") && volume["configMap"]["name"] == "company-ca"
 }
 
-/// Whether a binding is about the controller of Preflights, in a namespace that the values name, or where Leases are.
+/// Reports whether a binding of the preflight controller is in a namespace that the values name, or that of the Leases.
 fn elsewhere(values: &str, binding: &Value) -> bool {
     let space = binding["metadata"]["namespace"].as_str().unwrap();
     let named = values.contains("namespaces: [") && (values.contains(space) || space == "kube-system");
@@ -269,7 +269,7 @@ fn the_printed_configuration_is_one_that_the_aggregator_takes() {
         fs::write(&path, map["data"]["parallax.yaml"].as_str().unwrap()).unwrap();
         let config = parallax_aggregator::Config::load(&path).unwrap();
         let (tls, identity) = (config.tls.unwrap(), config.identity.unwrap());
-        // Where the probers of the installation report, and who they are.
+        // The probers' report URL, and their identity.
         for set in of(&all, &["DaemonSet"]) {
             let pod = &set["spec"]["template"]["spec"];
             let account = format!(
@@ -353,7 +353,7 @@ fn a_rolling_update_leaves_no_node_without_its_prober() {
                     &json!({"maxUnavailable": 0, "maxSurge": "10%"}),
                     "{values}"
                 );
-                // Ready says that it answers; a plan takes a moment more.
+                // Readiness only shows that the echo answers; the first plan takes a moment longer.
                 assert!(set["spec"]["minReadySeconds"].as_i64().unwrap() >= 5, "{values}");
             }
         }

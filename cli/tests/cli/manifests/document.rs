@@ -1,4 +1,4 @@
-//! docs/use/install.md tells the truth: its commands work, and every right and every overlay is explained.
+//! docs/use/install.md is correct: its commands work, and every permission and every overlay is explained.
 
 use std::fs;
 
@@ -19,9 +19,9 @@ fn every_command_is_run_here_or_names_what_another_test_holds() {
     for command in commands {
         let words: Vec<&str> = command.split(' ').collect();
         match words.as_slice() {
-            // Held to what the binary prints by the golden test.
+            // The golden test compares it with the binary's output.
             ["kubectl", "apply" | "delete", "-f", file] => assert!(repository(file).is_file(), "{command}"),
-            // Held to what its values make by the tests of the overlays.
+            // The overlay tests compare it with the output for its values.
             ["kubectl", "apply", "-k", folder] => {
                 assert!(
                     repository(folder).join("kustomization.yaml").is_file(),
@@ -43,7 +43,7 @@ fn every_command_is_run_here_or_names_what_another_test_holds() {
                     .env_remove("KUBERNETES_SERVICE_HOST")
                     .output()
                     .unwrap();
-                // Without a cluster nothing can be enrolled, but the command is one.
+                // Enrolling needs a cluster, but the command must parse.
                 let expected = if args[0] == "vantage" { 3 } else { 0 };
                 assert_eq!(
                     output.status.code(),
@@ -57,7 +57,7 @@ fn every_command_is_run_here_or_names_what_another_test_holds() {
     }
 }
 
-/// Holds each right of a role to a row of a table; how many there are.
+/// Asserts that each permission of a role has a row in the table; returns the number of rows.
 fn explained(role: &Value, rights: &str) -> usize {
     let mut seen = 0;
     for rule in role["rules"].as_array().unwrap() {
@@ -72,7 +72,7 @@ fn explained(role: &Value, rights: &str) -> usize {
             let verbs = rule["verbs"].as_array().unwrap();
             assert!(
                 rows.any(|row| verbs.iter().all(|verb| row.contains(verb.as_str().unwrap()))),
-                "docs/use/install.md does not say what {verbs:?} {resource} is for"
+                "docs/use/install.md does not explain why {verbs:?} {resource} is needed"
             );
             seen += 1;
         }
@@ -109,11 +109,11 @@ fn every_right_is_explained() {
             seen += explained(role, of_preflights);
             continue;
         }
-        // What people may is said where the API is.
+        // Permissions of users are documented with the API.
         if name != "parallax-aggregator" {
             assert!(
                 people.contains(name.as_str()),
-                "docs/reference/api.md does not say what {name} is for"
+                "docs/reference/api.md does not explain {name}"
             );
             continue;
         }

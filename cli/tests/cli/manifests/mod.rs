@@ -1,4 +1,4 @@
-//! What `parallax manifests` prints: committed, coherent, harmless, and the same as what the overlays make.
+//! Output of `parallax manifests`: committed, coherent, unprivileged, and equal to what the overlays produce.
 
 mod coherence;
 mod document;
@@ -26,7 +26,7 @@ fn key(object: &Value) -> Key {
     )
 }
 
-/// The documents of a YAML stream; no two may be the same object.
+/// Parses the documents of a YAML stream; no object may occur twice.
 fn objects(yaml: &str) -> Objects {
     let mut objects = Objects::new();
     for document in serde_saphyr::from_multiple::<Value>(yaml).unwrap() {
@@ -53,12 +53,12 @@ fn printed(values: Option<&Path>) -> String {
     text(&output.stdout)
 }
 
-/// Whether the committed files are being written just now, so that nothing can be held to them.
+/// Reports whether the committed files are being rewritten, so that they cannot be compared.
 fn blessing() -> bool {
     std::env::var_os("PARALLAX_BLESS").is_some()
 }
 
-/// Holds a committed file to what is made now; with `PARALLAX_BLESS=1` writes it instead.
+/// Compares a committed file with the current output; with `PARALLAX_BLESS=1` rewrites it instead.
 fn golden(file: &str, now: &str) {
     let path = repository(file);
     if blessing() {
@@ -67,7 +67,7 @@ fn golden(file: &str, now: &str) {
     let committed = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == now,
-        "{file} is not what `parallax manifests` makes; if the change is meant, write it with:\n  \
+        "{file} differs from the output of `parallax manifests`; if the change is intended, update it with:\n  \
          PARALLAX_BLESS=1 cargo test -p parallax-cli --test cli manifests"
     );
 }
@@ -83,7 +83,7 @@ fn the_committed_installation_is_what_the_binary_prints() {
 fn the_commented_values_are_the_defaults_and_every_key_is_among_them() {
     let sample = repository("deploy/values.yaml");
     assert_eq!(printed(Some(&sample)), printed(None));
-    // The reader itself names every key it knows.
+    // The parser's error lists every key it knows.
     let folder = tempfile::tempdir().unwrap();
     let sample = fs::read_to_string(sample).unwrap();
     let mut known = Vec::new();

@@ -1,7 +1,7 @@
-//! The overlays make of the base what the values beside them make of the defaults.
+//! The overlays turn the base into the output for the values next to them.
 //!
-//! Patches are applied here, so that this holds on machines without kustomize; where there is one (`kubectl`), it is
-//! asked too.
+//! The test applies the patches itself, so that it also runs on machines without kustomize; if `kubectl` is available,
+//! its kustomize must agree.
 
 use std::{
     fs,
@@ -38,7 +38,7 @@ fn texts(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a kustomization makes, as far as ours go: resources and patches with a target.
+/// Builds a kustomization, as far as the overlays use it: resources and patches with a target.
 fn kustomize(folder: &Path) -> Objects {
     let kustomization = read(&folder.join("kustomization.yaml"));
     assert_eq!(kustomization["kind"], "Kustomization", "{}", folder.display());
@@ -79,7 +79,7 @@ fn kustomize(folder: &Path) -> Objects {
     made
 }
 
-/// One operation of RFC 6902.
+/// Applies one operation of RFC 6902.
 fn apply(object: &mut Value, step: &Value) -> Option<()> {
     let path = step["path"].as_str()?;
     let (parent, last) = path.rsplit_once('/')?;
@@ -148,7 +148,7 @@ fn an_overlay_makes_what_its_values_make() {
     }
 }
 
-/// An object with its numbers as JSON means them: kustomize writes the `0.0` of a schema as `0`.
+/// Normalizes the numbers of an object: kustomize writes the `0.0` of a schema as `0`.
 fn counted((key, object): (Key, Value)) -> (Key, Value) {
     fn numbers(value: &mut Value) {
         match value {

@@ -1,4 +1,4 @@
-//! Values that no API server would take are refused before, whole, with line and what was expected.
+//! Values that no API server would accept are rejected as a whole, with line and expectation.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ fn each_mistake_is_answered_with_file_line_and_what_was_expected() {
         ),
         (
             "prober:\n  tolerations:\n    - {value: a}\n",
-            "values.yaml:3:7: prober.tolerations[0]: expected a key, or operator: Exists for every taint",
+            "values.yaml:3:7: prober.tolerations[0]: expected a key, or operator: Exists to tolerate every taint",
         ),
         (
             "prober:\n  nodeSelector: {'not a label': x}\n",

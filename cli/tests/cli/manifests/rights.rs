@@ -1,4 +1,4 @@
-//! Who may what at the API server, in every installation that can be printed.
+//! Permissions at the API server in every installation that can be printed.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
                     .unwrap()
                     .starts_with("parallax-preflight")
                 {
-                    // What a solver consists of, what is our own, and a run to be asked for.
+                    // The objects of a solver, our own resources, and the request of a run.
                     let made = [
                         "httproutes",
                         "ingresses",
@@ -51,12 +51,12 @@ fn probers_ask_the_api_server_nothing_and_the_aggregator_changes_nothing_but_its
                     continue;
                 }
                 if role["metadata"]["name"] != "parallax-aggregator" {
-                    // For people: bound to nobody, and about what is ours or in our namespace.
+                    // Roles for users are not bound to anybody, and cover only our resources or our namespace.
                     let ours = rule["apiGroups"] == json!(["parallax.dev"]);
                     assert!(ours || role["kind"] == "Role", "{values}: {rule}");
                     continue;
                 }
-                // A name cannot bound what is created, nor objects that other people name.
+                // `resourceNames` cannot restrict creation, nor objects whose names users choose.
                 let unbounded = [
                     "tokenreviews",
                     "subjectaccessreviews",

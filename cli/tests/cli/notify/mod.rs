@@ -1,4 +1,4 @@
-//! Those who are told of incidents, by the real binary: through `kill -9`, and by `parallax notify test`.
+//! Notifications with the real binary: across `kill -9`, and with `parallax notify test`.
 
 mod receiver;
 
@@ -25,7 +25,7 @@ fn sort(message: &Value) -> &str {
     message["type"].as_str().unwrap()
 }
 
-/// What it took, by thread.
+/// Accepted messages by thread.
 fn threads(receiver: &Receiver) -> BTreeMap<String, Vec<Message>> {
     let mut threads: BTreeMap<String, Vec<Message>> = BTreeMap::new();
     for message in receiver.taken() {
@@ -35,7 +35,7 @@ fn threads(receiver: &Receiver) -> BTreeMap<String, Vec<Message>> {
     threads
 }
 
-/// That each thread begins with its opening and ends with its end; how many messages came twice.
+/// Asserts that each thread starts with its opening and ends with its recovery; returns the number of duplicates.
 fn told_in_order(receiver: &Receiver) -> usize {
     let mut twice = 0;
     for (thread, messages) in threads(receiver) {
@@ -112,13 +112,13 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
         async || receiver.taken().iter().any(|message| message.id == tried.id),
     )
     .await;
-    // The mesh of this fixture has no echoes, so the network may be an incident of its own beside the target.
+    // The mesh of this fixture has no echoes, so the network may be a second incident.
     let of_target = |message: &Message| message.body["data"]["targets"][0] == target.as_str();
-    until("the target is told", async || {
+    until("the opening is delivered", async || {
         receiver.taken().iter().any(of_target)
     })
     .await;
-    until("what was told is remembered", async || {
+    until("the deliveries are recorded", async || {
         let map = pair
             .mesh
             .api
@@ -150,15 +150,15 @@ async fn opened_and_recovered_are_told_in_order_through_two_kills_and_a_receiver
     })
     .await;
     let _server = Server::at(address);
-    until("each end is told", async || {
+    until("each recovery is delivered", async || {
         let ends = |messages: &Vec<Message>| sort(&messages.last().unwrap().body) == "incident.recovered";
         threads(&receiver).values().all(ends)
     })
     .await;
-    // Longer than a look: nothing else follows.
+    // Longer than the interval of the check: nothing else follows.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let twice = told_in_order(&receiver);
-    assert!(twice <= 2, "at most one is told twice with each kill: {twice}");
+    assert!(twice <= 2, "at most one duplicate per kill: {twice}");
     pair.stop().await;
 }
 
@@ -188,12 +188,12 @@ async fn a_test_of_the_ways_out_says_one_line_each_and_ends_with_the_code_of_wha
     let (code, said, _) = tokio::task::block_in_place(|| tried(&[("one", &good), ("two", &bad)]));
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.ends_with("two (webhook): not delivered: it answered 500\n"),
+        said.ends_with("two (webhook): not delivered: the receiver responded with status 500\n"),
         "{said}"
     );
     let (code, _, error) = tokio::task::block_in_place(|| tried(&[]));
     assert_eq!(code, Some(2), "{error}");
-    assert!(error.contains("nobody is told anything"), "{error}");
+    assert!(error.contains("no receivers are configured"), "{error}");
     let (folder, path) = config("notify: {webhook: []}\n");
     let output = tokio::task::block_in_place(|| run(&["notify", "test", "--config", path.to_str().unwrap()]));
     assert_eq!(output.status.code(), Some(2));
@@ -216,7 +216,7 @@ fn judged(up: &Up) -> (u64, Value) {
 
 #[test]
 fn a_receiver_that_never_answers_changes_nothing_about_probing_and_judging() {
-    // Takes connections, and says nothing ever.
+    // Accepts connections and never responds.
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
     let (server, other) = (Server::start(), Server::start());
     let (folder, path) = config(&format!(

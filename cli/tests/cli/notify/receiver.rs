@@ -1,4 +1,4 @@
-//! A receiver that keeps what it is told.
+//! A receiver that records messages.
 
 use std::{
     net::SocketAddr,
@@ -15,7 +15,7 @@ use axum::{
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// One message.
+/// A received message.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     pub(super) id: String,
@@ -56,17 +56,17 @@ impl Receiver {
         }
     }
 
-    /// From now on it answers so.
+    /// Sets the status of the following responses.
     pub(super) fn answers(&self, code: u16) {
         self.inside.lock().unwrap().answer = Some(StatusCode::from_u16(code).unwrap());
     }
 
-    /// Everything it was told, taken or not.
+    /// Returns all received messages, accepted or not.
     pub(super) fn all(&self) -> Vec<Message> {
         self.inside.lock().unwrap().heard.clone()
     }
 
-    /// What it took.
+    /// Returns the accepted messages.
     pub(super) fn taken(&self) -> Vec<Message> {
         let mut all = self.all();
         all.retain(|message| message.taken);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// No aggregator is needed to refuse these.
+/// Runs with arguments that are rejected without an aggregator.
 fn refused(args: &[&str], api: &Api, folder: &std::path::Path) -> (Option<i32>, String) {
     let output = parallax()
         .arg("preflight")
@@ -63,16 +63,24 @@ fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing()
             2,
             "xn--bcher-kva.example",
         ),
-        (&["localhost", "--class", "nginx"], 2, "no public certificate"),
-        (&[HOST], 2, "who would issue?"),
+        (
+            &["localhost", "--class", "nginx"],
+            2,
+            "cannot get a public certificate",
+        ),
+        (&[HOST], 2, "no issuer given"),
         (
             &[HOST, "--cluster-issuer", "none"],
             3,
             "there is no ClusterIssuer none",
         ),
         (&[HOST, "--issuer", "none"], 3, "there is no Issuer shop/none"),
-        (&[HOST, "--cluster-issuer", "selfsigned"], 3, "is no ACME issuer"),
-        (&[HOST, "--cluster-issuer", "dns"], 3, "by DNS-01"),
+        (
+            &[HOST, "--cluster-issuer", "selfsigned"],
+            3,
+            "is not an ACME issuer",
+        ),
+        (&[HOST, "--cluster-issuer", "dns"], 3, "would use DNS-01"),
         (
             &[HOST, "--cluster-issuer", "narrow"],
             3,
@@ -81,7 +89,7 @@ fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing()
         (
             &[HOST, "--cluster-issuer", "several"],
             3,
-            "takes one of class, ingressClassName and name",
+            "accepts only one of class, ingressClassName and name",
         ),
         (
             &[HOST, "--cluster-issuer", "in-place"],
@@ -96,7 +104,7 @@ fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing()
         (&[HOST, "--cluster-issuer", "alb"], 2, "add --yes"),
         (&["--certificate", "none"], 3, "there is no Certificate shop/none"),
         (&["--ingress", "plain"], 2, "names no issuer"),
-        (&[HOST, "--class", "nginx"], 3, "name one by --image"),
+        (&[HOST, "--class", "nginx"], 3, "give --image"),
     ] {
         let (got, err) = refused(args, &api, folder.path());
         assert_eq!(got, Some(code), "{args:?}: {err}");
@@ -122,7 +130,7 @@ fn two_solvers_that_match_as_well_are_said_and_the_first_is_taken() {
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("an Ingress of class nginx (solver 1 of 2"), "{out}");
     assert!(
-        out.contains("solver 2 matches shop.example.test as well"),
+        out.contains("solver 2 matches shop.example.test equally well"),
         "{out}"
     );
     bench.stop();

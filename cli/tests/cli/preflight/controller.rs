@@ -4,14 +4,14 @@ use std::process::{Child, Stdio};
 
 use super::*;
 
-/// A running controller, ended with the test.
+/// A running controller, terminated with the test.
 pub(super) struct Controller {
     child: Child,
     log: std::path::PathBuf,
 }
 
 impl Controller {
-    /// Before an API server, with an aggregator.
+    /// Starts a controller with this API server and aggregator.
     pub(super) fn start(api: &Api, folder: &std::path::Path, server: &str, more: &[&str]) -> Self {
         let log = folder.join("controller.log");
         let file = std::fs::File::options()
@@ -36,7 +36,7 @@ impl Controller {
         Self { child, log }
     }
 
-    /// Of a bench, with its real aggregator.
+    /// Starts a controller with the bench's real aggregator.
     pub(super) fn of(bench: &Bench, more: &[&str]) -> Self {
         let server = format!("http://{}/", bench.up.page);
         let port = bench.api.entry.port().to_string();
@@ -44,12 +44,12 @@ impl Controller {
         Self::start(&bench.api, bench.folder.path(), &server, &more)
     }
 
-    /// Before an aggregator whose every run passes at once.
+    /// Starts a controller with an aggregator whose runs all pass at once.
     pub(super) fn passing(api: &Api, folder: &std::path::Path, more: &[&str]) -> Self {
         Self::start(api, folder, &format!("http://{}/", api.aggregator), more)
     }
 
-    /// Waits until one is over; its status.
+    /// Waits until an object is finished, and returns its status.
     pub(super) fn over(&self, api: &Api, name: &str) -> Value {
         self.until(&format!("{name} is over"), || {
             condition(&api.status_in("shop", name), "Complete")["status"] == "True"
@@ -73,13 +73,13 @@ impl Controller {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Ends it as a node that dies would.
+    /// Kills the controller, as a failing node would.
     pub(super) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Ends it as a kubelet does; its exit code.
+    /// Terminates the controller as the kubelet does, and returns its exit code.
     pub(super) fn terminate(mut self) -> Option<i32> {
         let told = Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(told.unwrap().success());
@@ -94,7 +94,7 @@ impl Drop for Controller {
     }
 }
 
-/// One condition of a status.
+/// Returns one condition of a status.
 pub(super) fn condition<'a>(status: &'a Value, sort: &str) -> &'a Value {
     let all = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     all.iter()
@@ -102,7 +102,7 @@ pub(super) fn condition<'a>(status: &'a Value, sort: &str) -> &'a Value {
         .unwrap_or(&Value::Null)
 }
 
-/// Status and reason of a condition.
+/// Returns status and reason of a condition.
 pub(super) fn says(status: &Value, sort: &str) -> (String, String) {
     let condition = condition(status, sort);
     let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
@@ -113,7 +113,7 @@ pub(super) fn is(status: &str, reason: &str) -> (String, String) {
     (status.to_owned(), reason.to_owned())
 }
 
-/// A name of the default class.
+/// Builds a spec with the default class.
 pub(super) fn simple(host: &str) -> Value {
     json!({"hosts": [host], "class": "nginx", "profile": "pebble"})
 }
@@ -161,7 +161,7 @@ fn an_object_is_answered_as_the_command_answers_and_owns_what_is_made_for_it() {
         assert!(made["metadata"]["annotations"]["parallax.dev/deadline"].is_string());
     }
 
-    // The same again is nothing new; another word has it made again.
+    // The same spec is no change; a new `rerun` value repeats the preflight.
     bench.api.apply("web", &spec);
     let mut again = spec;
     again["rerun"] = "2".into();
@@ -198,7 +198,7 @@ fn what_fails_is_false_with_cause_and_remedy_and_what_is_only_looked_at_creates_
         "{group}"
     );
     assert!(
-        group["remedies"][0].as_str().unwrap().contains("costs:"),
+        group["remedies"][0].as_str().unwrap().contains("trade-off:"),
         "{group}"
     );
     let made = bench.api.held().created.len();
@@ -235,7 +235,7 @@ fn an_aggregator_that_cannot_be_reached_is_asked_again_a_few_times_and_never_pas
     assert_eq!(api.left(), Vec::<String>::new());
     controller.kill();
 
-    // In the middle it says that, and when it is asked again.
+    // Between two attempts, the status gives the reason and the time of the next attempt.
     api.apply("slow", &simple(HOST));
     let controller = Controller::start(&api, folder.path(), &nowhere, &["--backoff-ms", "60000"]);
     controller.until("the first attempt is over", || {
@@ -249,8 +249,8 @@ fn an_aggregator_that_cannot_be_reached_is_asked_again_a_few_times_and_never_pas
     );
     assert_eq!(says(&status, "Complete").0, "False", "{status}");
     let message = condition(&status, "Ready")["message"].as_str().unwrap();
-    assert!(message.contains("tried again in 60 s"), "{message}");
-    // A change does not wait for that.
+    assert!(message.contains("next attempt in 60 s"), "{message}");
+    // A change of the spec does not wait for the next attempt.
     let mut changed = simple(HOST);
     changed["hosts"][0] = "*.example.test".into();
     api.apply("slow", &changed);

@@ -1,11 +1,12 @@
-//! However a preflight or its controller ends in the middle, there is never more than one set of objects, and then none.
+//! Wherever a preflight or its controller is interrupted, there is never more than one set of objects, and finally
+//! none.
 
 use super::{
     controller::{Controller, condition, simple},
     *,
 };
 
-/// One whose responder never runs, so that it stays in the middle.
+/// Starts a preflight whose responder never runs, so that it stays unfinished.
 fn in_the_middle(api: &Api) {
     api.held().pods_wait = true;
     api.apply("web", &simple(HOST));
@@ -49,7 +50,7 @@ fn changing_it_in_the_middle_makes_the_new_one_once_the_old_one_is_gone() {
 #[test]
 fn a_responder_that_somebody_removes_in_the_middle_proves_nothing() {
     let bench = Bench::start();
-    // The way in is never taken up, so everything fails, but only as long as somebody could have answered.
+    // The route is never adopted, so every run fails, but only as long as a response was possible.
     bench.api.held().routes_wait = true;
     let mut spec = simple(HOST);
     spec["readySeconds"] = 3.into();
@@ -87,7 +88,7 @@ fn a_controller_that_is_told_to_end_leaves_nothing_and_the_next_one_begins_anew(
     assert_eq!(condition(&status, "Ready")["reason"], "Running", "{status}");
     assert!(
         status["attempts"].is_null(),
-        "it is not held against it: {status}"
+        "the interruption does not count as a failed attempt: {status}"
     );
     api.held().pods_wait = false;
     let next = Controller::passing(&api, folder.path(), &[]);
@@ -117,7 +118,7 @@ fn after_a_hundred_controllers_that_are_killed_at_any_point_there_is_nothing_lef
     let api = Api::start();
     let folder = tempfile::tempdir().unwrap();
     let start = || Controller::passing(&api, folder.path(), &[]);
-    // A whole one asks so often; the kills are spread over twice that, as two are made at once of those that were left.
+    // The number of requests of a complete preflight; the kills cover twice that, because leftovers are handled too.
     api.apply("whole", &simple(HOST));
     let first = start();
     first.over(&api, "whole");
@@ -127,7 +128,7 @@ fn after_a_hundred_controllers_that_are_killed_at_any_point_there_is_nothing_lef
     for n in 0..100 {
         api.apply(&format!("killed-{n}"), &simple(&format!("h{n}.example.test")));
         let last = api.held().requests + n % (2 * whole);
-        // What is asked next is done and not answered: it is killed right there.
+        // The next request takes effect but gets no response; the client is killed there.
         api.held().silent_after = Some(last);
         let controller = start();
         controller.until("it has asked so often", || api.held().requests > last);

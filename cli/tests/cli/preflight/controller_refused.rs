@@ -1,11 +1,11 @@
-//! Objects that come to no verdict: a reason each, and nothing made or left.
+//! Objects without a verdict: each gets a reason, and nothing is created or left behind.
 
 use super::{
     controller::{Controller, condition, is, says, simple},
     *,
 };
 
-/// (what, spec, reason of Ready, what its message says, whether it is tried again)
+/// (case, spec, reason of Ready, part of its message, whether it is retried)
 type Row = (&'static str, Value, &'static str, &'static str, bool);
 
 #[test]
@@ -62,7 +62,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
             "nobody",
             json!({"hosts": [HOST]}),
             "Invalid",
-            "who would issue?",
+            "no issuer given",
             false,
         ),
         (
@@ -72,7 +72,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
             "there is no Issuer shop/missing",
             true,
         ),
-        ("acme", by("ca"), "NotAcme", "no ACME issuer", false),
+        ("acme", by("ca"), "NotAcme", "not an ACME issuer", false),
         ("dns", by("dns"), "NoHttpSolver", "DNS-01", false),
         (
             "none",
@@ -81,7 +81,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
             "no configured challenge solvers",
             false,
         ),
-        ("edits", by("edits"), "EditInPlace", "serves others", false),
+        ("edits", by("edits"), "EditInPlace", "serves other traffic", false),
         (
             "billable",
             json!({"hosts": [HOST], "class": "alb"}),
@@ -108,7 +108,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
     }
     assert!(api.held().created.is_empty());
 
-    // What the API server refuses: a right by its rule, an object by whoever refuses it.
+    // Rejections of the API server: a permission by its rule, an object by the component that rejects it.
     for (n, (verb, resource, status, words, reason, expected)) in [
         (
             "create",
@@ -132,7 +132,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
             403,
             "admission webhook \"policy.example.test\" denied the request: no",
             "AdmissionRefused",
-            "cert-manager's own would be refused in the same way",
+            "cert-manager's own object would be rejected as well",
         ),
         (
             "create",
@@ -140,7 +140,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
             403,
             "pods \"solver\" is forbidden: violates PodSecurity \"restricted:latest\": seccompProfile",
             "AdmissionRefused",
-            "admission refuses Pod shop/parallax-preflight-",
+            "admission rejects Pod shop/parallax-preflight-",
         ),
         (
             "create",
@@ -148,7 +148,7 @@ fn what_cannot_be_asked_is_unknown_with_a_reason_and_leaves_nothing() {
             403,
             "pods \"solver\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3",
             "NotReady",
-            "there is no room for Pod shop/parallax-preflight-",
+            "the quota has no room for Pod shop/parallax-preflight-",
         ),
         (
             "create",

@@ -1,10 +1,10 @@
-//! `--edit-in-place`: one more path in an Ingress that serves others, and never a trace of it afterwards.
+//! `--edit-in-place`: one more path in an Ingress that serves others, and no trace of it afterwards.
 
 use std::{process::Stdio, time::Duration};
 
 use super::*;
 
-/// The Ingress of a shop, and an issuer that has it edited.
+/// Creates the Ingress of a shop, and an issuer that edits it in place.
 fn shop(api: &Api, host: &str) -> Value {
     api.put(
         "clusterissuers",
@@ -19,7 +19,7 @@ fn shop(api: &Api, host: &str) -> Value {
     kept(api)
 }
 
-/// What must be as it was.
+/// Returns the parts that must stay unchanged.
 fn kept(api: &Api) -> Value {
     let object = api.object("ingresses", "shop", "web");
     json!({"spec": object["spec"], "labels": object["metadata"]["labels"], "annotations": object["metadata"]["annotations"],
@@ -35,13 +35,13 @@ fn the_path_is_there_while_it_is_asked_for_and_the_ingress_is_then_as_it_was() {
         let before = shop(&bench.api, host);
         let (code, out, err) = said(&bench.preflight(&FLAGS));
         assert_eq!(code, Some(0), "{out}{err}");
-        assert!(out.contains("one more path in the Ingress web"), "{out}");
+        assert!(out.contains("an additional path in Ingress web"), "{out}");
         assert!(out.contains("✓ self check: passes on 1 of 1 vantages"), "{out}");
         assert_eq!(kept(&bench.api), before);
         assert_eq!(bench.api.left(), Vec::<String>::new());
         assert!(
             bench.api.created("ingresses").is_empty(),
-            "none of its own is made"
+            "no separate Ingress is created"
         );
         bench.stop();
     }
@@ -53,7 +53,7 @@ fn without_the_flag_it_is_never_touched_and_without_the_right_the_rule_is_named(
     let before = shop(&bench.api, HOST);
     let (code, _, err) = said(&bench.preflight(&FLAGS[..3]));
     assert_eq!(code, Some(2), "{err}");
-    assert!(err.contains("with --edit-in-place only"), "{err}");
+    assert!(err.contains("only with --edit-in-place"), "{err}");
     bench
         .api
         .refuse("patch", "ingresses", 403, "ingresses is forbidden");
@@ -86,7 +86,7 @@ fn what_others_write_at_the_same_time_is_neither_lost_nor_in_the_way() {
     bench.api.held().meddling = 4;
     let (code, out, err) = said(&bench.preflight(&FLAGS));
     assert_eq!(code, Some(0), "{out}{err}");
-    assert_eq!(bench.api.held().meddling, 0, "somebody wrote in between");
+    assert_eq!(bench.api.held().meddling, 0, "the concurrent write happened");
     let object = bench.api.object("ingresses", "shop", "web");
     let paths = object["spec"]["rules"][0]["http"]["paths"].as_array().unwrap();
     let names: Vec<&str> = paths.iter().map(|path| path["path"].as_str().unwrap()).collect();
@@ -94,7 +94,7 @@ fn what_others_write_at_the_same_time_is_neither_lost_nor_in_the_way() {
     bench.stop();
 }
 
-/// Starts one whose responder never gets ready, and waits until the path is there.
+/// Starts a preflight whose responder never becomes ready, and waits until the path exists.
 fn held_up(bench: &Bench) -> std::process::Child {
     bench.api.held().pods_wait = true;
     let child = bench
@@ -132,9 +132,9 @@ fn the_path_of_one_that_was_killed_is_taken_out_by_the_next_after_its_deadline_a
     child.wait().unwrap();
     assert_ne!(kept(&bench.api), before);
     bench.api.held().pods_wait = false;
-    // Past its deadline.
+    // Wait until its deadline has passed.
     std::thread::sleep(Duration::from_millis(1_100));
-    // That of another which is under way: its Service says until when.
+    // The path of a running preflight: its Service carries the deadline.
     bench.api.put("services", json!({"metadata": {"namespace": "shop", "name": "parallax-preflight-running",
         "labels": {"parallax.dev/preflight": "parallax-preflight-running"}, "annotations": {"parallax.dev/deadline": "2999-01-01T00:00:00Z"}}}));
     let mut object = bench.api.object("ingresses", "shop", "web");

@@ -48,19 +48,22 @@ fn a_challenge_that_waits_is_replayed_from_every_node_and_its_reason_is_read() {
         "{out}"
     );
     assert!(
-        out.contains("connection refused at 203.0.113.10:80; it repeats that for ever, often F1"),
+        out.contains("connection refused at 203.0.113.10:80; cert-manager repeats the check indefinitely; usual causes: F1"),
         "{out}"
     );
-    // Nobody serves the token: the controller answers 404.
+    // Nothing serves the token: the controller answers 404.
     assert!(
         out.contains(&format!(
-            "✗ self check: cert-manager's pod sits on {node}/host, where it fails: unexpected status (404)"
+            "✗ self check: cert-manager's Pod runs on {node}/host, where the check fails: unexpected status (404)"
         )),
         "{out}"
     );
     assert!(out.contains("F19"), "{out}");
-    assert!(out.contains("cert-manager's pod is cert-manager-1"), "{out}");
-    assert!(out.contains("nothing shows that the CA gets through"), "{out}");
+    assert!(out.contains("cert-manager's Pod is cert-manager-1"), "{out}");
+    assert!(
+        out.contains("there is no evidence that the CA gets through"),
+        "{out}"
+    );
     assert!(bench.api.held().created.is_empty(), "it reads and makes nothing");
     bench.stop();
 }
@@ -84,7 +87,7 @@ fn what_is_different_about_cert_managers_pod_makes_the_answer_uncertain() {
         document["selfCheck"]["sentence"]
             .as_str()
             .unwrap()
-            .contains("goes through the proxy http://proxy.example.test:3128"),
+            .contains("uses the proxy http://proxy.example.test:3128"),
         "{out}"
     );
     bench.stop();
@@ -99,7 +102,7 @@ fn what_is_no_challenge_over_http_or_not_there_is_said() {
     let explain = |id: &str| said(&bench.command(&["explain", id]).output().unwrap());
     let (code, out, _) = explain("challenge/shop/web-1");
     assert_eq!(code, Some(0));
-    assert!(out.contains("answered by DNS-01"), "{out}");
+    assert!(out.contains("uses DNS-01"), "{out}");
     let (code, _, err) = explain("challenge/shop/none");
     assert_eq!(code, Some(3));
     assert!(err.contains("there is no Challenge shop/none"), "{err}");

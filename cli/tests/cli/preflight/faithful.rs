@@ -61,7 +61,7 @@ fn a_certificate_names_hosts_issuer_and_overrides_and_a_route_is_waited_for() {
 fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
     let bench = Bench::start();
     let class = || bench.preflight(&[HOST, "--class", "nginx", "--ready", "2"]);
-    // (verb, resource, status, words, said)
+    // (verb, resource, status, message, expected error)
     for (verb, resource, status, words, expected) in [
         (
             "create",
@@ -96,7 +96,7 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
             "ingresses",
             403,
             "admission webhook \"policy.example.test\" denied the request: no",
-            "cert-manager's own would be refused in the same way",
+            "cert-manager's own object would be rejected as well",
         ),
         (
             "get",
@@ -112,7 +112,7 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
         assert!(err.contains(expected), "{verb} {resource}: {err}");
         assert!(
             err.contains(words),
-            "what the API server says is said word by word: {err}"
+            "the API server's message is quoted verbatim: {err}"
         );
         bench.api.allow();
         assert_eq!(bench.api.left(), Vec::<String>::new(), "{verb} {resource}");
@@ -122,7 +122,7 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
     assert_eq!(code, Some(3), "{err}");
     assert!(err.contains("is not ready after 2 s"), "{err}");
     assert_eq!(bench.api.left(), Vec::<String>::new());
-    // Nobody takes up the Ingress: another controller answers 404.
+    // No controller adopts the Ingress: another controller answers 404.
     bench.api.held().pods_wait = false;
     bench.api.held().routes_wait = true;
     let (code, out, err) = said(&class());
@@ -133,12 +133,12 @@ fn what_fails_on_the_way_leaves_nothing_behind_and_says_what_would_help() {
     );
     assert_eq!(bench.api.left(), Vec::<String>::new());
     bench.api.held().routes_wait = false;
-    // Removing fails, too: the caller learns what is left and when it may go.
+    // Deleting fails too: the error lists what is left and when it may be deleted.
     bench.api.refuse("delete", "ingresses", 500, "later");
     let (code, _, err) = said(&class());
     assert_eq!(code, Some(3), "{err}");
     assert!(
-        err.contains("still there") && err.contains("kubectl -n shop delete ingresses,services,pods"),
+        err.contains("still exist") && err.contains("kubectl -n shop delete ingresses,services,pods"),
         "{err}"
     );
     assert_eq!(bench.api.left().len(), 1);
@@ -193,7 +193,7 @@ fn several_hosts_are_made_at_once_so_many_at_a_time_and_an_interrupt_removes_the
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // None of them is ready, so these were made beside each other.
+    // None of them is ready, so they were created concurrently.
     until(|| bench.api.created("ingresses").len() == 3);
     let told = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
@@ -262,13 +262,13 @@ fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing
             .spawn()
             .unwrap()
     };
-    // A whole one asks so often; the kills are spread over that.
+    // The number of requests of a complete preflight; the kills cover all of them.
     assert_eq!(start().wait().unwrap().code(), Some(0));
     let whole = api.held().requests;
     let mut left = 0;
     for n in 0..100 {
         let last = api.held().requests + n % whole;
-        // What is asked next is done and not answered: it is killed right there.
+        // The next request takes effect but gets no response; the client is killed there.
         api.held().silent_after = Some(last);
         let mut child = start();
         until(|| api.held().requests > last);
@@ -281,7 +281,7 @@ fn after_a_hundred_runs_that_are_killed_at_any_point_the_next_one_leaves_nothing
         left > 10,
         "{left} of 100 left something, too few to prove anything; a whole one asks {whole} times"
     );
-    // Past the deadline of the last of them.
+    // Wait until the last deadline has passed.
     std::thread::sleep(Duration::from_millis(1_100));
     assert_eq!(start().wait().unwrap().code(), Some(0));
     assert_eq!(api.left(), Vec::<String>::new());
@@ -300,7 +300,7 @@ fn what_is_left_of_another_preflight_is_removed_only_after_its_deadline() {
     let (code, out, err) = said(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(
-        err.contains("removed Service shop/old, left by an earlier preflight"),
+        err.contains("removed Service shop/old, left over from an earlier preflight"),
         "{err}"
     );
     assert_eq!(bench.api.left(), ["pods/running"]);

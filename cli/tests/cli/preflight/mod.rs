@@ -1,4 +1,4 @@
-//! `parallax preflight` and `parallax explain challenge/…` before an API server of ours and a mesh of one machine.
+//! `parallax preflight` and `parallax explain challenge/…` with a fake API server and a mesh of one machine.
 
 mod api;
 mod bad_input;
@@ -27,7 +27,7 @@ use api::Api;
 
 const HOST: &str = "shop.example.test";
 
-/// A mesh of one node whose resolver knows every name at 127.0.0.1, and a cluster's API.
+/// A mesh of one node whose resolver maps every name to 127.0.0.1, and a cluster's API.
 struct Bench {
     api: Api,
     up: Up,
@@ -36,7 +36,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// The host is served at the entry of the API's ingress controller.
+    /// Starts a bench that serves the host at the API's ingress controller.
     fn start() -> Self {
         let api = Api::start();
         let dns = Dns::always(&["127.0.0.1"], &[]);
@@ -65,7 +65,7 @@ impl Bench {
 
     fn preflight(&self, args: &[&str]) -> Output {
         let port = self.api.entry.port().to_string();
-        // Pebble takes private addresses, which are all that a test has.
+        // Pebble accepts private addresses; a test has no others.
         let common = [
             "--port",
             &port,
@@ -96,12 +96,12 @@ fn nginx() -> Value {
     json!([{"http01": {"ingress": {"ingressClassName": "nginx"}}}])
 }
 
-/// Exit code and both streams.
+/// Returns exit code and both output streams.
 fn said(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Waits for what another process does. Only a failing test waits so long.
+/// Polls for an effect of another process. Only a failing test reaches the limit.
 fn until(is: impl Fn() -> bool) {
     let since = Instant::now();
     while !is() {
@@ -118,17 +118,17 @@ fn the_way_that_is_there_is_looked_at_without_any_cluster_and_says_what_it_left_
     let (code, out, err) = said(&output);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(
-        out.contains("✓ self check: finds its way on 1 of 1 vantages"),
+        out.contains("✓ self check: gets a response on 1 of 1 vantages"),
         "{out}"
     );
     assert!(
-        out.contains("✓ CA: by the CA's rules it finds its way from"),
+        out.contains("✓ CA: by the CA's rules it gets a response from"),
         "{out}"
     );
     assert!(out.contains("nothing was created (--no-create)"), "{out}");
     assert!(out.contains("secondary validation"), "{out}");
     assert!(bench.api.held().created.is_empty());
-    // Boulder does not use the private address; what public DNS says is not known, so nothing is proved.
+    // Boulder does not use the private address; the public DNS response is unknown, so nothing is proved.
     let port = bench.api.entry.port().to_string();
     let args = ["preflight", HOST, "--no-create", "--port", &port, "--json"];
     let output = bench.command(&args).output().unwrap();
@@ -163,7 +163,7 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
     ];
     let output = bench.command(&args).output().unwrap();
     let (code, _, err) = said(&output);
-    assert_eq!(code, Some(2), "a port of its own must be known: {err}");
+    assert_eq!(code, Some(2), "an explicit port must be a known entry: {err}");
     assert!(err.contains("no host of a known target"), "{err}");
     bench.stop();
     let dns = Dns::always(&["127.0.0.1"], &[]);
@@ -185,8 +185,8 @@ fn a_port_that_nobody_answers_fails_with_the_words_of_cert_manager_and_a_cause()
         out.contains(&format!("dial tcp 127.0.0.1:{port}: connect: connection refused")),
         "{out}"
     );
-    assert!(out.contains("? CA: from inside nobody gets through"), "{out}");
-    assert!(out.contains("no cluster is known to this machine"), "{out}");
+    assert!(out.contains("? CA: no vantage inside gets through"), "{out}");
+    assert!(out.contains("no kubeconfig of a cluster was found"), "{out}");
     assert_eq!(up.interrupt(), Some(0));
 }
 
@@ -255,19 +255,16 @@ fn what_is_said_of_the_name_is_asked_along_and_what_the_clusters_resolver_forbid
     );
     let (_, out, _) = asked(&[]);
     assert!(
-        out.contains("CAA: as the asking machines' own resolvers have them"),
+        out.contains("CAA: according to the probing machines' own resolvers"),
         "{out}"
     );
     assert!(
-        out.contains("only pki.goog may issue; whether that is yours is not known"),
+        out.contains("allow only pki.goog to issue; whether that is your CA is unknown"),
         "{out}"
     );
-    // Pebble looks at no such records.
+    // Pebble does not check CAA records.
     let (code, out, err) = asked(&["--profile", "pebble"]);
     assert_eq!(code, Some(0), "{out}{err}");
-    assert!(
-        out.contains("CAA records, which Pebble does not look at"),
-        "{out}"
-    );
+    assert!(out.contains("CAA records, which Pebble ignores"), "{out}");
     assert_eq!(up.interrupt(), Some(0));
 }

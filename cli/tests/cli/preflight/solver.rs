@@ -6,7 +6,7 @@ use std::{
 
 use super::*;
 
-/// Base64url: one token in 64 starts with a hyphen, as an option does.
+/// Base64url: one token in 64 starts with a hyphen, like an option.
 const TOKEN: &str = "-t0ken";
 const KEY: &str = "-t0ken.thumb";
 

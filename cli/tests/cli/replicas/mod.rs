@@ -1,4 +1,4 @@
-//! Two aggregators as a cluster runs them: processes of their own, one Lease, probers that report to both, `kill -9`.
+//! Two aggregators as in a cluster: separate processes, one Lease, probers that report to both, `kill -9`.
 
 pub(crate) mod pair;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{commands::text, identity::mesh::until, up::Server};
 use pair::Pair;
 
-/// Of a round, in the configuration; two of it are the longest gap there may be.
+/// Configured interval in milliseconds; two intervals are the longest gap allowed.
 const INTERVAL_MS: u64 = 1_000;
 
 fn open(state: &Value) -> Option<&Value> {
@@ -15,7 +15,7 @@ fn open(state: &Value) -> Option<&Value> {
     incidents.iter().find(|incident| incident["state"] == "open")
 }
 
-/// Whether every cell of a target is in a state.
+/// Reports whether every cell of a target has this state.
 fn all(state: &Value, target: &str, word: &str) -> bool {
     let rows = state["matrix"].as_array().unwrap();
     rows.iter().any(|row| {
@@ -26,7 +26,7 @@ fn all(state: &Value, target: &str, word: &str) -> bool {
     })
 }
 
-/// Waits until both of them see the target well.
+/// Waits until both see the target as ok.
 async fn both_see_well(pair: &Pair, [leader, standby]: [&str; 2], target: &str) {
     until("both see the target well", async || {
         all(&pair.own(leader).await, target, "ok") && all(&pair.own(standby).await, target, "ok")
@@ -42,7 +42,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let (leader, standby) = pair.parts().await;
     both_see_well(&pair, [&leader, &standby], &target).await;
 
-    // What people ask of the one that stands by is answered by the one that leads.
+    // The standby forwards requests to the leader.
     let (status, by, state) = pair.get(&standby, "/v1/state").await;
     assert_eq!(
         (status, state["replica"]["name"].as_str()),
@@ -54,7 +54,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
         .await;
     assert_eq!((status, by.as_str()), (201, leader.as_str()), "{run}");
     let path = format!("/v1/runs/{}", run["id"].as_str().unwrap());
-    until("the run that the other one was asked for is over", async || {
+    until("the run requested from the standby has ended", async || {
         pair.get(&standby, &path).await.2["outcome"] == "passed"
     })
     .await;
@@ -68,7 +68,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let (first, second) = (open(&first).unwrap(), open(&second).unwrap());
     assert_eq!(first["id"], second["id"], "both call it the same");
 
-    // What is answered as kept outlives whoever was told.
+    // An action acknowledged as persisted survives the leader that accepted it.
     let id = first["id"].as_str().unwrap().to_owned();
     let handled = format!("/v1/incidents/{id}");
     let note = json!({"note": "on it"});
@@ -84,7 +84,7 @@ async fn killing_the_leader_costs_no_incident_no_observation_and_no_plan() {
     let epoch = pair.own(&leader).await["replica"]["epoch"].as_u64().unwrap();
     let killed = pair.own(&standby).await["at"].as_u64().unwrap();
     pair.kill(&leader);
-    // Reading is answered all the while; what would change something is refused with the reason until somebody leads.
+    // Reads are answered throughout; writes are rejected with the reason until there is a leader.
     until("the other one leads", async || {
         let state = pair.get(&standby, "/v1/state").await.2;
         let there = open(&state).is_some_and(|incident| incident["id"] == id.as_str());
@@ -147,7 +147,7 @@ async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_i
         pair.own(&standby).await["replica"]["warming_until_us"].is_i64(),
         "visible until it knows"
     );
-    // What it hears of the past counts once something fails after the start.
+    // Evidence from before its start counts once something fails after the start.
     until("it has the incident, too", async || {
         open(&pair.own(&standby).await).is_some()
     })
@@ -157,7 +157,7 @@ async fn one_that_starts_again_is_told_what_was_seen_before_and_names_the_same_i
     assert_eq!(incidents.len(), 1, "one, and no other: {incidents:?}");
     let again = open(&state).unwrap_or_else(|| panic!("it knows what began before: {incidents:?}"));
     assert_eq!(again["id"], first["id"]);
-    // Each estimates the probers' clocks for itself, by how fast their reports come: milliseconds apart.
+    // Each estimates the probers' clock offsets from the delay of their reports: they differ by milliseconds.
     let opened = |incident: &Value| incident["opened"].as_i64().unwrap();
     assert!(
         opened(again).abs_diff(opened(first)) < 1_000_000,
@@ -205,7 +205,7 @@ async fn a_run_whose_leader_is_killed_is_made_again_by_the_next_and_ends_as_it_s
     let output = running.await.unwrap();
     let (said, shown) = (text(&output.stderr), text(&output.stdout));
     assert_eq!(output.status.code(), Some(0), "{said}{shown}");
-    assert!(said.contains("the next one makes it again"), "{said}");
+    assert!(said.contains("repeating the run on the new leader"), "{said}");
     assert!(shown.contains("succeeded, from 3 vantages"), "{shown}");
     pair.stop().await;
 }
@@ -216,20 +216,23 @@ async fn an_orderly_stop_of_the_leader_hands_over_at_once_and_while_nobody_leads
     let target = format!("tcp://{}", server.address);
     let mut pair = Pair::start(&[&target]).await;
     let (leader, standby) = pair.parts().await;
-    // The API server goes, and with it the Lease: who led stops leading, and nobody else begins.
+    // The API server becomes unavailable, and with it the Lease: the leader steps down, and no other takes over.
     pair.mesh.api.away(true);
-    until("nobody leads", async || {
+    until("there is no leader", async || {
         pair.own(&leader).await["replica"]["part"] == "stands_by"
     })
     .await;
     let (status, _, said) = pair.post(&standby, "/v1/runs", &json!({"url": target})).await;
     assert_eq!(status, 503);
-    assert!(said["error"].as_str().unwrap().contains("stands by"), "{said}");
+    assert!(
+        said["error"].as_str().unwrap().contains("is on standby"),
+        "{said}"
+    );
     let (status, _, page) = pair.get(&standby, "/").await;
     let page = page.as_str().unwrap();
     assert_eq!(status, 200, "the page is there all the same");
     assert!(
-        page.contains("stands by") && page.contains("warming up"),
+        page.contains("is on standby") && page.contains("warming up"),
         "{page}"
     );
     pair.mesh.api.away(false);

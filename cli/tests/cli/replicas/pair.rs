@@ -1,4 +1,4 @@
-//! The two, and the probers before them.
+//! The two aggregators and their probers.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ struct Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // It may have ended; then there is nothing to end.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -48,17 +48,17 @@ pub(crate) struct Pair {
     client: Client,
     replicas: BTreeMap<String, Replica>,
     probers: Vec<Prober>,
-    /// More lines in the configuration of both.
+    /// Additional configuration lines of both.
     more: String,
 }
 
 impl Pair {
-    /// Two aggregators and three probers that report to both.
+    /// Starts two aggregators and three probers that report to both.
     pub(crate) async fn start(targets: &[&str]) -> Self {
         Self::with(targets, "").await
     }
 
-    /// With more lines in their configuration.
+    /// The same with additional configuration lines.
     pub(crate) async fn with(targets: &[&str], more: &str) -> Self {
         let mesh = Mesh::new().await;
         for node in NODES {
@@ -98,7 +98,7 @@ impl Pair {
         pair
     }
 
-    /// Waits until so many authorities are published, and hands them to the probers as a kubelet does.
+    /// Waits until this many CAs are published, and mounts them for the probers as the kubelet does.
     async fn trusted(&self, authorities: usize) {
         until("all have published their CA", async || {
             let map = self.mesh.api.get("parallax/configmaps/parallax-ca").unwrap();
@@ -109,7 +109,7 @@ impl Pair {
         self.mesh.mount();
     }
 
-    /// Starts one again that was killed, in its place and with nothing that it knew.
+    /// Restarts a killed aggregator under the same name and without state.
     pub(crate) async fn start_again(&mut self, name: &str) {
         let port = self.replicas[name]
             .tls
@@ -124,7 +124,7 @@ impl Pair {
         self.trusted(3).await;
     }
 
-    /// What is to be reachable, for both.
+    /// Sets the targets of both.
     pub(crate) fn targets(&self, targets: &[&str]) {
         let nodes: Vec<String> = NODES
             .iter()
@@ -228,7 +228,7 @@ impl Pair {
         }
     }
 
-    /// Who leads and who stands by, once that is so and both know.
+    /// Returns leader and standby, once both agree.
     pub(crate) async fn parts(&self) -> (String, String) {
         let mut found = None;
         until("one leads and the other knows it", async || {
@@ -257,13 +257,13 @@ impl Pair {
         format!("{}{path}", self.replicas[name].page)
     }
 
-    /// What one says by itself.
+    /// Returns an aggregator's own state.
     pub(crate) async fn own(&self, name: &str) -> Value {
         let request = self.client.get(self.url(name, "/v1/state"));
         answer(request.header("parallax-forwarded-by", "test")).await.2
     }
 
-    /// Status, who answered, and the answer: text where it is no JSON.
+    /// Returns status, responding aggregator and body; a body that is not JSON as text.
     pub(crate) async fn get(&self, name: &str, path: &str) -> (u16, String, Value) {
         answer(self.client.get(self.url(name, path))).await
     }
@@ -272,7 +272,7 @@ impl Pair {
         answer(self.client.post(self.url(name, path)).json(body)).await
     }
 
-    /// The sum of the series of one that begin so.
+    /// Sums an aggregator's series with this prefix.
     pub(crate) async fn metric(&self, name: &str, series: &str) -> u64 {
         let text = self.get(name, "/metrics").await.2;
         let lines = text
@@ -285,7 +285,7 @@ impl Pair {
             .sum()
     }
 
-    /// `parallax …` as somebody types it, asking one of them.
+    /// Builds a `parallax` command that queries one of them.
     pub(crate) fn command(&self, name: &str, arguments: &[&str]) -> Command {
         let mut command = parallax();
         command
@@ -295,14 +295,14 @@ impl Pair {
         command
     }
 
-    /// `kill -9`.
+    /// Kills one with SIGKILL.
     pub(crate) fn kill(&mut self, name: &str) {
         let child = &mut self.replicas.get_mut(name).unwrap().child;
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// As a kubelet does.
+    /// Terminates one as the kubelet does.
     pub(crate) fn terminate(&mut self, name: &str) {
         let child = &mut self.replicas.get_mut(name).unwrap().child;
         let told = Command::new("kill")
@@ -313,8 +313,8 @@ impl Pair {
         assert!(child.wait().unwrap().success());
     }
 
-    /// The longest time, in milliseconds, between two failures of a target that one vantage reported to one aggregator. The
-    /// last of each is later than `since`.
+    /// Returns the longest time in milliseconds between two failures of a target that one vantage reported to one
+    /// aggregator. Only pairs whose second failure is later than `since` are considered.
     pub(crate) async fn longest_gap(&self, name: &str, target: &str, since: u64) -> u64 {
         let path = format!("/v1/history/failures?limit=500&target={target}");
         let (status, _, answer) = self.get(name, &path).await;
@@ -348,7 +348,7 @@ impl Pair {
     }
 }
 
-/// The shared secret of the people of this test.
+/// The users' shared token in this test.
 const PEOPLE: &str = "a-token-of-24-characters";
 
 async fn answer(request: RequestBuilder) -> (u16, String, Value) {

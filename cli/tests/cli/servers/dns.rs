@@ -1,4 +1,4 @@
-//! A resolver over UDP with a script instead of zones.
+//! A DNS server over UDP with a script instead of zones.
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -13,10 +13,10 @@ use hickory_proto::{
     },
 };
 
-/// How to answer one question.
+/// A scripted response.
 pub(crate) enum Say {
     Addresses(&'static [&'static str]),
-    /// A CAA record that lets this authority issue.
+    /// A CAA record that allows this authority to issue.
     Issue(&'static str),
     NoSuchName,
     Fails,
@@ -29,7 +29,7 @@ pub(crate) struct Dns {
 }
 
 impl Dns {
-    /// The script sees the name without its last dot.
+    /// Starts the server. The script gets the name without its trailing dot.
     pub(crate) fn start(script: impl Fn(&str, RecordType) -> Say + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let addr = socket.local_addr().unwrap();
@@ -40,7 +40,7 @@ impl Dns {
                 if &buffer[..len] == STOP {
                     return;
                 }
-                // The port may have been another server's a moment ago, and somebody still means that one.
+                // The port may have belonged to another server a moment ago, and a client may still mean that one.
                 let Ok(query) = Message::from_vec(&buffer[..len]) else {
                     continue;
                 };
@@ -55,7 +55,7 @@ impl Dns {
         }
     }
 
-    /// The same addresses for every name; the first list is IPv4, the second IPv6.
+    /// Answers every name with the same addresses; the first list is IPv4, the second IPv6.
     pub(crate) fn always(v4: &'static [&'static str], v6: &'static [&'static str]) -> Self {
         Self::start(move |_, record| Say::Addresses(if record == RecordType::A { v4 } else { v6 }))
     }

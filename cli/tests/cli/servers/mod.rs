@@ -1,4 +1,4 @@
-//! Local servers on port 0 for the specifications, each on a thread of its own that ends with it.
+//! Local servers on ephemeral ports, each on its own thread that ends with it.
 
 pub(crate) mod dns;
 pub(crate) mod tls;
@@ -15,7 +15,7 @@ use std::{
 
 use socket2::{Domain, Socket, Type};
 
-/// A TCP server that deals with one connection after the other.
+/// A TCP server that handles connections sequentially.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -43,11 +43,11 @@ impl Server {
         }
     }
 
-    /// One that answers each request by its path.
+    /// Starts a server that answers each request by its path.
     pub(crate) fn http(answer: impl Fn(&str) -> String + Send + 'static) -> Self {
         Self::start(move |mut stream| {
             if let Some(path) = request(&mut stream) {
-                // The client may have gone.
+                // The client may have disconnected.
                 let _ = stream.write_all(answer(&path).as_bytes());
             }
         })
@@ -62,7 +62,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let _ = TcpStream::connect(self.addr);
-        // A panic in the server fails the test, but not while the test is failing already.
+        // A panic in the server fails the test, unless the test is already failing.
         let ended = self.thread.take().unwrap().join();
         if !std::thread::panicking() {
             ended.unwrap();
@@ -70,7 +70,7 @@ impl Drop for Server {
     }
 }
 
-/// Reads a request; its path, where it is one.
+/// Reads a request and returns its path, if it is one.
 pub(crate) fn request(stream: &mut impl Read) -> Option<String> {
     let mut lines = BufReader::new(stream);
     let mut first = String::new();
@@ -82,7 +82,7 @@ pub(crate) fn request(stream: &mut impl Read) -> Option<String> {
     Some(first.split(' ').nth(1)?.to_owned())
 }
 
-/// An answer with its length.
+/// Builds a response with its length.
 pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n{body}",
@@ -90,7 +90,7 @@ pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     )
 }
 
-/// A port that is taken and refuses: bound, but nobody listens. Held until it is dropped.
+/// A reserved port that refuses connections: bound, without a listener. Released on drop.
 pub(crate) struct Refusing {
     pub(crate) addr: SocketAddr,
     _socket: Socket,
@@ -101,11 +101,11 @@ impl Refusing {
         Self::at(([127, 0, 0, 1], 0).into()).unwrap()
     }
 
-    /// A server on IPv4, with its port refused on IPv6.
+    /// Starts a server on IPv4 whose port refuses on IPv6.
     pub(crate) fn beside(start: impl Fn() -> Server) -> (Server, Self) {
         loop {
             let server = start();
-            // The same number may be somebody's IPv6 port.
+            // The same number may be in use on IPv6.
             if let Ok(refusing) = Self::at((Ipv6Addr::LOCALHOST, server.addr.port()).into()) {
                 return (server, refusing);
             }

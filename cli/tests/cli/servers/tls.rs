@@ -1,4 +1,4 @@
-//! Certificates of an authority of our own, and a server that shows them.
+//! A test CA, and servers with its certificates.
 
 use std::{
     io::{self, Read, Write},
@@ -39,12 +39,12 @@ impl Ca {
         }
     }
 
-    /// The file that makes a client trust it.
+    /// Returns the PEM file with which a client trusts it.
     pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
 
-    /// An HTTPS server for these names, its certificate valid in these years.
+    /// Starts an HTTPS server for these names, with a certificate valid in these years.
     pub(crate) fn server(
         &self,
         names: &[&str],
@@ -52,7 +52,7 @@ impl Ca {
         answer: impl Fn(&str) -> String + Send + 'static,
     ) -> Server {
         serving(self.config(names, years), move |tls| {
-            // A client that refuses the certificate ends it here.
+            // A client that rejects the certificate closes the connection here.
             if let Some(path) = request(tls) {
                 let _ = tls.write_all(answer(&path).as_bytes());
                 tls.conn.send_close_notify();
@@ -61,12 +61,12 @@ impl Ca {
         })
     }
 
-    /// A server of HTTP/2 that answers each request with 200 and no content.
+    /// Starts an HTTP/2 server that answers each request with 200 and no body.
     pub(crate) fn http2(&self, names: &[&str]) -> Server {
         let mut config = self.config(names, VALID);
         config.alpn_protocols = vec![b"h2".to_vec()];
         serving(config, |tls| {
-            // A client that does not go on to its request has seen enough.
+            // A client may disconnect before its request.
             let _ = answer_http2(tls);
         })
     }
@@ -97,7 +97,7 @@ fn serving(config: ServerConfig, talk: impl Fn(&mut Tls) + Send + 'static) -> Se
     })
 }
 
-/// The least a server of HTTP/2 can say (RFC 9113 §4.1, §6.2, §6.5; the status is entry 8 of RFC 7541's static table).
+/// A minimal HTTP/2 response (RFC 9113 §4.1, §6.2, §6.5; the status is entry 8 of RFC 7541's static table).
 fn answer_http2(tls: &mut Tls) -> io::Result<()> {
     const PREFACE: usize = 24;
     const HEADERS: u8 = 1;
@@ -118,9 +118,9 @@ fn answer_http2(tls: &mut Tls) -> io::Result<()> {
     tls.write_all(&SETTINGS_ACK)?;
     tls.write_all(&STATUS_200_AND_NOTHING_MORE)?;
     tls.flush()?;
-    // Until the client is gone.
+    // Wait until the client disconnects.
     tls.read_to_end(&mut Vec::new()).map(drop)
 }
 
-/// Valid now and for long.
+/// Years in which a certificate is valid now.
 pub(crate) const VALID: (i32, i32) = (2020, 2090);

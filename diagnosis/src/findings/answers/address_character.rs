@@ -129,7 +129,7 @@ impl AddressOwners {
             let side = match info.kind {
                 FrontKind::LoadBalancer(_) => &mut owners.balancers,
                 FrontKind::ClusterIp => &mut owners.inside,
-                // Never listed.
+                // `fronts()` never contains these kinds.
                 FrontKind::NodePort | FrontKind::Host => continue,
             };
             side.entry(info.service.clone())
@@ -140,7 +140,7 @@ impl AddressOwners {
             let balanced = owners.balancers.contains_key(&service.key);
             for endpoint in &service.endpoints {
                 let node = topology.node_at(&endpoint.address);
-                // Without a balancer a pod in its node's own network is met where the node is.
+                // Without a balancer, clients reach a hostNetwork Pod at the address of its node.
                 let side = if !balanced && node.is_some() && node == endpoint.node.as_ref() {
                     &mut owners.machines
                 } else {
@@ -221,7 +221,7 @@ pub(super) fn addresses(topology: &Topology) -> BTreeMap<IpAddr, ServiceKey> {
         .fronts()
         .iter()
         .map(|(front, info)| (front.address.ip(), info.service.clone()));
-    // A front's address outweighs an endpoint's: hostNetwork pods share their node's.
+    // A front's address takes precedence over an endpoint's: hostNetwork Pods share the address of their node.
     endpoints.chain(fronts).collect()
 }
 

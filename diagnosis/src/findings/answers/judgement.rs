@@ -232,7 +232,7 @@ fn read<'a>(
     natures: &mut AnswerKinds<'_, 'a>,
 ) -> Option<ClassifiedAnswers<'a>> {
     let excused = excuse(told.ttl(), interval);
-    // What a cache still knows is no other nature than what it knew before.
+    // A cached answer from before a change is not a change of kind.
     let cached = |nature: &AddressKind, round: Option<Round>| match (nature, round) {
         (AddressKind::Gone(_, _, until), Some(round)) => round.start(interval) <= until.plus(excused),
         _ => false,
@@ -263,7 +263,7 @@ fn read<'a>(
         if !broken {
             union.to_mut().extend(run.said.addresses.iter().copied());
             kept += run.rounds;
-            // An answer of before a change must not outlive it as the worst of the window.
+            // A former address, seen before the change, must not become the worst kind of the window.
             if !matches!(*this, AddressKind::Gone(..)) || matches!(*nature, AddressKind::Gone(..)) {
                 nature = nature.max(this);
             }
@@ -302,7 +302,7 @@ impl NameCase<'_> {
         }
         match &*read.nature {
             AddressKind::Gone(_, _, until) => {
-                // Until the TTL is over a cache does nothing wrong.
+                // A cache may serve the old answer until its TTL has expired.
                 let excused = excuse(read.told.ttl(), interval);
                 return (end > until.plus(excused)).then(|| (FindingKind::StaleAnswer, Vec::new()));
             }

@@ -122,7 +122,8 @@ impl NameAnswers {
         if !nothing && answer.addresses.is_empty() {
             return;
         }
-        // An absence is right while the Service has no endpoint, and of before for a while after.
+        // A negative answer is correct while the Service has no endpoints, and may come from a cache for a while
+        // afterwards.
         let cached = || {
             row.name(routes)
                 .is_some_and(|name| routes.may_be_cached(name, row.at))

@@ -51,7 +51,7 @@ impl ChangeWindows {
                 continue;
             };
             if !read.cached {
-                // Beyond its TTL it is another finding.
+                // After the TTL this is the finding `StaleAnswer`.
                 self.0.remove(case.name);
                 return;
             }

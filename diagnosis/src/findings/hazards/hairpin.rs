@@ -11,7 +11,7 @@ use crate::{findings::Severity, topology::Topology, verdict::Remedy};
 const NAMED: usize = 6;
 
 pub(super) fn hazards(topology: &Topology) -> Vec<Hazard> {
-    // Without bridge-nf-call-iptables the bridge answers within the node before any translation: another failure.
+    // Without bridge-nf-call-iptables, the bridge forwards within the node before NAT, which fails differently.
     let off = |bridged: bool| -> BTreeSet<NodeName> {
         topology
             .nodes()

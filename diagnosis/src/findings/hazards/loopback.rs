@@ -29,7 +29,7 @@ pub(super) fn hazard(
         .iter()
         .find(|balancer| balancer.services.contains(&service.key))
         .and_then(|balancer| balancer.preserves_client_address);
-    // A public balancer sees the node's outside address, not the pod's (I8.4).
+    // A public balancer sees the node's external address, not the Pod's (I8.4).
     let inside = addresses.iter().any(|address| is_private(*address));
     let sure = match (configured, inside) {
         (Some(false), _) | (None, false) => return None,
@@ -42,7 +42,7 @@ pub(super) fn hazard(
     } else {
         all_nodes(topology)
     };
-    // With one node to choose, a single answer settles it; with more, only a failure does.
+    // With one node in the pool, one success disproves the hazard; with more, only a failure settles the case.
     let settled = |node: &NodeName| match facts.tried(&service.key, node) {
         Some(true) => pool.len() == 1 || !sure,
         Some(false) => true,

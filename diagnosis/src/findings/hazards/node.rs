@@ -119,7 +119,7 @@ fn own_sources(topology: &Topology) -> Option<Hazard> {
         .filter(|info| info.kind == FrontKind::LoadBalancer(IpMode::Vip))
         .map(|info| &info.service)
         .collect();
-    // Elsewhere nobody's address is on the nodes, and such packets are somebody else's mistake.
+    // In other proxy modes nodes do not hold the balancer's address, so such packets have another cause.
     if topology.proxy_mode() != ProxyMode::Ipvs || services.is_empty() {
         return None;
     }

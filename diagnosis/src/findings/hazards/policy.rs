@@ -51,7 +51,7 @@ pub(super) fn hazard(
         .filter(|(_, honours)| *honours != LocalPolicyHandling::No)
         .collect();
     let worst = without.iter().map(|(_, honours)| *honours).max()?;
-    // What pods are seen to do says nothing of the host network.
+    // Probes from Pods are no evidence about the host network.
     let tried = |node: &NodeName| {
         worst != LocalPolicyHandling::HostNetwork && facts.tried(&service.key, node).is_some()
     };

@@ -40,7 +40,7 @@ pub(super) fn hazard(
         .into_iter()
         .filter(|node| facts.tried(&service.key, node).is_none())
         .collect();
-    // One node that gets through shows an entry that takes connections with and without the header.
+    // If one node gets through, the entry accepts connections with and without the header.
     let through = facts
         .passing
         .get(&service.key)

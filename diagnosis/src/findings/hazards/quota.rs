@@ -29,7 +29,7 @@ fn hazard(topology: &Topology, balancer: &BalancerSpec) -> Option<Hazard> {
     let today = sum(topology, balancer, |service| {
         BalancerLoad::today(topology, service)
     });
-    // What one node more adds: the ports of every Service that registers all nodes.
+    // Backends per additional node: the ports of every Service that registers all nodes.
     let per_node = balancer
         .services
         .iter()

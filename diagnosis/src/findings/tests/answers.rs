@@ -1,4 +1,4 @@
-//! Incident I3: what each name is told to be, and when that is worth a word.
+//! Incident I3: DNS answers for each name, and which differences are findings.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const BALANCER: &str = "203.0.113.10";
 const CLUSTER_IP: &str = "10.96.0.50";
 const NODES: [&str; 3] = ["n1/pod", "n2/pod", "n3/pod"];
 
-/// Each round every vantage is told what `says` says for it.
+/// In each round, every vantage gets the answer that `says` returns for it.
 fn rounds(
     stage: &mut FindingsFixture,
     rounds: std::ops::Range<i64>,
@@ -139,8 +139,8 @@ fn an_address_that_a_service_had_before_it_moved_is_stale_once_its_ttl_is_over()
     let mut moved = cluster();
     moved["services"][0]["clusterIPs"] = json!(["10.96.0.51"]);
     stage.change(&moved, 3);
-    // The TTL is 30 s, six rounds, and the resolver may learn of the change two rounds later: until then a cache does
-    // nothing wrong.
+    // The TTL is 30 s, six rounds, and the resolver may learn of the change two rounds later. Until then, the cache
+    // is not at fault.
     let view = rounds(&mut stage, 3..11, says);
     assert_eq!(kinds(&view), ["cache-window"]);
     assert_eq!(view.findings[0].severity, crate::findings::Severity::Notice);
@@ -173,7 +173,7 @@ fn a_private_address_that_nothing_in_the_cluster_has_is_stale_for_a_host_of_the_
     let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..3, |round, vantage, stage| {
         stage.tell(round, vantage, "a.example.test", DNS, &["10.96.7.7"]);
-        // Nobody knows what this name stands for: a database next door.
+        // The topology does not know the owner of this name: a database outside the cluster.
         stage.tell(round, vantage, "db.example.test", DNS, &["10.20.30.40"]);
     });
     assert_eq!(kinds(&view), ["stale-answer"]);
@@ -228,7 +228,7 @@ fn rotation_and_subsets_of_one_pool_are_no_difference() {
 fn a_name_served_from_elsewhere_in_the_world_is_never_compared_with_itself() {
     let mut stage = FindingsFixture::new(&cluster());
     let view = rounds(&mut stage, 0..6, |round, vantage, stage| {
-        // GeoDNS: each resolver gets the edge next to it.
+        // GeoDNS: each resolver gets the nearest edge.
         stage.tell(round, vantage, "a.example.test", DNS, &["192.0.2.1"]);
         stage.tell(round, vantage, "a.example.test", "10.96.0.11:53", &["192.0.2.77"]);
         stage.tell(round, vantage, "a.example.test", PUBLIC, &["192.0.2.200"]);
@@ -312,7 +312,7 @@ fn a_finding_goes_when_its_evidence_is_too_old() {
         stage.tell(round, vantage, "b.example.test", DNS, &[BALANCER]);
     });
     assert_eq!(view.findings, []);
-    assert_eq!(view.names.len(), 1, "nobody asks for the other any more");
+    assert_eq!(view.names.len(), 1, "no target uses the other name now");
 }
 
 #[test]

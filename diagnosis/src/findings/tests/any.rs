@@ -1,4 +1,4 @@
-//! Whatever the cluster and whatever is reported: no panic, and the same words whichever order things came in.
+//! Properties for any cluster and any reports: no panic, and the same text in any order of arrival.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::findings::{ObservedFacts, hazards};
 
-/// A cluster of up to four nodes and three Services, with facts, annotations, classes and balancers in any mix.
+/// A cluster of up to four nodes and three Services, with any mix of facts, annotations, classes and balancers.
 fn any_cluster() -> impl Strategy<Value = Value> {
     let node = (any::<Option<bool>>(), any::<Option<bool>>(), 0..4_usize);
     let service = (
@@ -68,7 +68,7 @@ fn any_cluster() -> impl Strategy<Value = Value> {
         })
 }
 
-/// Any answer of any resolver to any vantage, any print of any exposure, and targets nobody has heard of.
+/// Any answer of any resolver to any vantage, any print of any exposure, and unknown targets.
 fn any_line() -> impl Strategy<Value = (i64, usize, Value)> {
     let address = prop::sample::select(vec![
         "203.0.113.0",

@@ -43,7 +43,7 @@ fn answer(target: &str, status: u16, certificate: Option<u8>, body: Option<u8>) 
     json!({"target": target, "channel": "vip", "result": "ok", "status": status, "print": print})
 }
 
-/// Asks twice, a minute apart, and looks.
+/// Probes twice, a minute apart, and returns the view.
 fn asked(lines: &[(&str, Value)]) -> View {
     let mut stage = FindingsFixture::new(&two_classes());
     let mut view = None;
@@ -118,7 +118,7 @@ fn what_the_front_shows_for_its_own_hosts_too_proves_nothing() {
     let view = asked(&[
         ("n1/pod", wildcard(OWN, 1)),
         ("n1/pod", wildcard(STRANGER, 2)),
-        // The public controller's own host comes with the same wildcard certificate.
+        // The public controller's own host has the same wildcard certificate.
         (
             "n2/pod",
             wildcard("http://shop.example.test/#at=203.0.113.10:80", 3),

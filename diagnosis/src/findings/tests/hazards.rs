@@ -1,11 +1,11 @@
-//! Incidents I6 and I8.3 and their like: said before anybody fails.
+//! Incidents I6, I8.3 and similar: hazards reported before any client fails.
 
 use serde_json::json;
 
 use super::*;
 use crate::findings::{Hazard, ObservedFacts, Severity, hazards};
 
-/// `nodes` nodes and one ingress Service with a pod on each of `on`.
+/// A cluster with `nodes` nodes and one ingress Service with a Pod on each node of `on`.
 fn ingress(nodes: usize, on: &[usize], policy: &str) -> Value {
     json!({
         "proxyMode": "iptables",
@@ -196,7 +196,7 @@ fn loopback_is_latent_where_the_balancer_is_really_asked_and_keeps_the_clients_a
             .contains("Cluster would not fix this where traffic leaves the node")
     );
     spec["balancers"][0]["preservesClientAddress"] = json!(false);
-    assert_eq!(of(&spec), [], "with translation nothing loops");
+    assert_eq!(of(&spec), [], "with NAT nothing loops");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_way_out_that_would_not_fit_the_quota_is_said_before_it_is_taken_and_priced_
         .unwrap();
     assert!(
         policy.remedies[0].price.contains(
-            "2 ports × 50 nodes = 100 backends, 102 of 100 in all (quota from configuration): 2 too many"
+            "2 ports × 50 nodes = 100 backends, 102 of 100 in total (quota from configuration): 2 too many"
         ),
         "{}",
         policy.remedies[0].price
@@ -311,7 +311,7 @@ fn a_proxy_annotation_on_an_address_that_nodes_answer_for_endangers_every_client
     spec["services"][0]["annotations"] =
         json!({"service.beta.kubernetes.io/do-loadbalancer-enable-proxy-protocol": "true"});
     spec["services"][0]["loadBalancer"] = json!([{"ip": "203.0.113.10", "ipMode": "Proxy"}]);
-    assert_eq!(of(&spec), [], "with ipMode Proxy the balancer is asked");
+    assert_eq!(of(&spec), [], "with ipMode Proxy, traffic reaches the balancer");
 }
 
 #[test]

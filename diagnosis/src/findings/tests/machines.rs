@@ -1,4 +1,5 @@
-//! An ingress controller in the network of its nodes: names lead to addresses of nodes, and each is a front of its own.
+//! An ingress controller in the host network: names resolve to node addresses, and each of these is a front of its
+//! own.
 
 use parallax_model::Placement;
 
@@ -50,7 +51,7 @@ fn what_a_resolver_says_leads_to_a_front_and_the_front_to_the_entry_on_that_node
     );
 }
 
-/// Every client asks a.… at n1 and b.… at n2, and hears from its neighbours.
+/// Every client probes a.… at n1 and b.… at n2, and the echoes of its neighbours.
 fn rounds(stage: &mut FindingsFixture, rounds: std::ops::Range<i64>, first: &Value) -> View {
     let mut view = None;
     for round in rounds {
@@ -109,7 +110,7 @@ fn a_node_whose_pod_refuses_is_one_incident_of_its_own_front_and_no_affair_of_a_
 
 #[test]
 fn addresses_of_nodes_count_as_questions_once_somebody_went_there() {
-    // Enough targets for the doubt to be shared.
+    // Enough targets to divide the residual doubt.
     let mut spec = bare_metal();
     let many = (0..40).map(|i| json!({"url": format!("http://h{i}.example.test/")}));
     spec["targets"].as_array_mut().unwrap().extend(many);
@@ -121,14 +122,14 @@ fn addresses_of_nodes_count_as_questions_once_somebody_went_there() {
         let topology = &stage.topology;
         topology.fronts().len() + topology.targets().len()
     };
-    // The least doubt that so many subjects leave to each.
+    // The smallest residual doubt per subject with so many subjects.
     let least = |subjects: usize| 0.01 * 20.0 / f64::from(u32::try_from(subjects).unwrap());
     let listed = subjects(&stage);
     assert!(stage.engine.doubt(&front).allows(least(listed) * 0.999));
     rounds(&mut stage, 1..2, &ok);
     assert!(
         !stage.engine.doubt(&front).allows(least(listed) * 0.999),
-        "two more are asked"
+        "two more are probed"
     );
     assert!(stage.engine.doubt(&front).allows(least(listed + 2) * 0.999));
 }

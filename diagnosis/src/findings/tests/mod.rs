@@ -1,4 +1,4 @@
-//! Findings and hazards as the engine shows them, on clusters from data.
+//! Findings and hazards as the engine shows them, on clusters built from data.
 
 mod answers;
 mod any;
@@ -93,7 +93,7 @@ impl FindingsFixture {
         self.engine.observe(&recorded);
     }
 
-    /// A resolver tells a vantage what a name is; without addresses, that it does not exist.
+    /// Records a resolver's answer to a vantage; without addresses, the name does not exist.
     pub(super) fn tell(&mut self, round: i64, vantage: &str, name: &str, resolver: &str, addresses: &[&str]) {
         self.observe(round, vantage, told(name, resolver, addresses));
     }

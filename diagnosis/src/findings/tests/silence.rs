@@ -1,4 +1,4 @@
-//! Targets that must not answer everywhere, or somewhere.
+//! Targets that must not answer, at all or to some vantages.
 
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn a_declared_target_that_answers_though_it_must_not_is_a_finding_of_its_own() {
     );
 }
 
-/// A mesh that asks a question for two rounds and hears the same twice.
+/// A mesh that probes for two rounds and gets the same result twice.
 fn told(spec: &Value, question: &str, line: &Value) -> View {
     let mut cluster = cluster();
     cluster["targets"] = json!([spec]);
@@ -67,7 +67,7 @@ fn a_host_that_an_address_answers_for_though_it_must_not_is_a_finding_about_the_
         .matrix
         .iter()
         .any(|row| row.target.as_str().contains("silent"));
-    assert!(!cell, "what must be silent is no cell of what users meet");
+    assert!(!cell, "a forbidden probe adds no cell to the matrix");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn silence_where_it_is_due_is_told_from_a_question_that_nobody_has_asked() {
     assert_eq!(view.forbidden[0].state, ExposureState::NotServed);
     let unasked = told(&spec, "http://elsewhere.example.test/", &silent);
     assert_eq!(unasked.forbidden[0].state, ExposureState::Unknown);
-    // Neither silent as it should be nor an answer.
+    // Neither the expected silence nor an answer.
     let broken = json!({"channel": "vip", "front": "203.0.113.10:80", "result": "failed", "phase": "resolve",
         "kind": "servfail"});
     let view = told(&spec, "http://wiki.example.test/#silent-from=nodes", &broken);

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::topology::{ProxyMode, TopologySpec};
 
-/// An ingress controller in the network of two of three nodes, and a Service with a node port over pods of n1 and n2.
+/// An ingress controller with `hostNetwork` on two of three nodes, and a Service with a node port and Pods on n1
+/// and n2.
 fn bare_metal(policy: &str) -> Value {
     json!({
         "nodes": [
@@ -70,7 +71,7 @@ fn a_pod_in_its_nodes_own_network_is_the_one_entry_of_that_nodes_address() {
     assert_eq!(placed("n3"), Placement::NoLocal);
     assert!(
         topology.front(&front("192.0.2.3:80")).is_none(),
-        "nobody listens on n3"
+        "no Pod listens on n3"
     );
     assert!(topology.front(&front("192.0.2.1:81")).is_none());
     assert!(!topology.is_strict(&n1));
@@ -105,7 +106,7 @@ fn under_policy_local_a_node_port_leads_to_the_pods_of_the_node_that_is_asked() 
     let topology = build(bare_metal("Local"));
     let (n1, n3) = (front("192.0.2.1:30080"), front("192.0.2.3:30080"));
     assert_eq!(pods(&topology.eligible(&n1, &node("n2"))), ["web-1"]);
-    // A pod of the node itself is sent to every endpoint, as from inside a balancer's address has it.
+    // A Pod on the node itself reaches all endpoints, as at a balancer address from inside the cluster.
     assert_eq!(pods(&topology.eligible(&n1, &node("n1"))), ["web-1", "web-2"]);
     assert!(topology.entries(&n3).is_empty());
     let placed = |from: &str, at: &Front| topology.placement(&Vantage::pod(node(from)), Some(at), None);
@@ -158,7 +159,7 @@ fn of_two_services_over_one_pod_the_one_that_targets_enter_through_is_meant() {
     let mut written = bare_metal("Cluster");
     let services = written["services"].as_array_mut().unwrap();
     let mut other = services[0].clone();
-    // The first by name.
+    // Sorts first by name.
     other["name"] = json!("a-copy");
     other["clusterIPs"] = json!([]);
     services.push(other);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::topology::{ServiceType, TopologyHints};
 
-/// One endpoint in a line: `pod node r|d|u [zones] [nodes]` (ready, draining, unready; names with commas).
+/// Parses one endpoint: `pod node r|d|u [zones] [nodes]` (ready, draining, unready; comma-separated names).
 fn endpoint(line: &str) -> Endpoint {
     let words: Vec<&str> = line.split(' ').collect();
     let names = |i: usize| {
@@ -57,7 +57,7 @@ fn names(endpoints: &[&Endpoint]) -> String {
     pods.join(" ")
 }
 
-/// What a client on node n1 in zone z1 is sent to, by policy Cluster and by policy Local.
+/// Endpoints selected for a client on node n1 in zone z1, with policy Cluster and with policy Local.
 #[test]
 fn each_row_of_the_rules_of_kube_proxy_holds() {
     for (why, endpoints, cluster, local) in [
@@ -178,7 +178,7 @@ proptest! {
         let (node, zone) = (node.parse().unwrap(), zone.parse().unwrap());
         let cluster = service.usable_from(&node, Some(&zone));
         let local = service.usable_on(&node);
-        // Whoever can be reached at all is reached by everybody: hints narrow, they never empty.
+        // Hints restrict the selection but never make it empty.
         prop_assert_eq!(cluster.is_empty(), service.usable().is_empty());
         for set in [&cluster, &local] {
             let conditions: BTreeSet<_> = set.iter().map(|e| e.condition).collect();

@@ -1,8 +1,8 @@
-//! What is said of names that do not resolve.
+//! Verdicts about names that do not resolve.
 
 use super::*;
 
-/// Two names from every node; `lost` says what of a question is lost and what was learnt then.
+/// Queries two names from every node; `lost` returns the findings about a query that gets no response.
 fn asked(spec: &Value, broken_spec: &Value, lost: impl Fn(i64, &str, &str) -> Option<Value>) -> View {
     let mut cluster = Cluster::new(spec);
     rounds(&mut cluster, |cluster, round, broken| {
@@ -65,7 +65,7 @@ fn port_53_filtered_for_one_nodes_pods_is_that_nodes_way() {
     );
 }
 
-/// One of two replicas takes questions and answers none: asking again reaches the other one half of the time.
+/// One of two replicas receives queries and never responds; a retry reaches the other one half of the time.
 #[test]
 fn a_hung_resolver_pod_is_the_resolvers_and_no_race() {
     let view = asked(&sound(), &sound(), |round, node, name| {
@@ -102,7 +102,7 @@ fn of_two_questions_one_lost_while_all_else_passes_is_the_race() {
     );
 }
 
-/// Silence alone has no sign of a race: an older prober reports no more.
+/// A missing response alone is no sign of a race; older probers report nothing more.
 #[test]
 fn lost_questions_without_any_sign_are_no_race() {
     let view = asked(&sound(), &sound(), |_, _, _| Some(Value::Null));

@@ -1,4 +1,4 @@
-//! What is said of endpoints that Kubernetes itself takes away.
+//! Verdicts about endpoints that Kubernetes withdraws.
 
 use super::*;
 
@@ -27,7 +27,8 @@ fn nodes_that_are_not_ready_lose_a_service_its_endpoints_and_that_is_said() {
     );
 }
 
-/// All nodes are marked `NotReady` for a few rounds, as when the API server comes back: each Service and each name fails.
+/// All nodes are `NotReady` for a few rounds, as after an outage of the API server: every Service and every name
+/// fails.
 #[test]
 fn nodes_that_are_not_ready_are_one_incident_whatever_fails_of_it_and_stay_so_while_it_passes() {
     let mut cluster = Cluster::new(&sound());
@@ -75,8 +76,8 @@ fn nodes_that_are_not_ready_are_one_incident_whatever_fails_of_it_and_stay_so_wh
     );
 }
 
-/// Nodes are marked `NotReady` in the rounds 20 to 23: all clients fail for so many of these, and those of some nodes so many
-/// rounds longer. Each round's open incidents: round, cause, sentence.
+/// Marks the nodes `NotReady` in rounds 20 to 23. All clients fail for `all` rounds, those of `nodes` until `late`
+/// rounds after the withdrawal. Returns round, cause and sentence of each open incident.
 fn followed_late(
     withdrawn: &Value,
     (nodes, all, late): (&[&str], i64, i64),
@@ -116,8 +117,8 @@ fn speaks_of_rules_that_have_not_followed(said: &[(i64, String, String)]) -> boo
     said.iter().any(|(.., sentence)| sentence.contains(words))
 }
 
-/// Seen on a real cluster after three minutes without its API server: the rules of one node followed 20 s after those of
-/// the others.
+/// Seen on a real cluster after three minutes without its API server: one node's rules were updated 20 s after
+/// those of the others.
 #[test]
 fn a_node_whose_service_rules_follow_a_withdrawal_late_has_no_stale_kube_proxy_yet() {
     let gone = spec(&[false, false, false], HEALTHY, "NotReady");
@@ -130,7 +131,8 @@ fn a_node_whose_service_rules_follow_a_withdrawal_late_has_no_stale_kube_proxy_y
     }
 }
 
-/// Seen there too: kube-proxy was refused its watch by an API server that had not read its roles yet, and waited.
+/// Seen there too: an API server that had not loaded its roles yet denied kube-proxy's watch, and kube-proxy
+/// backed off.
 #[test]
 fn nodes_whose_service_rules_of_the_resolver_follow_late_have_no_broken_way_to_it_yet() {
     let gone = spec(&[true, true, true], &[false, false], "NotReady");
@@ -155,8 +157,8 @@ fn nodes_whose_service_rules_of_the_resolver_follow_late_have_no_broken_way_to_i
     }
 }
 
-/// Seen there too: the `EndpointSlice` controller took the resolver its endpoints when the nodes were ready again, and only one
-/// node's Service rules followed.
+/// Seen there too: the EndpointSlice controller withdrew the resolver's endpoints after the nodes were ready
+/// again, and only one node's Service rules were updated.
 #[test]
 fn endpoints_that_are_withdrawn_when_the_nodes_are_ready_again_are_withdrawn_because_of_them() {
     let mut cluster = Cluster::new(&sound());

@@ -1,12 +1,12 @@
-//! Pseudonyms: what is the same stays the same, and nobody can tell what it was.
+//! Pseudonyms: equal values stay equal, and the original cannot be recovered.
 //!
-//! A name becomes the keyed hash (HMAC-SHA-256) of itself, one word for each part between dots, so that a host under
-//! the same domain still is, and a Service's name is still the first word of its DNS name. Addresses keep their common
+//! Each part of a name between dots becomes its keyed hash (HMAC-SHA-256), so that hosts under the same domain stay
+//! under the same domain, and a Service's name is still the first label of its DNS name. Addresses keep their common
 //! prefixes, as in "Prefix-Preserving IP Address Anonymization" (Fan, Xu, Ammar, Moon, Computer Networks 2004): two
-//! addresses of one subnet are of one subnet afterwards. The key is drawn for each recording and kept nowhere.
+//! addresses of one subnet map to one subnet. The key is generated for each recording and stored nowhere.
 //!
-//! Kept as they are: ports, times, address family, loopback and unspecified addresses, schemes, and whether a name
-//! belongs to the cluster's domain (`.svc`, `.cluster.local`).
+//! Unchanged: ports, times, address family, loopback and unspecified addresses, schemes, and whether a name belongs to
+//! the cluster's domain (`.svc`, `.cluster.local`).
 
 mod redact;
 
@@ -20,15 +20,15 @@ use url::Url;
 
 use super::RecordError;
 
-/// Letters and digits that cannot be taken for one another.
+/// Letters and digits that are not easily confused.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Characters of a pseudonym after its `x`: 50 bits.
 const LENGTH: usize = 10;
-/// Names in more parts than this become one word: a pseudonym must not outgrow what a name may be.
+/// A name with more parts becomes one word, so that the pseudonym does not exceed the maximum length of a name.
 const MOST_PARTS: usize = 40;
-/// Addresses whose pseudonyms are remembered; more are worked out again.
+/// Maximum number of cached address pseudonyms.
 const REMEMBERED: usize = 50_000;
-/// Ends of names inside a cluster, longest first.
+/// Suffixes of names inside a cluster, longest first.
 const CLUSTER: [&str; 4] = [
     ".svc.cluster.local",
     ".pod.cluster.local",
@@ -36,7 +36,7 @@ const CLUSTER: [&str; 4] = [
     ".svc",
 ];
 
-/// The key of one recording.
+/// Maps names and addresses to pseudonyms with the key of one recording.
 pub(super) struct Pseudonymizer {
     key: hmac::Key,
     addresses: HashMap<IpAddr, IpAddr>,
@@ -44,8 +44,8 @@ pub(super) struct Pseudonymizer {
 
 impl std::fmt::Debug for Pseudonymizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key is nobody's business.
-        f.debug_struct("Veil").finish_non_exhaustive()
+        // The key must not reach a log.
+        f.debug_struct("Pseudonymizer").finish_non_exhaustive()
     }
 }
 
@@ -59,7 +59,7 @@ impl Pseudonymizer {
         })
     }
 
-    /// The pseudonym of a text as a whole.
+    /// The pseudonym of a whole text.
     fn word(&self, text: &str) -> String {
         let tag = hmac::sign(&self.key, format!("name {text}").as_bytes());
         let mut bits = tag
@@ -120,7 +120,7 @@ impl Pseudonymizer {
         veiled
     }
 
-    /// Each bit is turned over or not as the bits before it say.
+    /// Flips each bit or not, depending on a keyed hash of the bits before it.
     fn prefixes(&self, address: u128, length: u32) -> u128 {
         (0..length).fold(address, |veiled, i| {
             let before = if i == 0 { 0 } else { address >> (128 - i) };
@@ -134,7 +134,7 @@ impl Pseudonymizer {
         SocketAddr::new(self.ip(address.ip()), address.port())
     }
 
-    /// The id of a target: its scheme, port and shape stay.
+    /// The pseudonym of a target id; scheme, port and structure are kept.
     fn id(&mut self, id: &str) -> String {
         let Some((scheme, rest)) = id.split_once("://") else {
             return self.word(id);
@@ -170,13 +170,13 @@ impl Pseudonymizer {
         }
     }
 
-    /// What is behind `#` keeps targets apart that ask the same name otherwise.
+    /// The fragment distinguishes targets that probe the same name differently.
     fn apart(&mut self, word: &str) -> String {
         match word {
             "keep-alive" | "A" | "AAAA" | "udp" | "tcp" | "glibc" | "musl" | "" => word.to_owned(),
             _ if says_whence(word) => word.to_owned(),
             _ => {
-                // A resolver, and where a host is asked for though it does not belong there.
+                // A resolver, or an address at which the host is probed although it is not published there.
                 let addressed = ["@", "at=", "silent-at="].into_iter().find_map(|before| {
                     let address: SocketAddr = word.strip_prefix(before)?.parse().ok()?;
                     Some((before, address))
@@ -201,7 +201,7 @@ impl Pseudonymizer {
         }
     }
 
-    /// `:8080`, or a word where it is no number.
+    /// `:8080`; anything that is not a number becomes a pseudonym.
     fn port(&self, after: &str) -> String {
         let number = after.is_empty() || after.strip_prefix(':').is_some_and(|n| n.parse::<u16>().is_ok());
         if number {
@@ -211,14 +211,14 @@ impl Pseudonymizer {
         }
     }
 
-    /// The URL of a target as written. It is brought into the form of its id first, so that a name written in capitals
-    /// gets one pseudonym.
+    /// The pseudonym of a target's URL as written. The URL is normalized to the form of the target id first, so that
+    /// the case of a host name makes no difference.
     fn url(&mut self, url: &str) -> String {
         let plain = Url::parse(url).map_or_else(|_| url.to_owned(), String::from);
         self.id(&plain)
     }
 
-    /// A host as written in an Ingress, which a URL would write in small letters.
+    /// The pseudonym of a host as written in an Ingress, normalized to lower case like a URL.
     fn host(&mut self, host: &str) -> String {
         let plain = Url::parse(&format!("http://{host}/"))
             .ok()
@@ -227,7 +227,7 @@ impl Pseudonymizer {
     }
 }
 
-/// Whether the word behind a target's `#` says who must get no answer: nothing of it is anybody's name.
+/// Whether a word of the fragment lists vantages that must get no response; it contains no names.
 fn says_whence(word: &str) -> bool {
     word.strip_prefix("silent-from=").is_some_and(|kinds| {
         kinds.split('+').all(|kind| {

@@ -1,5 +1,5 @@
-//! Each recorded type behind its veil. Every field is named here: a new one does not compile until it is decided
-//! whether it may be told.
+//! Pseudonymization of each recorded type. Every field is destructured by name, so that a new field does not compile
+//! until its treatment is decided.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -16,14 +16,14 @@ use parallax_model::{
 use super::Pseudonymizer;
 
 impl Pseudonymizer {
-    /// Any name behind the veil.
+    /// The pseudonym of a name of any type.
     fn veiled<T>(&mut self, name: T) -> T
     where
         T: Into<String> + TryFrom<String, Error = InvalidName> + Clone,
     {
         let text: String = name.clone().into();
         let pseudonym = self.name(&text);
-        // A pseudonym is made of letters, digits and dots and is shorter than a name may be.
+        // A pseudonym contains only letters, digits and dots, and does not exceed the maximum length of a name.
         T::try_from(pseudonym).unwrap_or_else(|_| {
             let word = self.word(&text);
             T::try_from(word).unwrap_or(name)
@@ -54,7 +54,7 @@ impl Pseudonymizer {
         }
     }
 
-    /// A vantage.
+    /// Pseudonymizes a vantage.
     pub(in crate::recording) fn vantage(&mut self, vantage: &Vantage) -> Vantage {
         match vantage.clone() {
             Vantage::Cluster { node, network } => Vantage::Cluster {
@@ -68,7 +68,7 @@ impl Pseudonymizer {
         }
     }
 
-    /// An observation.
+    /// Pseudonymizes an observation.
     pub(in crate::recording) fn recorded(&mut self, recorded: &Recorded) -> Recorded {
         let Recorded {
             vantage,
@@ -98,9 +98,9 @@ impl Pseudonymizer {
             echo,
             ttl,
             server,
-            // What a page or a certificate looks like tells whose it is.
+            // The fingerprint of a page or certificate identifies its owner.
             print: _,
-            // Only runs have these, and no run is recorded.
+            // Only observations of runs have these, and runs are not recorded.
             challenge: _,
             names: _,
         } = observation;
@@ -127,7 +127,7 @@ impl Pseudonymizer {
 
     fn outcome(&self, outcome: Outcome) -> Outcome {
         match outcome {
-            // Words of a newer prober: nobody here knows what they say.
+            // A kind from a newer prober; its meaning is unknown, so it may contain a name.
             Outcome::Failed {
                 phase,
                 kind: FailureKind::Other(word),
@@ -192,7 +192,7 @@ impl Pseudonymizer {
         }
     }
 
-    /// A topology as written.
+    /// Pseudonymizes a topology.
     pub(in crate::recording) fn spec(&mut self, spec: &TopologySpec) -> TopologySpec {
         let TopologySpec {
             platform,
@@ -332,7 +332,7 @@ impl Pseudonymizer {
             echo,
             probe,
         } = service;
-        // Of the others nobody knows what they say.
+        // The meaning of other annotations is unknown.
         annotations.retain(|key, value| key.contains("proxy-protocol") && value.len() <= 5);
         ServiceSpec {
             namespace: self.veiled(namespace),
@@ -359,7 +359,7 @@ impl Pseudonymizer {
         }
     }
 
-    /// The path becomes the one that the target's veiled id has.
+    /// The path gets the same pseudonym as in the target's id.
     fn service_probe(&mut self, probe: ServiceProbe) -> ServiceProbe {
         let ServiceProbe {
             wanted,
@@ -416,7 +416,7 @@ impl Pseudonymizer {
         }
     }
 
-    /// What a port's name says of its protocol decides what is probed.
+    /// Keeps the protocol prefix of a port name, because it decides which probes are made.
     fn protocol(&mut self, name: ObjectName) -> ObjectName {
         for known in ["http", "https"] {
             if name.as_str() == known {
@@ -480,7 +480,7 @@ impl Pseudonymizer {
         }
     }
 
-    /// Expectations of content are free text, certificates name people; both are left out, as replay never probes.
+    /// Expected content is free text and certificates name people; both are left out, since a replay never probes.
     fn target_spec(&mut self, target: TargetSpec) -> TargetSpec {
         let TargetSpec {
             url,

@@ -1,4 +1,4 @@
-//! Documents: read and written one at a time, in a transaction of their own.
+//! Documents: read and written one at a time, each in its own transaction.
 
 use parallax_model::EventTime;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -58,7 +58,7 @@ pub(super) fn one(
         .optional()
 }
 
-/// Removes some that were last changed before a time; whether there were any.
+/// Removes at most `rows` documents last changed before a time. Returns whether there were any.
 pub(super) fn remove(connection: &Connection, before: i64, rows: i64) -> rusqlite::Result<bool> {
     let removed = connection
         .prepare_cached(

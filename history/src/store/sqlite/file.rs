@@ -1,4 +1,4 @@
-//! Opening the file: its settings, whose it is, whether it is sound, and moving it aside where it is not.
+//! Opens the file: settings, ownership and integrity checks, and moving a corrupt file aside.
 
 use std::{fs, io, path::Path};
 
@@ -7,13 +7,13 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{StoreError, StoreErrorKind, StoreOptions, beside, schema, trouble};
 
-/// How long SQLite itself waits for a reader or a backup that holds the file.
+/// SQLite's busy timeout, for a reader or a backup that locks the file.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Files that SQLite keeps beside the main one.
+/// Suffixes of the main file and of SQLite's files next to it.
 const COMPANIONS: [&str; 3] = ["", "-wal", "-shm"];
 
-/// Corrupt files that are left for somebody to look at; older ones make room.
+/// Number of corrupt files that are kept for inspection; older ones are deleted.
 const ASIDE: usize = 3;
 
 pub(super) fn connect(options: &StoreOptions) -> Result<Connection, StoreError> {
@@ -28,12 +28,12 @@ pub(super) fn connect(options: &StoreOptions) -> Result<Connection, StoreError> 
     schema::admit(&connection, path)?;
     sound(&connection, path)?;
     set(&connection, options).map_err(failed)?;
-    // SQLite opens a file without write permission silently for reading.
+    // SQLite silently opens a file without write permission as read-only.
     if connection.is_readonly("main").map_err(failed)? {
         return Err(StoreError::new(
             StoreErrorKind::ReadOnly,
             format!(
-                "cannot write to the store {}: it can be read only; make the file and its folder writable for this user, or name another store.path",
+                "cannot write to the store {}: it is read-only; make the file and its folder writable for this user, or name another store.path",
                 path.display()
             ),
         ));
@@ -43,18 +43,18 @@ pub(super) fn connect(options: &StoreOptions) -> Result<Connection, StoreError> 
 }
 
 fn set(connection: &Connection, options: &StoreOptions) -> rusqlite::Result<()> {
-    // Only before the first table: free pages can then be given back bit by bit.
+    // Takes effect only before the first table is created: free pages can then be returned step by step.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // An image may have no writable folder for temporary files.
+    // The container image may have no writable folder for temporary files.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "cache_size", -4_096)?;
     connection.pragma_update(None, "journal_size_limit", 8 << 20)?;
     limit(connection, options.max_bytes)
 }
 
-/// Sets the most pages of the file; SQLite takes what is there already as the least.
+/// Limits the size of the file, in pages; SQLite never sets the limit below the current size.
 pub(super) fn limit(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
     let size: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / size.max(1);
@@ -77,7 +77,7 @@ fn sound(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Moves a corrupt file out of the way and says so.
+/// Moves a corrupt file aside and returns a text that reports it.
 pub(super) fn move_aside(path: &Path, now: EventTime, why: &StoreError) -> Result<String, StoreError> {
     let aside = beside(path, &format!(".corrupt-{}", now.0 / 1_000_000));
     for companion in COMPANIONS {
@@ -86,7 +86,7 @@ pub(super) fn move_aside(path: &Path, now: EventTime, why: &StoreError) -> Resul
                 return Err(StoreError::new(
                     StoreErrorKind::Corrupt,
                     format!(
-                        "cannot move the corrupt store {} aside: {error}; remove it by hand",
+                        "cannot move the corrupt store {} aside: {error}; remove it manually",
                         path.display()
                     ),
                 ));
@@ -96,13 +96,13 @@ pub(super) fn move_aside(path: &Path, now: EventTime, why: &StoreError) -> Resul
     }
     forget_old(path);
     Ok(format!(
-        "{}; it was moved aside to {} and a new one begun: what it held is not shown",
+        "{}; it was moved aside to {} and replaced by a new file, without the previous history",
         why.message,
         aside.display()
     ))
 }
 
-/// A disk that corrupts every file must not be filled by them.
+/// Deletes old corrupt files: a disk that corrupts every file must not be filled by them.
 fn forget_old(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return;
@@ -126,13 +126,13 @@ fn forget_old(path: &Path) {
     let surplus = aside.len().saturating_sub(ASIDE);
     for name in aside.into_iter().take(surplus) {
         for companion in COMPANIONS {
-            // What cannot be removed stays; the next time may be luckier.
+            // A file that cannot be deleted is tried again next time.
             let _ = fs::remove_file(beside(&folder.join(&name), companion));
         }
     }
 }
 
-/// Bytes of the file and of what SQLite keeps beside it.
+/// Size in bytes of the file and of SQLite's files next to it.
 pub(super) fn bytes(path: &Path) -> u64 {
     COMPANIONS
         .iter()

@@ -1,4 +1,4 @@
-//! One writer a file. SQLite would let two aggregators take turns, each with half of the history and both tidying.
+//! One writer per file. SQLite would let two aggregators alternate, each with half of the history and both deleting.
 
 use std::{
     fs::{File, TryLockError},
@@ -8,17 +8,17 @@ use std::{
 
 use super::{StoreError, StoreErrorKind, beside};
 
-/// Held as long as it lives; the system releases it when the process ends.
+/// A lock on the file, released on drop; the system releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct FileLock {
     file: File,
 }
 
 impl Drop for FileLock {
-    /// A process that is just being started holds every open file for a moment (between `fork` and `exec`), and closing
-    /// ours would leave the lock with it.
+    /// Unlocks explicitly: a child process inherits every open file for a moment (between `fork` and `exec`), and
+    /// closing our descriptor alone would leave the lock to it.
     fn drop(&mut self) {
-        // What cannot be unlocked is so when the last of them closes it.
+        // If unlocking fails, the lock ends when the last descriptor is closed.
         let _ = self.file.unlock();
     }
 }
@@ -34,11 +34,11 @@ impl FileLock {
                 ),
                 std::io::ErrorKind::StorageFull => (
                     StoreErrorKind::Full,
-                    "free space on its disk; it goes on by itself",
+                    "free space on its disk; the store resumes by itself",
                 ),
                 _ => (
                     StoreErrorKind::Missing,
-                    "look whether its volume is mounted and its folder exists",
+                    "check that its volume is mounted and its folder exists",
                 ),
             };
             StoreError::new(
@@ -61,7 +61,7 @@ impl FileLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // Who holds it is a courtesy; a lock without a name is held all the same.
+                // The holder's name is only for the message; a lock without a name is a lock, too.
                 let _ = Read::by_ref(&mut file).take(200).read_to_string(&mut holder);
                 let holder: String = holder.chars().filter(|c| !c.is_control()).collect();
                 let holder = if holder.is_empty() {
@@ -79,7 +79,7 @@ impl FileLock {
             }
             Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
-        // As above: without a name it works too, and a full disk must not keep the history from being read.
+        // The name is optional, and a full disk must not prevent reading the history.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())

@@ -1,7 +1,7 @@
 //! The store in one SQLite file.
 //!
-//! WAL and `synchronous = NORMAL`: a killed process loses nothing that was committed, a machine that loses power the
-//! last seconds at most, and neither harms the file. One writer: a lock file beside it says who.
+//! WAL and `synchronous = NORMAL`: a killed process loses no committed data, a power failure at most the last seconds,
+//! and neither corrupts the file. A lock file next to it ensures a single writer and names it.
 
 mod document;
 mod file;
@@ -25,14 +25,14 @@ use super::{
     stored::VerdictChange,
 };
 
-/// The file and how much of what it may hold.
+/// The file, its size limit and its retention.
 #[derive(Debug)]
 pub struct SqliteFile {
     options: StoreOptions,
 }
 
 impl SqliteFile {
-    /// A store in the file that the options name; the file is opened by the worker.
+    /// A store in the file of the options; the worker opens it.
     #[must_use]
     pub const fn new(options: StoreOptions) -> Self {
         Self { options }
@@ -55,12 +55,12 @@ impl StoreOpener for SqliteFile {
 pub(super) struct SqliteStore {
     connection: Connection,
     options: StoreOptions,
-    /// Released when the process ends, however it does.
+    /// Released when the process ends, for whatever reason.
     _lock: FileLock,
 }
 
 impl SqliteStore {
-    /// Opens or makes the file. A corrupt one is moved aside first, once.
+    /// Opens or creates the file. A corrupt file is moved aside first, once.
     pub(super) fn open(options: &StoreOptions, now: EventTime) -> Result<(Self, Vec<String>), StoreError> {
         let lock = FileLock::take(&options.path)?;
         let mut said = Vec::new();
@@ -79,7 +79,7 @@ impl SqliteStore {
         Ok((store, said))
     }
 
-    /// Runs something, and says of an error what was being done.
+    /// Runs an operation; an error names it.
     fn doing<T>(
         &mut self,
         what: &str,
@@ -171,26 +171,27 @@ impl HistoryStore for SqliteStore {
     }
 }
 
-/// What an error of SQLite means for the store.
+/// Converts an error of SQLite.
 fn trouble(error: &rusqlite::Error, doing: &str, path: &Path) -> StoreError {
     let (sort, advice) = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => (
             StoreErrorKind::Full,
-            "free space on its disk, or raise store.maxSize; it goes on by itself",
+            "free space on its disk, or raise store.maxSize; the store resumes by itself",
         ),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => (
             StoreErrorKind::ReadOnly,
             "make the file and its folder writable for this user, or name another store.path",
         ),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (StoreErrorKind::Held, "end the other program that holds it")
+            (StoreErrorKind::Held, "stop the other program that has it open")
         }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            (StoreErrorKind::Corrupt, "it is moved aside and a new one begun")
-        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => (
+            StoreErrorKind::Corrupt,
+            "it is moved aside and replaced by a new file",
+        ),
         Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => (
             StoreErrorKind::Missing,
-            "look whether its volume is mounted and its folder exists",
+            "check that its volume is mounted and its folder exists",
         ),
         _ => (StoreErrorKind::Other, "report this as a bug"),
     };
@@ -200,7 +201,7 @@ fn trouble(error: &rusqlite::Error, doing: &str, path: &Path) -> StoreError {
     )
 }
 
-/// The file with something added to its whole name: `history.db` and `.lock` make `history.db.lock`.
+/// Appends a suffix to the file name: `history.db` and `.lock` make `history.db.lock`.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -209,12 +210,12 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 #[cfg(test)]
 impl SqliteStore {
-    /// Sets the most bytes; zero is as many as it has.
+    /// Sets the size limit in bytes; zero means the current size.
     pub(super) fn limit(&self, bytes: u64) -> rusqlite::Result<()> {
         file::limit(&self.connection, bytes.max(4_096))
     }
 
-    /// As on a volume that turned read-only.
+    /// Makes the store behave as on a volume that became read-only.
     pub(super) fn read_only(&self) -> rusqlite::Result<()> {
         self.connection.pragma_update(None, "query_only", true)
     }
@@ -234,12 +235,12 @@ impl SqliteStore {
         u64::from(read(name).unwrap()) * u64::from(read("page_size").unwrap())
     }
 
-    /// Bytes of the main file, with what waits beside it moved in.
+    /// Size in bytes of the main file, with the WAL checkpointed.
     pub(super) fn main_bytes(&self) -> u64 {
         self.pages("page_count")
     }
 
-    /// Bytes of it that hold something.
+    /// Size in bytes of its used pages.
     pub(super) fn used_bytes(&self) -> u64 {
         self.main_bytes() - self.pages("freelist_count")
     }

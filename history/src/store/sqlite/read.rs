@@ -1,4 +1,4 @@
-//! Reading, always a bounded number of rows.
+//! Queries, each with a bounded number of rows.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -14,7 +14,7 @@ use super::{
     write::parsed,
 };
 
-/// The columns of a [`IncidentSummary`], before anything else that is read of an incident.
+/// The columns of an [`IncidentSummary`]; other columns of an incident follow them.
 const SUMMARY: &str =
     "id, subject, region, sentence, probability, since, opened, seen, ended, ending, continued_by";
 
@@ -83,7 +83,7 @@ pub(super) fn summaries(connection: &Connection, limit: usize) -> rusqlite::Resu
 }
 
 pub(super) fn unended(connection: &Connection) -> rusqlite::Result<Vec<IncidentSummary>> {
-    // Far more than can be open at one time.
+    // Far more than can be open at the same time.
     let sql =
         format!("SELECT {SUMMARY} FROM incidents WHERE ended IS NULL ORDER BY opened DESC, id LIMIT 10000");
     connection.prepare_cached(&sql)?.query_map([], summary)?.collect()
@@ -116,7 +116,7 @@ pub(super) fn rollups(
     let Ok(id) = TargetId::new(target) else {
         return Ok(Vec::new());
     };
-    // A roll-up begins at a whole second.
+    // A roll-up starts at a whole second.
     let second = |at: EventTime| at.0.div_euclid(1_000_000) + i64::from(at.0.rem_euclid(1_000_000) > 0);
     connection
         .prepare_cached(

@@ -1,4 +1,4 @@
-//! Tables, and the steps from one version to the next. A step that was released is never changed.
+//! The tables, and the migration from one version to the next. A released step never changes.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::{StoreError, StoreErrorKind, trouble};
 
-/// "Prlx", so that a file of another program is known as such.
+/// "Prlx": the `application_id`, which identifies the file as a Parallax store.
 pub(super) const APPLICATION: i32 = 0x5072_6c78;
 
-/// `STEPS[n]` leads from version n to n + 1; the last one leads to what this program writes.
+/// `STEPS[n]` migrates version n to n + 1; the last one leads to the current version.
 pub(in crate::store) const STEPS: &[&str] = &[
     "
 CREATE TABLE incidents (
@@ -76,7 +76,7 @@ fn version(connection: &Connection) -> rusqlite::Result<usize> {
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }
 
-/// Whether the file is ours to write.
+/// Checks that the file belongs to Parallax and has no newer version.
 pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let failed = |error: rusqlite::Error| trouble(&error, "open", path);
     let application: i32 = connection
@@ -108,7 +108,7 @@ pub(super) fn admit(connection: &Connection, path: &Path) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Takes each step that is missing, all or none.
+/// Runs the missing steps in one transaction.
 pub(in crate::store) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let from = version(connection)?;
     if from >= steps.len() {

@@ -1,4 +1,4 @@
-//! Retention by age and by size, and giving free pages back to the disk: a bounded step at a time, between writes.
+//! Retention by age and by size, and returning free pages to the disk, in bounded steps between writes.
 
 use parallax_model::EventTime;
 use rusqlite::{Connection, params};
@@ -8,17 +8,17 @@ use super::{
     document,
 };
 
-/// Rows removed in one step.
+/// Maximum number of rows deleted in one step.
 const ROWS: i64 = 2_000;
-/// Incidents removed in one step; each is as large as a hundred other rows.
+/// Maximum number of incidents deleted in one step; each is as large as a hundred other rows.
 const INCIDENTS: i64 = 50;
-/// Pages given back in one step: a megabyte.
+/// Maximum number of pages returned in one step: a megabyte.
 const PAGES: i64 = 256;
 
-/// More than this share of the largest size makes room, in percent.
+/// Percentage of the size limit above which data is deleted.
 const TOO_FULL: i64 = 90;
 
-/// Removes something; true while there may be more to do.
+/// Runs one step. Returns whether there may be more to do.
 pub(super) fn step(
     connection: &mut Connection,
     options: &StoreOptions,
@@ -47,7 +47,7 @@ fn too_old(connection: &mut Connection, options: &StoreOptions, now: EventTime) 
     {
         return Ok(true);
     }
-    // Names that nothing is kept of any more.
+    // Targets without any remaining row.
     connection
         .prepare_cached(
             "DELETE FROM targets WHERE NOT EXISTS (SELECT 1 FROM rollups WHERE target = targets.number)
@@ -57,7 +57,7 @@ fn too_old(connection: &mut Connection, options: &StoreOptions, now: EventTime) 
     Ok(false)
 }
 
-/// The least valuable first, as in the queue: failures, roll-ups by five minutes, by the hour, incidents.
+/// The least valuable first, as in the queue: failures, roll-ups per five minutes, per hour, incidents.
 fn too_much(connection: &mut Connection, options: &StoreOptions) -> rusqlite::Result<bool> {
     let [size, pages, free] =
         ["page_size", "page_count", "freelist_count"].map(|name| pragma(connection, name));
@@ -70,7 +70,7 @@ fn too_much(connection: &mut Connection, options: &StoreOptions) -> rusqlite::Re
         return Ok(true);
     }
     for step in RollupStep::ALL {
-        // A day of one sort at a time, over all targets.
+        // A day of one step at a time, over all targets.
         let oldest: Option<i64> = connection
             .prepare_cached(
                 "SELECT min((SELECT min(start) FROM rollups WHERE target = targets.number AND step = ?1)) FROM targets",
@@ -85,7 +85,7 @@ fn too_much(connection: &mut Connection, options: &StoreOptions) -> rusqlite::Re
     Ok(document::remove(connection, i64::MAX, INCIDENTS)? || incidents(connection, i64::MAX)?)
 }
 
-/// The oldest that came, as far as they are from before.
+/// Deletes the oldest rows, as far as they are from before a time.
 fn failures(connection: &Connection, before: i64) -> rusqlite::Result<bool> {
     let removed = connection
         .prepare_cached(
@@ -95,7 +95,7 @@ fn failures(connection: &Connection, before: i64) -> rusqlite::Result<bool> {
     Ok(removed > 0)
 }
 
-/// Those that began before a second, target by target along the key.
+/// Deletes roll-ups that started before a second, target by target along the primary key.
 fn rollups(connection: &Connection, step: RollupStep, before: i64) -> rusqlite::Result<bool> {
     let removed = connection
         .prepare_cached(
@@ -107,7 +107,7 @@ fn rollups(connection: &Connection, step: RollupStep, before: i64) -> rusqlite::
     Ok(removed > 0)
 }
 
-/// Those that ended before, with their history; one without an end is never removed.
+/// Deletes incidents that ended before a time, with their verdicts; an incident without an end is never deleted.
 fn incidents(connection: &mut Connection, before: i64) -> rusqlite::Result<bool> {
     let transaction = connection.transaction()?;
     let which = "SELECT id FROM incidents WHERE ended < ?1 ORDER BY ended, id LIMIT ?2";
@@ -121,7 +121,7 @@ fn incidents(connection: &mut Connection, before: i64) -> rusqlite::Result<bool>
     Ok(removed > 0)
 }
 
-/// Gives back some pages while more than a tenth of the file is free.
+/// Returns some pages while more than a tenth of the file is free.
 fn vacuum(connection: &Connection) -> rusqlite::Result<bool> {
     let (pages, free) = (
         pragma(connection, "page_count")?,
@@ -130,7 +130,7 @@ fn vacuum(connection: &Connection) -> rusqlite::Result<bool> {
     if free <= PAGES || free.saturating_mul(10) <= pages {
         return Ok(false);
     }
-    // Each row that it steps through frees one page.
+    // Each step of the statement frees one page.
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}

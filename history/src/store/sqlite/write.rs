@@ -1,4 +1,4 @@
-//! Writing: one transaction a batch.
+//! Writes a batch in one transaction.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::{Serialize, de::DeserializeOwned};
@@ -85,7 +85,7 @@ fn target(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<i64> {
         .insert([id])
 }
 
-/// Adds to what the roll-up holds already: it comes in several parts.
+/// Adds to the existing roll-up: its counts arrive in several parts.
 fn add(transaction: &Transaction<'_>, key: &RollupKey, rollup: &ProbeRollup) -> rusqlite::Result<()> {
     let target = target(transaction, key.target.as_str())?;
     let place = params![
@@ -139,7 +139,7 @@ fn json<T: Serialize>(value: &T) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// JSON in a column.
+/// Parses a column with JSON.
 pub(super) fn parsed<T: DeserializeOwned>(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     serde_json::from_str(text).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What every back end must do. A second one adds a line to `each_back_end`.
+//! Requirements of every back end. A new one adds a line to `each_back_end`.
 
 use parallax_diagnosis::verdict::IncidentState;
 use parallax_model::Micros;
@@ -9,7 +9,7 @@ use super::{
     *,
 };
 
-/// Runs a test against a new store of each sort.
+/// Runs a test against a new store of each back end.
 fn each_back_end(test: impl Fn(&mut dyn HistoryStore)) {
     let folder = tempfile::tempdir().unwrap();
     let (mut store, said) = SqliteFile::new(options(&folder)).open(NOW).unwrap();
@@ -54,7 +54,7 @@ fn the_history_is_paged_latest_first_without_gap_or_repetition_where_many_ended_
         loop {
             let page = store.ended(before.as_ref(), 7).unwrap();
             let Some(last) = page.last() else { break };
-            // The way over the wire and back.
+            // Through the text form of the API.
             before = last
                 .summary
                 .cursor()
@@ -161,7 +161,7 @@ fn failures_of_a_target_are_read_newest_first_from_before_a_time() {
     });
 }
 
-/// Observations as the hub may count them: minute, target, channel, result and time.
+/// Counts as the engine task may produce them: minute, target, result and time.
 fn counted() -> impl Strategy<Value = Vec<(i64, u8, bool, u64)>> {
     prop::collection::vec((0_i64..200, 0_u8..3, any::<bool>(), 1_u64..5_000_000), 0..60)
 }

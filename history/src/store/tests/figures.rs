@@ -1,5 +1,5 @@
-//! Figures for `docs/reference/store.md`: run by `cargo test -p parallax-history figures -- --ignored --nocapture`. They decide
-//! no test; what they rest on (how many roll-ups there are) does.
+//! Measurements for `docs/reference/store.md`: `cargo test -p parallax-history figures -- --ignored --nocapture`. They
+//! decide no test.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use parallax_runtime::Clock;
 use super::*;
 use crate::store::StoreMetrics;
 
-/// One hundred targets from ten nodes each ten seconds, one probe in a hundred of one target in ten fails.
+/// A hundred targets from ten nodes every ten seconds; for one target in ten, one probe in a hundred fails.
 const TARGETS: u64 = 100;
 const NODES: u64 = 10;
 

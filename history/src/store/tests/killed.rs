@@ -1,4 +1,4 @@
-//! A process that is killed while it writes leaves a file that can be used, with everything it was told is kept.
+//! A process that is killed while it writes leaves a usable file with everything that was committed.
 
 use std::{
     io::{BufRead, BufReader, Write as _},
@@ -10,8 +10,7 @@ use super::*;
 
 const FOLDER: &str = "PARALLAX_STORE_OF_KILLED_CHILD";
 
-/// Writes without end and says each batch that is committed. Does nothing unless the test below
-/// starts it, in a process of its own.
+/// Writes forever and prints each committed batch. Does nothing unless the test below starts it in its own process.
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -71,7 +70,7 @@ fn what_was_committed_before_a_kill_is_there_after_it_and_the_file_takes_more() 
         assert_eq!(
             failures.len() % 50,
             0,
-            "a batch is there as a whole or not at all"
+            "a batch is written as a whole or not at all"
         );
         store.write(&with_incidents([closed("after", NOW)])).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What a store promises, whatever it is made of; what SQLite adds; and that nothing of it disturbs the hub.
+//! Requirements of every back end, those of SQLite, and that the store never delays the engine task.
 
 mod conformance;
 mod figures;
@@ -16,7 +16,7 @@ use super::{
     *,
 };
 
-/// A running mesh counts from the Unix epoch.
+/// A running mesh uses Unix time.
 pub(super) const NOW: EventTime = fixtures::NOW;
 
 /// The incident of the fixtures under another id.
@@ -70,7 +70,7 @@ pub(super) fn rollup(target: &str, step: RollupStep, start: EventTime, ok: u64) 
     (key, rollup)
 }
 
-/// Options of a store in a folder of its own.
+/// Options of a store in this folder.
 pub(super) fn options(folder: &tempfile::TempDir) -> StoreOptions {
     StoreOptions::at(folder.path().join("history.db"))
 }

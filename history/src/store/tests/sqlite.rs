@@ -1,4 +1,4 @@
-//! A file that is full, held, read-only, corrupt, another program's, or of another version.
+//! A file that is full, locked, read-only, corrupt, another program's, or of another version.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn a_corrupt_file_is_moved_aside_and_a_new_one_begun() {
         let (mut store, said) = SqliteStore::open(&options(&folder), now).unwrap();
         let aside = format!("{}.corrupt-{}", path.display(), now.0 / 1_000_000);
         assert!(said.len() == 1 && said[0].contains(&aside), "{said:?}");
-        assert_eq!(fs::read(&aside).unwrap(), rubbish, "nothing of it is lost");
+        assert_eq!(fs::read(&aside).unwrap(), rubbish, "its content is preserved");
         store.write(&with_incidents([closed("i-1", NOW)])).unwrap();
         drop(store);
         fs::remove_file(&path).unwrap();
@@ -61,7 +61,7 @@ fn a_corrupt_file_is_moved_aside_and_a_new_one_begun() {
                 .contains("corrupt")
         })
         .count();
-    assert_eq!(kept, 3, "a bad disk is not filled by what it spoils");
+    assert_eq!(kept, 3, "corrupt files do not fill the disk");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_file_that_may_not_grow_is_full_and_goes_on_once_there_is_room() {
     assert!(trouble.message.contains("raise store.maxSize"), "{trouble}");
     assert!(
         store.summaries(10).unwrap().is_empty(),
-        "nothing of the batch is kept"
+        "nothing of the batch is written"
     );
     store.limit(64 << 20).unwrap();
     batch.ends.clear();
@@ -113,7 +113,7 @@ fn what_can_only_be_read_says_so() {
     assert_eq!(
         store.summaries(10).unwrap().len(),
         1,
-        "what is there is still shown"
+        "existing data is still readable"
     );
 }
 
@@ -152,10 +152,10 @@ fn another_programs_database_and_a_newer_versions_are_left_alone() {
     assert!(trouble.message.contains("schema 99"), "{trouble}");
 }
 
-/// `tests/store/vN.sql` is what version N left on a disk; such a file is never changed, only added.
+/// `tests/store/vN.sql` is a file as version N left it; these fixtures never change, new ones are added.
 #[test]
 fn a_file_of_each_earlier_version_is_brought_up_with_everything_in_it() {
-    /// One a version.
+    /// One fixture per version.
     const LEFT: &[(u32, &str)] = &[
         (1, include_str!("../../../tests/store/v1.sql")),
         (2, include_str!("../../../tests/store/v2.sql")),
@@ -233,7 +233,7 @@ fn tidied(store: &mut SqliteStore, now: EventTime) -> usize {
     let mut steps = 0;
     while store.tidy(now).unwrap() {
         steps += 1;
-        assert!(steps < 10_000, "it ends");
+        assert!(steps < 10_000, "it terminates");
     }
     steps
 }
@@ -272,7 +272,7 @@ fn what_is_too_old_goes_and_the_rest_stays() {
     assert_eq!(
         store.unended().unwrap().len(),
         1,
-        "without an end it is never removed"
+        "an incident without an end is never deleted"
     );
     assert_eq!(
         store.failures("http://a.example.test/", NOW, 10).unwrap().len(),
@@ -311,24 +311,28 @@ fn what_is_too_much_goes_least_valuable_first_in_short_steps_and_its_space_is_gi
         }
     };
     assert_eq!(full.sort, StoreErrorKind::Full);
-    assert!(store.main_bytes() <= 4 << 20, "it never exceeds its limit");
+    assert!(store.main_bytes() <= 4 << 20, "the file never exceeds its limit");
     assert!(tidied(&mut store, NOW) > 0);
     assert!(
         store.used_bytes() <= (4 << 20) * 90 / 100,
         "{}",
         store.used_bytes()
     );
-    assert_eq!(store.summaries(100).unwrap().len(), 20, "incidents last");
+    assert_eq!(
+        store.summaries(100).unwrap().len(),
+        20,
+        "incidents are deleted last"
+    );
     assert!(
         !store
             .failures("http://a.example.test/", EventTime(i64::MAX), 1)
             .unwrap()
             .is_empty(),
-        "no more than needed"
+        "no more is deleted than needed"
     );
     store.write(&with_incidents([closed("after", NOW)])).unwrap();
 
-    // With a smaller limit next time, more goes.
+    // After a restart with a smaller limit, more is deleted.
     drop(store);
     small.max_bytes = 1 << 20;
     let (mut store, _) = SqliteStore::open(&small, NOW).unwrap();

@@ -1,4 +1,4 @@
-//! The thread's decisions, with a store that does as it is told and a clock that the test moves.
+//! The decisions of the store's thread, with a scripted store and a clock that the test moves.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::store::StoreMetrics;
 
-/// What the store does, and what reached it.
+/// How the store behaves, and what was written to it.
 #[derive(Default)]
 struct Script {
     refuse_open: Option<StoreErrorKind>,
@@ -43,7 +43,7 @@ impl Scripted {
 
 fn refusal(sort: Option<StoreErrorKind>) -> Result<(), StoreError> {
     sort.map_or(Ok(()), |sort| {
-        Err(StoreError::new(sort, format!("{sort:?} as told")))
+        Err(StoreError::new(sort, format!("{sort:?} as scripted")))
     })
 }
 
@@ -149,7 +149,7 @@ impl HistoryStore for Scripted {
     }
 }
 
-/// A worker, its ends, and a monotonic clock of the test's own.
+/// A worker, its ends, and a monotonic clock under the test's control.
 struct Scene {
     store: Scripted,
     keeper: HistoryWriter,
@@ -173,7 +173,7 @@ impl Scene {
         }
     }
 
-    /// One turn, so many seconds later.
+    /// Runs one turn, `later` seconds after the last one.
     fn turn(&mut self, later: u64) {
         self.now += Duration::from_secs(later);
         let waiting = self.handle.waiting.clone().unwrap();
@@ -205,7 +205,7 @@ fn a_store_that_cannot_be_opened_is_tried_again_less_and_less_often_and_nothing_
         .script(|script| script.refuse_open = Some(StoreErrorKind::Missing));
     scene.view(vec![incident("i-1", IncidentState::Open)], 1);
     scene.turn(0);
-    assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Missing as told"));
+    assert!(matches!(scene.status(), Status::Down { ref reason, .. } if reason == "Missing as scripted"));
     for _ in 0..120 {
         scene.turn(1);
     }
@@ -231,9 +231,9 @@ fn a_full_disk_is_down_until_something_was_written_again() {
     scene.view(vec![closed("i-1", NOW)], 1);
     scene.turn(1);
     let Status::Down { since, .. } = scene.status() else {
-        panic!("it is down")
+        panic!("expected Down")
     };
-    // It opens again and still takes nothing.
+    // The store opens again, but writes still fail.
     scene.turn(1);
     assert!(matches!(scene.status(), Status::Down { since: still, .. } if still == since));
     scene.store.script(|script| script.refuse_write = None);
@@ -259,7 +259,7 @@ fn where_too_much_waits_the_least_valuable_goes_first_and_is_counted() {
         0,
         "100 of 200 units"
     );
-    // Two incidents and the first words of each take 128 units, two roll-ups one each.
+    // Two incidents and the first verdict of each take 128 units, two roll-ups one each.
     scene.view(
         vec![
             incident("i-1", IncidentState::Open),
@@ -316,7 +316,7 @@ fn an_open_incident_of_a_former_life_goes_on_under_its_id_or_is_continued_by_the
     assert_eq!(
         listed,
         ["same-id", "same-kind", "unseen"],
-        "shown though nobody knows their end"
+        "listed although their end is unknown"
     );
     let mut other = incident("same-id", IncidentState::Open);
     other.verdict.subject = parallax_diagnosis::verdict::Subject::Network;
@@ -378,7 +378,7 @@ fn counts_that_grow_are_no_news_and_another_name_is() {
     scene.view(vec![one.clone()], 3);
     let second = waiting.take(Duration::ZERO, true).batch;
     assert_eq!((second.changes.len(), second.incidents.len()), (1, 1));
-    // After a minute the counts are kept too, without a change in the history of verdicts.
+    // After a minute the counts are written too, without a change in the history of verdicts.
     scene.view(vec![one], 15);
     let third = waiting.take(Duration::ZERO, true).batch;
     assert_eq!((third.changes.len(), third.incidents.len()), (0, 1));
@@ -441,7 +441,7 @@ fn when_the_hub_ends_what_it_counted_is_written_and_a_store_that_cannot_be_used_
     assert_eq!(
         metrics.dropped_by_store(PendingKind::Failure),
         1,
-        "what is lost is counted"
+        "dropped data is counted"
     );
 }
 
@@ -456,10 +456,7 @@ async fn a_question_to_a_store_that_is_down_is_answered_with_the_reason() {
     tokio::task::yield_now().await;
     scene.turn(0);
     let error = asking.await.unwrap().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the store does not answer at present: Held as told"
-    );
+    assert_eq!(error.to_string(), "the store is unavailable: Held as scripted");
     assert!(matches!(
         StoreHandle::off().ask(|store| store.bytes()).await,
         Err(QueryError::Off)

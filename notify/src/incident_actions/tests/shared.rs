@@ -1,4 +1,4 @@
-//! What people did, where two replicas share it.
+//! Actions that two replicas share.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// One replica, without the rest of the aggregator.
+/// The action manager of one replica.
 struct One {
     desk: Arc<ActionManager>,
     part: watch::Sender<ReplicaRole>,
@@ -27,7 +27,7 @@ async fn server() -> ApiServer {
         "configmaps",
         serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "parallax-handling", "namespace": "parallax"},
-            "data": {"note": "of somebody else"}}),
+            "data": {"note": "of another writer"}}),
     );
     api
 }
@@ -69,7 +69,7 @@ impl One {
         }
     }
 
-    /// As `kill -9`: nothing is said.
+    /// Ends without a last write, like `kill -9`.
     async fn kill(self) {
         self.task.abort();
         let _ = self.task.await;
@@ -88,7 +88,7 @@ impl One {
         };
         timeout(PATIENCE, waiting)
             .await
-            .unwrap_or_else(|_| panic!("never knew {what}"));
+            .unwrap_or_else(|_| panic!("never learned {what}"));
     }
 }
 
@@ -107,7 +107,7 @@ async fn what_was_answered_as_kept_is_known_to_whoever_leads_after_the_leader_di
             .unwrap()
             .persisted
     );
-    assert!(leader.desk.of("i-1").unwrap().persisted, "and says so when asked");
+    assert!(leader.desk.of("i-1").unwrap().persisted, "and reports it");
     let request = WindowRequest {
         from: None,
         for_s: 600,
@@ -116,12 +116,12 @@ async fn what_was_answered_as_kept_is_known_to_whoever_leads_after_the_leader_di
     };
     let window = leader.desk.open("ann", request).await.unwrap();
     assert!(window.persisted);
-    assert_eq!(lines(&api)["note"], "of somebody else");
+    assert_eq!(lines(&api)["note"], "of another writer");
     leader.kill().await;
     standby.part.send_replace(leads(2));
-    // Whoever acts first acts on what was there.
+    // The first action on the new leader applies to the previous state.
     let handling = standby.desk.unsilence("i-2", "ben").await.unwrap();
-    let silence = handling.silenced.expect("what the former leader was told");
+    let silence = handling.silenced.expect("the former leader's silence");
     assert_eq!((silence.mark.by.as_str(), handling.persisted), ("ann", true));
     assert_eq!(
         standby.desk.quiet("i-1", &[]),
@@ -171,7 +171,7 @@ async fn while_it_cannot_be_written_it_is_said_to_be_kept_here_only_and_it_is_wr
         assert!(lines(&api)["handled.i-2"].is_null());
         api.behave("configmaps", Manner::Sound);
         leader
-            .knows("that it is kept after all", |desk| {
+            .knows("that the action is persisted after all", |desk| {
                 desk.of("i-2").unwrap().persisted
             })
             .await;

@@ -1,4 +1,4 @@
-//! Which causes a group of failures is given.
+//! The causes that a group of failures is assigned.
 
 use super::*;
 
@@ -89,14 +89,14 @@ fn a_client_outside_meets_the_balancer_and_never_a_nodes_own_trouble() {
     };
     let never = kept_out(0);
     assert_eq!(ids(&never), ["F14", "F8"]);
-    assert!(!never.sentence.contains("though"), "{}", never.sentence);
-    // Some connections come in: no port is closed, but some of the nodes behind the balancer do not answer.
+    assert!(!never.sentence.contains("but not"), "{}", never.sentence);
+    // Some connections succeed: the port is open, but some of the nodes behind the load balancer do not respond.
     let sometimes = kept_out(2);
     assert_eq!(ids(&sometimes), ["F8"]);
     assert!(
         sometimes
             .sentence
-            .contains("though not always: 2 fetches before passed, and the CA asks from several networks"),
+            .contains("but not always: 2 earlier fetches passed, and the CA fetches from several networks"),
         "{}",
         sometimes.sentence
     );
@@ -119,7 +119,7 @@ fn what_the_diagnosis_says_is_a_cause_only_of_what_it_is_about_and_only_as_far_a
         ("nolocal", unnamed(), &["F15"]),
         ("dns-client", unnamed(), &["X"]),
         ("dns-client", refused("n2/pod"), &["F1"]),
-        // Found in the lab: no run asks with a PROXY header.
+        // Found in the lab: no run sends a PROXY header.
         ("target", closed(), &["F9", "X"]),
         ("proto-vip", closed(), &["X"]),
         ("client", closed(), &["X"]),

@@ -1,4 +1,4 @@
-//! An aggregator of one plan that writes down what it is told, and fails on request.
+//! An aggregator that serves one plan, records all reports, and fails on request.
 
 use std::{collections::VecDeque, io::Read, net::SocketAddr, sync::Arc};
 
@@ -14,16 +14,16 @@ use tokio::{
 
 use super::{Server, request, until_gone};
 
-/// What to do with a report that carries observations, instead of taking it.
+/// A failure to inject for a report that contains observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mishap {
-    /// Read it whole and close without an answer.
+    /// Read the whole report and close without a response.
     Cut,
-    /// Answer with this status.
+    /// Respond with this status.
     Status(u16),
 }
 
-/// One report, as it came.
+/// One received report.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
     pub(crate) head: String,
@@ -34,7 +34,7 @@ pub(crate) struct Report {
 pub(crate) struct Aggregator {
     server: Server,
     state: Arc<State>,
-    /// Reports that were taken.
+    /// Accepted reports.
     reports: mpsc::UnboundedReceiver<Report>,
     /// Heads of the plan requests.
     pub(crate) plans: mpsc::UnboundedReceiver<String>,
@@ -42,12 +42,12 @@ pub(crate) struct Aggregator {
 
 struct State {
     assignments: watch::Sender<Vec<Value>>,
-    /// The order of a run, told on every stream as long as it stands.
+    /// The order of a run, sent on every stream.
     run: watch::Sender<Option<Value>>,
-    /// Plan requests are answered with 503.
+    /// Whether plan requests are answered with 503.
     plan_down: Mutex<bool>,
     mishaps: Mutex<VecDeque<Mishap>>,
-    /// Numbers of the reports that met a mishap.
+    /// Sequence numbers in the reports for which a failure was injected.
     mishandled: Mutex<Vec<Vec<u64>>>,
     reports: mpsc::UnboundedSender<Report>,
     plans: mpsc::UnboundedSender<String>,
@@ -88,23 +88,23 @@ impl Aggregator {
         self.state.assignments.send_replace(assignments);
     }
 
-    /// Tells the order of a run.
+    /// Sends the order of a run.
     pub(crate) fn order(&self, order: Value) {
         self.state.run.send_replace(Some(order));
     }
 
-    /// Closes open plan streams when the plan next changes, and opens none.
+    /// Sets whether plan requests are rejected. Open plan streams are closed.
     pub(crate) fn plan_down(&self, down: bool) {
         *self.state.plan_down.lock() = down;
         self.state.assignments.send_modify(|_| {});
     }
 
-    /// The next report that was taken.
+    /// The next accepted report.
     pub(crate) async fn report(&mut self) -> Report {
         self.reports.recv().await.unwrap()
     }
 
-    /// Observations until there are at least so many, in order of arrival.
+    /// Collects at least this many observations, in order of arrival.
     pub(crate) async fn observations(&mut self, at_least: usize) -> Vec<Observation> {
         let mut all = Vec::new();
         while all.len() < at_least {
@@ -113,8 +113,8 @@ impl Aggregator {
         all
     }
 
-    /// Ends the plan, and takes what is still reported of it: up to the report that is complete beyond the time of one
-    /// that already knew of no plan.
+    /// Empties the plan and returns the remaining observations: up to the report whose watermark is later than the
+    /// first report without assignments.
     pub(crate) async fn drained(&mut self) -> Vec<Observation> {
         self.plan(Vec::new());
         let (mut rest, mut without_plan) = (Vec::new(), None);
@@ -134,12 +134,12 @@ impl Aggregator {
         }
     }
 
-    /// Numbers of the reports that met a mishap, in order.
+    /// Sequence numbers in the reports for which a failure was injected, in order.
     pub(crate) fn mishandled(&self) -> Vec<Vec<u64>> {
         self.state.mishandled.lock().clone()
     }
 
-    /// Ends the server; the observations nobody has taken yet.
+    /// Stops the server and returns the observations that were not consumed.
     pub(crate) async fn join(mut self) -> Vec<Observation> {
         self.server.join().await;
         drop(self.state);
@@ -164,7 +164,7 @@ impl State {
     }
 
     async fn stream_plan(&self, head: String, mut stream: TcpStream) {
-        // Told to a test that may have ended.
+        // The test may have ended.
         let _ = self.plans.send(head);
         if *self.plan_down.lock() {
             let _ = stream

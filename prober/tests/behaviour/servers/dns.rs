@@ -1,4 +1,4 @@
-//! A DNS server over UDP and TCP on one port, with a script instead of zones.
+//! A DNS server over UDP and TCP on one port, with scripted answers instead of zones.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -20,20 +20,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How to answer one question.
+/// The response to one query.
 #[derive(Clone, Copy)]
 pub(crate) enum Say {
     Code(ResponseCode),
     Addresses(&'static [&'static str]),
-    /// One CAA record that lets this authority issue.
+    /// One CAA record that allows this authority to issue.
     Issue(&'static str),
-    /// Over UDP only that there is more; over TCP the addresses.
+    /// A truncated response over UDP, the addresses over TCP.
     Truncated(&'static [&'static str]),
     WrongId,
-    /// First a wrong id, then the truth.
+    /// First a response with a wrong id, then the right one.
     WrongIdFirst(&'static [&'static str]),
     Garbage,
-    /// An answer whose name points at itself.
+    /// An alias that points to itself.
     Loop,
     Nothing,
 }
@@ -42,7 +42,7 @@ type Script = dyn Fn(&Query) -> Say + Send + Sync;
 
 pub(crate) struct Dns {
     pub(crate) addr: SocketAddr,
-    /// Everything that was asked, as `name type`.
+    /// All queries, as `name type`.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
     cancel: CancellationToken,
     serving: JoinHandle<()>,
@@ -52,7 +52,7 @@ impl Dns {
     pub(crate) async fn start(script: impl Fn(&Query) -> Say + Send + Sync + 'static) -> Self {
         let (tcp, udp) = loop {
             let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            // The same number may be somebody's UDP port.
+            // The UDP port with the same number may be in use.
             if let Ok(udp) = UdpSocket::bind(tcp.local_addr().unwrap()).await {
                 break (tcp, udp);
             }
@@ -139,7 +139,7 @@ fn over_udp(query: &Message, say: Say) -> Vec<Vec<u8>> {
         Say::Addresses(addresses) => vec![with_addresses(query, addresses).to_vec().unwrap()],
         Say::Issue(authority) => {
             let mut answer = empty(query);
-            // Without the last dot: the value is text, and a dot in it would be a part of the name.
+            // Without the trailing dot: the value is text, in which a dot would be part of the name.
             let authority = Name::from_ascii(authority).unwrap();
             let data = RData::CAA(CAA::new_issue(false, Some(authority), Vec::new()));
             answer.add_answer(Record::from_rdata(query.queries[0].name().clone(), 30, data));

@@ -1,4 +1,4 @@
-//! HTTP/2 servers: a whole one, and one that says whatever frames a test wants (RFC 9113 §4.1, §6).
+//! HTTP/2 servers: a complete one, and one that sends the frames of a test (RFC 9113 §4.1, §6).
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn acceptor(ca: &Ca) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A server that speaks HTTP/2 and nothing else, and always answers "over two".
+/// A server that speaks only HTTP/2 and always responds "over two".
 pub(crate) async fn answering(ca: &Ca) -> Server {
     let acceptor = acceptor(ca);
     Server::start(move |stream| {
@@ -45,7 +45,7 @@ pub(crate) async fn answering(ca: &Ca) -> Server {
                 assert_eq!(request.uri().authority().unwrap().as_str(), "shop.example.test");
                 Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from_static(b"over two"))))
             });
-            // The prober goes without the goodbye of the protocol.
+            // The prober closes without GOAWAY.
             let _ = http2::Builder::new(TokioExecutor::new())
                 .serve_connection(TokioIo::new(tls), service)
                 .await;
@@ -72,18 +72,18 @@ pub(crate) fn rst_stream(code: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, 1, &code.to_be_bytes())
 }
 
-/// When the bytes go out.
+/// When the bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// In place of anything else.
+    /// After the TLS handshake, instead of settings.
     Handshake,
-    /// Behind settings, before any request.
+    /// After the settings, before any request.
     Settings,
-    /// Behind settings and the client's request.
+    /// After the settings and the client's request.
     Request,
 }
 
-/// A server that says these bytes at this point and then closes in good order or waits until the prober has gone.
+/// A server that sends these bytes at this point and then closes, or waits until the prober closes the connection.
 pub(crate) async fn saying(ca: &Ca, after: After, bytes: Vec<u8>, closes: bool) -> Server {
     let acceptor = acceptor(ca);
     let bytes = Arc::new(bytes);
@@ -97,7 +97,7 @@ pub(crate) async fn saying(ca: &Ca, after: After, bytes: Vec<u8>, closes: bool) 
             if after == After::Request {
                 until_request(&mut tls).await;
             }
-            // The prober may go at any of these.
+            // The prober may close at any of these.
             let _ = tls.write_all(&bytes).await;
             let _ = tls.flush().await;
             if closes {
@@ -110,7 +110,7 @@ pub(crate) async fn saying(ca: &Ca, after: After, bytes: Vec<u8>, closes: bool) 
     .await
 }
 
-/// Reads preface and frames up to the client's headers.
+/// Reads the preface and the frames up to the client's headers.
 async fn until_request(tls: &mut TlsStream<TcpStream>) {
     let mut preface = [0; 24];
     tls.read_exact(&mut preface).await.unwrap();

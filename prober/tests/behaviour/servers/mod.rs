@@ -1,4 +1,4 @@
-//! Servers that misbehave on purpose. Each is joined at the end of its test, so that a panic in one fails the test.
+//! Servers that misbehave on purpose. Each is joined at the end of its test, so that its panic fails the test.
 
 pub(crate) mod aggregator;
 pub(crate) mod dns;
@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A TCP server with one handler a connection.
+/// A TCP server with one handler per connection.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     cancel: CancellationToken,
@@ -40,7 +40,7 @@ impl Server {
             loop {
                 tokio::select! {
                     biased;
-                    // What was accepted by the kernel before the end counts.
+                    // Connections that the kernel accepted before the end count.
                     got = listener.accept() => {
                         accepted += 1;
                         connections.spawn(handler(got.unwrap().0));
@@ -60,7 +60,7 @@ impl Server {
         }
     }
 
-    /// Ends the server; how many connections it had.
+    /// Stops the server and returns its number of connections.
     pub(crate) async fn join(self) -> usize {
         self.cancel.cancel();
         self.accepting.await.unwrap()
@@ -74,7 +74,7 @@ pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> Server {
         let answer = Arc::clone(&answer);
         async move {
             request(&mut stream).await;
-            // The prober may have gone before the last byte.
+            // The prober may close before the last byte.
             let _ = stream.write_all(&answer).await;
         }
     })
@@ -93,7 +93,7 @@ pub(crate) async fn request(stream: &mut (impl AsyncReadExt + Unpin)) -> String 
     String::from_utf8(head).unwrap()
 }
 
-/// Reads until the client is gone.
+/// Reads until the client closes the connection.
 pub(crate) async fn until_gone(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
@@ -105,12 +105,12 @@ pub(crate) fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// A context that needs no resolver and trusts nobody but what it is given.
+/// A context without a resolver that trusts only the given roots.
 pub(crate) fn context(tls: TlsConfigs) -> ProbeContext {
     ProbeContext::with_tls(PathBuf::from("/nonexistent/resolv.conf"), tls)
 }
 
-/// An assignment from its parts, as a plan would bring it.
+/// An assignment as in a plan.
 pub(crate) fn assignment(
     probe: &serde_json::Value,
     dial: &serde_json::Value,
@@ -123,7 +123,7 @@ pub(crate) fn assignment(
     .unwrap()
 }
 
-/// An HTTP probe of a server, changed as the test likes.
+/// An HTTP probe of a server, with changes.
 pub(crate) fn http(addr: SocketAddr, change: &serde_json::Value, timeout: Duration) -> Assignment {
     let mut probe = serde_json::json!({
         "kind": "http", "scheme": "http", "host": "shop.example.test", "port": 80, "path": "/",
@@ -135,13 +135,13 @@ pub(crate) fn http(addr: SocketAddr, change: &serde_json::Value, timeout: Durati
     assignment(&probe, &serde_json::json!({"address": addr}), timeout)
 }
 
-/// Long enough never to pass in a test that does not want it to.
+/// A timeout that no test reaches unintentionally.
 pub(crate) const AMPLE: Duration = Duration::from_secs(20);
 
-/// For tests whose outcome is that it passes.
+/// A timeout for tests that expect it to expire.
 pub(crate) const SHORT: Duration = Duration::from_millis(150);
 
-/// Where and how a probe failed.
+/// The phase and kind of a failure.
 #[track_caller]
 pub(crate) fn failure(result: &ProbeResult) -> (Phase, FailureKind) {
     match &result.outcome {
@@ -150,7 +150,7 @@ pub(crate) fn failure(result: &ProbeResult) -> (Phase, FailureKind) {
     }
 }
 
-/// Runs a case as often as `PARALLAX_REPEAT` says, once without it: what fails rarely fails here.
+/// Runs a case `PARALLAX_REPEAT` times, by default once, to find rare failures.
 pub(crate) async fn repeated(case: impl AsyncFn()) {
     for _ in 0..times() {
         case().await;

@@ -1,4 +1,5 @@
-//! Certificates signed by a CA of our own (a certificate as both anchor and leaf is another error), and a TLS server.
+//! Certificates signed by a test CA (a certificate that is both anchor and leaf is a different error), and a TLS
+//! server.
 
 use std::sync::Arc;
 
@@ -22,19 +23,19 @@ pub(crate) struct Ca {
     pem: String,
 }
 
-/// What a server sends of its chain.
+/// The part of its chain that a server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chain {
-    /// Its certificate and that of the intermediate.
+    /// Its certificate and the intermediate.
     Whole,
-    /// Its certificate alone, which says where the intermediate is found.
+    /// Only its certificate, which contains the URL of the intermediate.
     Alone,
-    /// Its certificate alone, which does not.
+    /// Only its certificate, without that URL.
     AloneAndSilent,
 }
 
 impl Ca {
-    /// A server whose certificate an intermediate CA issued.
+    /// A server with a certificate issued by an intermediate CA.
     pub(crate) fn behind_intermediate(&self, name: &str, chain: Chain) -> Arc<ServerConfig> {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -79,12 +80,12 @@ impl Ca {
         }
     }
 
-    /// What a client trusts that knows this CA.
+    /// TLS configurations that trust this CA.
     pub(crate) fn trusted(&self) -> TlsConfigs {
         TlsConfigs::with_roots([self.certificate.clone()])
     }
 
-    /// Its certificate, as people hand it on.
+    /// Its certificate in PEM.
     pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
@@ -94,7 +95,7 @@ impl Ca {
         Arc::new(self.config(name, years, false))
     }
 
-    /// A server that demands a certificate of the client.
+    /// A server that requires a client certificate.
     pub(crate) fn demanding(&self, name: &str) -> Arc<ServerConfig> {
         Arc::new(self.config(name, VALID, true))
     }
@@ -134,7 +135,7 @@ fn issuer_found_at(url: &str) -> CustomExtension {
     CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], access)
 }
 
-/// Valid now and for long.
+/// A validity that includes now and many years.
 pub(crate) const VALID: (i32, i32) = (2020, 2090);
 
 /// An HTTPS server with one fixed answer.
@@ -143,12 +144,12 @@ pub(crate) async fn https(config: Arc<ServerConfig>, answer: &'static str) -> Se
     Server::start(move |stream| {
         let acceptor = acceptor.clone();
         async move {
-            // A client that refuses the certificate ends the handshake; that is what most tests are about.
+            // A client that rejects the certificate ends the handshake, as most tests expect.
             let Ok(mut tls) = acceptor.accept(stream).await else {
                 return;
             };
             request(&mut tls).await;
-            // A client that refuses the certificate goes right after the handshake.
+            // A client that rejects the certificate closes right after the handshake.
             let _ = tls.write_all(answer.as_bytes()).await;
             let _ = tls.shutdown().await;
         }

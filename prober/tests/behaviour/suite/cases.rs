@@ -1,4 +1,4 @@
-//! The servers, and what each must show.
+//! The servers and the expected failures.
 
 use std::{pin::Pin, time::Duration};
 
@@ -13,20 +13,20 @@ use crate::servers::{AMPLE, SHORT, request, reset, tls::VALID, until_gone};
 
 pub(super) type Conversation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a server does with a connection.
+/// The behaviour of a server.
 #[derive(Clone)]
 pub(super) enum Does {
     /// Nothing listens.
     Refuses,
-    /// Answers a request with this and closes.
+    /// Sends these bytes in response to a request and closes.
     Answers(&'static str),
-    /// Answers with this and keeps the connection.
+    /// Sends these bytes and keeps the connection open.
     Stalls(&'static str),
-    /// Whatever else.
+    /// Runs a handler.
     Acts(fn(TcpStream) -> Conversation),
-    /// A TLS server of this certificate.
+    /// Serves TLS with a certificate of this name and validity.
     Shows(&'static str, (i32, i32), Trusted),
-    /// A TLS server that wants to see a certificate of the client.
+    /// Serves TLS and requires a client certificate.
     Demands,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Case {
     pub(super) tls: bool,
     pub(super) timeout: Duration,
     pub(super) change: Value,
-    /// What it must be; more than one where the kernel has the choice.
+    /// The expected failure; several if it depends on the kernel.
     pub(super) kinds: &'static [(Phase, FailureKind)],
 }
 
@@ -68,7 +68,7 @@ fn tls(name: &'static str, does: Does, kinds: &'static [(Phase, FailureKind)]) -
     }
 }
 
-/// It is the deadline that ends it.
+/// Lets the deadline end the probe.
 fn short(case: Case) -> Case {
     Case {
         timeout: SHORT,
@@ -80,8 +80,8 @@ fn with(change: Value, case: Case) -> Case {
     Case { change, ..case }
 }
 
-/// All of them. Black holes are not here: a full backlog stands in for one in `http.rs`, real drops and rejects are in
-/// the lab.
+/// All cases, except black holes: `http.rs` simulates one with a full backlog, and the lab tests real drops and
+/// rejects.
 pub(super) fn cases() -> Vec<Case> {
     [connections(), answers(), policies(), handshakes()]
         .into_iter()
@@ -110,7 +110,7 @@ fn connections() -> Vec<Case> {
             &[(P::FirstByte, K::Reset)],
         ),
         short(case(
-            "accepts and is silent",
+            "accepts and stays silent",
             Does::Acts(|mut stream| Box::pin(async move { until_gone(&mut stream).await })),
             &[(P::FirstByte, K::FirstByteTimeout)],
         )),
@@ -120,7 +120,7 @@ fn connections() -> Vec<Case> {
             &[(P::FirstByte, K::Eof)],
         ),
         case(
-            "closes its half",
+            "closes its write side",
             Does::Acts(|mut stream| {
                 Box::pin(async move {
                     request(&mut stream).await;
@@ -131,12 +131,12 @@ fn connections() -> Vec<Case> {
             &[(P::FirstByte, K::Eof)],
         ),
         short(case(
-            "stops in its head",
+            "stops in the head",
             Does::Stalls("HTTP/1.1 200 OK\r\nServ"),
             &[(P::Body, K::BodyStalled)],
         )),
         short(case(
-            "stops in its body",
+            "stops in the body",
             Does::Stalls("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
             &[(P::Body, K::BodyStalled)],
         )),
@@ -183,7 +183,7 @@ fn answers() -> Vec<Case> {
         with(
             json!({"expect_body_contains": "hello"}),
             case(
-                "says something else",
+                "sends unexpected content",
                 Does::Answers(OK),
                 &[(P::Check, K::WrongBody)],
             ),
@@ -206,7 +206,7 @@ fn policies() -> Vec<Case> {
         with(
             json!({"must_not_answer": "refused"}),
             case(
-                "answers though forbidden",
+                "answers although forbidden",
                 Does::Answers(OK),
                 &[(P::Check, K::AnsweredThoughForbidden)],
             ),
@@ -273,22 +273,22 @@ fn handshakes() -> Vec<Case> {
             &[(P::Tls, K::Eof)],
         ),
         tls(
-            "shows an expired certificate",
+            "presents an expired certificate",
             Does::Shows(HOST, (2020, 2021), Trusted::Yes),
             &[(P::Tls, K::CertificateExpired)],
         ),
         tls(
-            "shows a certificate of tomorrow",
+            "presents a certificate that is not valid yet",
             Does::Shows(HOST, (2080, 2090), Trusted::Yes),
             &[(P::Tls, K::CertificateNotYetValid)],
         ),
         tls(
-            "shows a certificate of another name",
+            "presents a certificate for another name",
             Does::Shows("other.example.test", VALID, Trusted::Yes),
             &[(P::Tls, K::CertificateWrongName)],
         ),
         tls(
-            "shows a certificate nobody knows",
+            "presents an untrusted certificate",
             Does::Shows(HOST, VALID, Trusted::No),
             &[(P::Tls, K::CertificateUntrusted)],
         ),

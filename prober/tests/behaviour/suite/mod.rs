@@ -1,5 +1,5 @@
-//! Every server that misbehaves, in one table: each must always show the same phase and kind. With `PARALLAX_REPEAT=1000`
-//! each is met that often, all of them beside each other.
+//! A table of servers that misbehave, each with the phase and failure kind that a probe must always report. With
+//! `PARALLAX_REPEAT=1000` each is probed that often, all concurrently.
 
 mod cases;
 

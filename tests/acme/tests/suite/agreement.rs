@@ -1,4 +1,4 @@
-//! When two agree.
+//! Comparison of two verdicts.
 
 use parallax_acme_conformance::{
     verdict::{ExplainedVerdict, Verdict},
@@ -6,7 +6,7 @@ use parallax_acme_conformance::{
 };
 use parallax_model::{FailureKind, Outcome};
 
-/// What Pebble and the profile of its name do not agree on; nothing where they do.
+/// Returns the difference between Pebble and the profile of its name, if any.
 pub(crate) fn dispute(judged: &ScenarioVerdicts) -> Option<String> {
     let (pebble, ours) = (&judged.pebble, &judged.as_pebble);
     let same =
@@ -14,7 +14,7 @@ pub(crate) fn dispute(judged: &ScenarioVerdicts) -> Option<String> {
     (!same).then(|| format!("Pebble: {pebble}\n    as Pebble: {ours}"))
 }
 
-/// Kinds of failure whose sentence tells nothing but what the prober knows too: no local port, nothing of Go's insides.
+/// Failure kinds whose message contains only what the prober knows too: no local port, no internals of Go.
 pub(crate) fn wording_is_the_same(judged: &ScenarioVerdicts) -> bool {
     let Outcome::Failed { kind, .. } = &judged.by_pebble.outcome else {
         return judged.as_pebble.verdict == Verdict::Valid;
@@ -33,7 +33,7 @@ pub(crate) fn wording_is_the_same(judged: &ScenarioVerdicts) -> bool {
     )
 }
 
-/// Pebble's sentence in the form in which ours are bounded.
+/// Returns Pebble's message, sanitised and truncated like the prober's own.
 fn tame(told: &ExplainedVerdict) -> String {
     told.detail
         .chars()

@@ -1,4 +1,4 @@
-//! Let's Encrypt's own challenge server instead of ours: what is proven does not hang on the servers of these tests.
+//! Let's Encrypt's own challenge server instead of the test's: the results do not depend on the servers of these tests.
 
 use std::process::Stdio;
 
@@ -45,7 +45,7 @@ impl ChallengeServer {
             .spawn()
             .context("starting pebble-challtestsrv (tests/install-tools acme installs it)")?;
         for address in [MANAGEMENT, "9.0.0.1:80", "9.0.0.1:443"] {
-            listening(address.parse().context("reading an address")?, &mut process).await?;
+            listening(address.parse().context("parsing an address")?, &mut process).await?;
         }
         Ok(Self { _process: process })
     }
@@ -65,7 +65,7 @@ impl ChallengeServer {
     }
 }
 
-/// What a scenario does to the challenge server, for a name, a token and a key authorization.
+/// Configures the challenge server for a name, a token and a key authorization.
 type Prepare = fn(&str, &str, &str) -> Vec<(&'static str, serde_json::Value)>;
 
 #[test]
@@ -130,7 +130,7 @@ fn with_the_challenge_server_of_lets_encrypt_they_agree_too() {
             let account_of = Pebble::start(RESOLVER).await?;
             let account = account_of.account().await?;
             let prober = Prober::with_tls("/nonexistent/resolv.conf".into(), TlsConfigs::with_roots([]));
-            let choice = ResolverChoice::Servers(vec![RESOLVER.parse().context("reading an address")?]);
+            let choice = ResolverChoice::Servers(vec![RESOLVER.parse().context("parsing an address")?]);
             for (label, prepare, expected) in scenarios {
                 let name = format!("{label}.acme.example.org");
                 let pending = PendingOrder::of(&account, &name).await?;

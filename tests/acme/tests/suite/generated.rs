@@ -1,4 +1,4 @@
-//! Servers that nobody thought of: statuses, contents, redirect graphs, address sets, response codes and delays.
+//! Generated servers: statuses, bodies, redirect graphs, address sets, response codes and delays.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -23,10 +23,10 @@ use tokio::task::JoinSet;
 
 use crate::agreement::dispute;
 
-/// How many are compared unless `PARALLAX_ACME_CASES` says otherwise.
+/// Number of cases, unless `PARALLAX_ACME_CASES` is set.
 const CASES: usize = 400;
 
-/// Most attempts to make a case that disagrees smaller.
+/// Maximum number of attempts to shrink a disagreeing case.
 const SMALLER: usize = 40;
 
 fn content() -> impl Strategy<Value = String> {
@@ -183,7 +183,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
         prop::collection::vec(web(&["own1.4", "own1.6", "own2.4", "own2.6"]), 0..3),
     );
     (family(), prop::option::of(family()), servers).prop_map(|(own, www, (first, mut more))| {
-        // The challenge's own port is served in nearly all; whoever comes first at an address and port has it.
+        // Nearly all of them serve the challenge's own port; the first server of an address and port wins.
         more.insert(
             0,
             WebServerSpec {
@@ -214,7 +214,7 @@ fn scenario() -> impl Strategy<Value = Scenario> {
     })
 }
 
-/// Whether a difference of the two profiles is one of the list, by what they saw.
+/// Reports whether a difference between the two profiles is a known one, based on what they observed.
 fn explained(scenario: &Scenario, judged: &ScenarioVerdicts) -> bool {
     let (pebble, boulder) = (judged.as_pebble.verdict, judged.as_boulder.verdict);
     let kind = |outcome: &Outcome| match outcome {
@@ -229,7 +229,7 @@ fn explained(scenario: &Scenario, judged: &ScenarioVerdicts) -> bool {
         by_boulder,
         Some(FailureKind::RedirectRefused | FailureKind::RedirectLoop | FailureKind::BodyTooLarge)
     );
-    // Wherever a connection fails, the first host's IPv4 is tried instead, from the first URL on.
+    // If a connection fails, the first host's IPv4 address is tried next, starting again from the first URL.
     let fallback = judged
         .by_boulder
         .dials
@@ -254,7 +254,7 @@ async fn disagrees(
     Ok(dispute(&judged).or_else(|| {
         unexplained.then(|| {
             format!(
-                "as Pebble: {}\n    as Boulder: {}, by nothing of the list",
+                "as Pebble: {}\n    as Boulder: {}, not explained by a known difference",
                 judged.as_pebble, judged.as_boulder
             )
         })
@@ -267,11 +267,11 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
         "generated::servers_that_nobody_thought_of_are_judged_as_pebble_judges_them",
         async || {
             let cases = match std::env::var("PARALLAX_ACME_CASES") {
-                Ok(cases) => cases.parse().context("PARALLAX_ACME_CASES is a number")?,
+                Ok(cases) => cases.parse().context("parsing PARALLAX_ACME_CASES as a number")?,
                 Err(_) => CASES,
             };
             let seed = match std::env::var("PARALLAX_ACME_SEED") {
-                Ok(seed) => seed.parse().context("PARALLAX_ACME_SEED is a number")?,
+                Ok(seed) => seed.parse().context("parsing PARALLAX_ACME_SEED as a number")?,
                 Err(_) => 1,
             };
             let begun = Instant::now();
@@ -299,7 +299,7 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
             }
             let mut wrong = Vec::new();
             while let Some(ended) = judging.join_next().await {
-                let (case, dispute) = ended.context("a judgement that panicked")??;
+                let (case, dispute) = ended.context("a case panicked")??;
                 wrong.extend(dispute.map(|dispute| (case, dispute)));
             }
             println!(
@@ -310,7 +310,7 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
             wrong.sort_unstable();
             if let Some((case, _)) = wrong.first() {
                 let (smallest, dispute) = smaller(&world, &mut trees[*case]).await?;
-                println!("the first of them, made smaller: {smallest:#?}\n    {dispute}");
+                println!("the first of them, shrunk: {smallest:#?}\n    {dispute}");
             }
             let told: Vec<String> = wrong
                 .iter()
@@ -322,12 +322,12 @@ fn servers_that_nobody_thought_of_are_judged_as_pebble_judges_them() {
     );
 }
 
-/// The smallest scenario on the way from this one that still disagrees.
+/// Shrinks a scenario as long as it still disagrees.
 async fn smaller(
     world: &TestEnvironment,
     tree: &mut impl ValueTree<Value = Scenario>,
 ) -> anyhow::Result<(Scenario, String)> {
-    let mut smallest = (tree.current(), "it agrees when it is asked alone".to_owned());
+    let mut smallest = (tree.current(), "it agrees when it runs alone".to_owned());
     for _ in 0..SMALLER {
         let moved = match disagrees(world, &tree.current(), world.order().await?).await? {
             Some(dispute) => {

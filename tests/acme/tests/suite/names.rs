@@ -1,4 +1,4 @@
-//! What is said of a name by the cluster, by the world and by its zone's own servers, on the real port of DNS.
+//! DNS answers for a name from the cluster, from the internet and from the zone's own servers, on the real DNS port.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -44,17 +44,17 @@ fn ns(server: &str) -> RData {
 }
 
 fn issue(authority: &str) -> RData {
-    // Without the last dot: the value is text, and a dot in it would be a part of the name.
+    // Without the trailing dot: the value is text, and a dot would be part of the name.
     let authority = Name::from_ascii(authority).unwrap();
     RData::CAA(CAA::new_issue(false, Some(authority), Vec::new()))
 }
 
-/// How a server answers.
+/// Behaviour of a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// It has found out.
+    /// A recursive resolver.
     Recursive,
-    /// It speaks for its zone, and sends those away who ask for what is below its cut.
+    /// An authoritative server of its zone, which refers queries below its cut to another one.
     Authority { cut: Option<&'static str> },
 }
 
@@ -86,7 +86,7 @@ fn answer(query: &Message, lines: &[Line], manner: Manner) -> Message {
     if let Manner::Authority { cut } = manner {
         assert!(
             !query.metadata.recursion_desired,
-            "a zone's server finds nothing out"
+            "an authoritative server does not recurse"
         );
         if let Some(cut) = cut.map(name)
             && cut.zone_of(&asked)
@@ -128,7 +128,7 @@ fn answer(query: &Message, lines: &[Line], manner: Manner) -> Message {
     }
 }
 
-/// What the world and the zone say of the shop, but for its address.
+/// Records of the shop as seen from the internet and by its zone, except for its address.
 fn world(shop: [u8; 4]) -> Vec<Line> {
     vec![
         Line("org", issue("nobody.example.net")),
@@ -195,7 +195,7 @@ fn a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral
         async || {
             let facts = asked("direct.shops.example.org").await;
             let [cluster, public, own] = facts.views.as_slice() else {
-                anyhow::bail!("three were asked: {facts:#?}");
+                anyhow::bail!("expected three servers: {facts:#?}");
             };
             let says = |last: IpAddr| RecordAnswer::Addresses(vec![last]);
             ensure!(cluster.a == says(IpAddr::from([10, 0, 0, 1])), "{cluster:?}");
@@ -211,7 +211,7 @@ fn a_cluster_with_another_view_is_found_by_the_zones_own_servers_over_a_referral
             ensure!(own.by == expected, "{own:?}");
             let differences = name_differences(&facts.views);
             let [difference] = differences.as_slice() else {
-                anyhow::bail!("they differ in one thing: {differences:#?}");
+                anyhow::bail!("expected one difference: {differences:#?}");
             };
             ensure!(difference.record == Compared::A && difference.opinions.len() == 2);
             Ok(())
@@ -246,7 +246,7 @@ fn an_alias_is_told_with_its_way_and_the_records_above_decide_who_may_issue() {
                 accounts: Vec::new(),
             };
             ensure!(verdict == allowed, "{verdict:?}");
-            let json = serde_json::to_value(&facts).context("writing it down")?;
+            let json = serde_json::to_value(&facts).context("serializing the facts")?;
             ensure!(json["views"][0]["by"] == "own", "{json}");
             Ok(())
         },

@@ -1,4 +1,4 @@
-//! The scenarios that are written down.
+//! The hand-written scenarios.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,7 +24,11 @@ fn every_difference_of_boulder_to_pebble_is_of_the_list_and_each_of_the_list_is_
             "{}: no difference",
             scenario.name
         );
-        assert!(!differs.deltas.is_empty(), "{}: by no delta", scenario.name);
+        assert!(
+            !differs.deltas.is_empty(),
+            "{}: explained by no difference",
+            scenario.name
+        );
         at_work.extend(differs.deltas);
     }
     assert_eq!(at_work, known);
@@ -54,7 +58,7 @@ fn every_scenario_ends_as_pebble_ends_it_and_with_boulders_rules_otherwise_only_
             let mut wrong = Vec::new();
             let (mut agreed, mut worded) = (0, 0);
             while let Some(ended) = judging.join_next().await {
-                let (scenario, judged) = ended.context("a judgement that panicked")??;
+                let (scenario, judged) = ended.context("a case panicked")??;
                 let expected = scenario.pebble.context("a scenario without verdict")?;
                 let of_boulder = scenario
                     .boulder
@@ -79,7 +83,7 @@ fn every_scenario_ends_as_pebble_ends_it_and_with_boulders_rules_otherwise_only_
                 worded += usize::from(wording_is_the_same(&judged));
             }
             println!(
-                "MEASURED {agreed} of {} scenarios agree, {worded} of them word by word",
+                "MEASURED {agreed} of {} scenarios agree, {worded} of them verbatim",
                 agreed + wrong.len()
             );
             ensure!(

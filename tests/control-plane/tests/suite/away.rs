@@ -1,4 +1,5 @@
-//! An API server that is away for a while: what is known goes on being probed and judged, and comes up to date afterwards.
+//! Temporary unavailability of the API server: known targets are still probed and judged, and changes are picked up
+//! afterwards.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,18 +17,18 @@ use crate::{
     web::WebServer,
 };
 
-/// How long it is away, in seconds: `600` for the ten minutes that are promised, which is more than a suite has time for.
+/// Duration of the unavailability in seconds: `600` for the promised ten minutes, which are too long for a suite.
 const LENGTH: &str = "PARALLAX_API_SERVER_AWAY_SECONDS";
 const SHORT: u64 = 20;
 
-/// Time between two looks, and how long nothing may have changed before the server goes.
+/// Polling interval, and the time without changes required before the server is killed.
 const LOOK: Duration = Duration::from_secs(1);
 const STILL: usize = 10;
-/// The longest until the picture stands still; only a failing test waits so long.
+/// Timeout until the state is stable; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_mins(3);
-/// So many looks without a new observation would be a gap: a round is a second long here.
+/// Number of polls without a new observation that is a gap: a round is one second here.
 const WITHOUT_NEWS: usize = 5;
-/// A round and the longest timeout: an age is not shown newer than that.
+/// A round and the longest timeout: a displayed age is at least this much older.
 const SLACK: f64 = 5.0;
 
 fn length() -> Duration {
@@ -38,7 +39,7 @@ fn length() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What a reader of the page sees: the colour of each cell, and what is open.
+/// The page's state as seen by a reader: the colour of each cell, and the open incidents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PageState {
     colours: BTreeMap<(String, u64), String>,
@@ -74,14 +75,14 @@ async fn look(aggregator: &InstalledAggregator) -> PageSample {
     }
 }
 
-/// Waits until the picture is as wished and stands still; it, and the observations of a second.
+/// Waits until the state is as expected and stable; returns it with the observations per second.
 async fn still(aggregator: &InstalledAggregator, wished: impl Fn(&PageState) -> bool) -> (PageState, f64) {
     let begin = Instant::now();
     let mut looks: Vec<PageSample> = Vec::new();
     loop {
         assert!(
             begin.elapsed() < PATIENCE,
-            "the picture does not stand still: {:?}",
+            "the state is not stable: {:?}",
             looks.last().map(|look| &look.picture)
         );
         let new = look(aggregator).await;
@@ -106,7 +107,7 @@ fn rate(looks: &[PageSample]) -> f64 {
 #[tokio::test]
 async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_watches_come_back() {
     let _turn = turn().await;
-    let Some(mut plane) = plane("an API server that is away").await else {
+    let Some(mut plane) = plane("an unavailable API server").await else {
         return;
     };
     let client = plane.admin().await.unwrap();
@@ -126,7 +127,7 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
         colour(picture, &good_url, "ok") && colour(picture, &bad_url, "ok")
     })
     .await;
-    // One verdict that could change: something that worked fails for good.
+    // A verdict that could change: a target that worked fails permanently.
     drop(bad);
     let (before, usual) = still(&mesh.aggregator, |picture| {
         colour(picture, &bad_url, "failing") && !picture.open.is_empty()
@@ -143,18 +144,18 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
         assert_eq!(now.picture, before, "after {:?}", gone.elapsed());
         if let Some(then) = looks.len().checked_sub(WITHOUT_NEWS + 1) {
             let known = looks[then].counted;
-            assert!(now.counted > known, "nothing was observed since {known}");
+            assert!(now.counted > known, "no observations since {known}");
         }
         sleep(LOOK).await;
     }
     assert!(
         looks.last().unwrap().trouble,
-        "the page says that nothing new is known"
+        "the page reports that the topology is stale"
     );
     let age = mesh.aggregator.metric("parallax_topology_age_seconds").await;
     assert!(
         age > gone.elapsed().as_secs_f64() - SLACK,
-        "{age} s, away for {:?}",
+        "{age} s, unavailable for {:?}",
         gone.elapsed()
     );
 
@@ -166,14 +167,11 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
     let published = Instant::now();
     probed(&mesh.aggregator, "after.example.test").await;
     let first_probe = published.elapsed();
-    until("the topology is the present one", async || {
+    until("the topology is current", async || {
         (mesh.aggregator.metric("parallax_topology_age_seconds").await <= 0.0).then_some(())
     })
     .await;
-    assert!(
-        mesh.aggregator.lives(),
-        "nobody had to start the aggregator again"
-    );
+    assert!(mesh.aggregator.lives(), "the aggregator was not restarted");
     assert!(mesh.probers.iter_mut().all(|prober| prober.ended().is_none()));
     let after = look(&mesh.aggregator).await.picture;
     let changed: Vec<_> = before
@@ -183,7 +181,7 @@ async fn an_api_server_that_is_away_stops_no_probe_changes_no_colour_and_its_wat
         .collect();
     assert!(changed.is_empty() && after.open == before.open, "{changed:?}");
     say(&format!(
-        "MEASURED: the API server away for {length:?}: {} observations, {:.1} a second ({usual:.1} before), {} looks at {} \
+        "MEASURED: the API server unavailable for {length:?}: {} observations, {:.1} per second ({usual:.1} before), {} polls of {} \
          cells and {} open incidents without a change, age shown {age:.1} s; watches up {settled:?} after it was ready, \
          the next Ingress probed after {first_probe:?}",
         looks.last().unwrap().counted - looks[0].counted,

@@ -1,4 +1,4 @@
-//! Objects become probes: how fast, and what an API server that dies costs.
+//! Objects become probes: how fast, and the effect of a killed API server.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -23,24 +23,24 @@ use crate::{
     plane, turn,
 };
 
-/// Promised: from an Ingress to its first probe, and from an EndpointSlice to the new placement.
+/// Promised limit from an Ingress to its first probe, and from an EndpointSlice to the new placement.
 const TO_FIRST_PROBE: Duration = Duration::from_secs(3);
 const TO_NEW_PLACEMENT: Duration = Duration::from_secs(1);
 
-/// Gateways and routes as their project defines them, as far as anything is read of them.
+/// Defines the Gateway API's kinds, as far as their fields are read.
 pub(crate) async fn define_gateways(client: &Client) {
     let definitions = Manifest::read(include_str!("gateways.yaml")).unwrap();
     definitions.apply(client).await.unwrap();
     for kind in ["Gateway", "HTTPRoute"] {
         let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", kind);
-        until("the definition is in force", async || {
+        until("the definition is established", async || {
             kube::discovery::pinned_kind(client, &kind).await.ok()
         })
         .await;
     }
 }
 
-/// cert-manager's kinds as its project defines them, as far as anything is read of them.
+/// Defines cert-manager's kinds, as far as their fields are read.
 pub(crate) async fn define_cert_manager(client: &Client) {
     let definitions = Manifest::read(include_str!("cert-manager.yaml")).unwrap();
     definitions.apply(client).await.unwrap();
@@ -51,14 +51,14 @@ pub(crate) async fn define_cert_manager(client: &Client) {
         ("acme.cert-manager.io", "Challenge"),
     ] {
         let kind = GroupVersionKind::gvk(group, "v1", kind);
-        until("the definition is in force", async || {
+        until("the definition is established", async || {
             kube::discovery::pinned_kind(client, &kind).await.ok()
         })
         .await;
     }
 }
 
-/// Two nodes, an ingress controller on the second, and a prober on each.
+/// Creates two nodes, an ingress controller on the second, and a prober on each.
 async fn cluster(client: &Client, installation: &Manifest) -> Vec<Pod> {
     installation.apply(client).await.unwrap();
     let daemons: DaemonSet = installation.object("DaemonSet", "parallax-prober").unwrap();
@@ -95,7 +95,7 @@ async fn cluster(client: &Client, installation: &Manifest) -> Vec<Pod> {
     probers
 }
 
-/// Where every name leads: on the usual ports nobody listens there, and being refused is an answer.
+/// Address of every name: nothing listens on the usual ports, and a refused connection is a result.
 pub(crate) const BALANCER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
 
 async fn entry_on(client: &Client, node: &str) {
@@ -116,7 +116,7 @@ pub(crate) async fn publish(client: &Client, host: &str) {
     say_status(&api, name, balancer).await;
 }
 
-/// Waits until a target was probed.
+/// Waits until a target has been probed.
 pub(crate) async fn probed(aggregator: &InstalledAggregator, host: &str) {
     let series = format!("parallax_probes_total{{target=\"http://{host}/\",channel=\"vip\"");
     until(&format!("{host} is probed"), async || {
@@ -138,7 +138,7 @@ impl SmallMesh {
         Self::of(plane, client, &installation(), "").await
     }
 
-    /// As another installation has it, whose aggregator is told more.
+    /// Starts one with another installation and additional configuration.
     pub(crate) async fn of(
         plane: &ControlPlane,
         client: &Client,
@@ -175,7 +175,7 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
     publish(&client, "first.example.test").await;
     probed(aggregator, "first.example.test").await;
 
-    // Five times, and the slowest counts: where in its interval a prober stands is chance.
+    // Five times, and the slowest counts: the prober's position in its interval is random.
     let mut slowest = Duration::ZERO;
     for n in 1..=5 {
         let host = format!("host-{n}.example.test");
@@ -215,7 +215,7 @@ async fn an_ingress_is_probed_within_three_seconds_and_a_moved_endpoint_is_place
 #[tokio::test]
 async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_killed_costs_nothing() {
     let _turn = turn().await;
-    let Some(mut plane) = plane("an API server that dies").await else {
+    let Some(mut plane) = plane("a killed API server").await else {
         return;
     };
     let client = plane.admin().await.unwrap();
@@ -237,14 +237,14 @@ async fn gateways_that_are_defined_later_are_found_and_an_api_server_that_is_kil
 
     let before = aggregator.state().await["targets"].clone();
     plane.kill_api_server();
-    until("the page says since when nothing is known", async || {
+    until("the page shows the age of the topology", async || {
         let state = aggregator.state().await;
         (!state["topology_error"].is_null() && aggregator.metric("parallax_topology_age_seconds").await > 0.0)
             .then_some(())
     })
     .await;
     let probes = aggregator.metric("parallax_probes_total").await;
-    until("probing goes on", async || {
+    until("probing continues", async || {
         (aggregator.metric("parallax_probes_total").await > probes).then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! Real tokens before the real review.
+//! Real tokens and the real TokenReview.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     node(&admin, "n2", "192.0.2.2", json!({}), json!([])).await;
     let first = pod(&admin, "parallax", &template, ("prober-1", "n1"), "192.0.2.17").await;
     let second = pod(&admin, "parallax", &template, ("prober-2", "n2"), "192.0.2.18").await;
-    // A Pod of the account that is no prober: the labels are others.
+    // A Pod of the account that is not a prober: its labels differ.
     let mut other = template.clone();
     other.metadata = None;
     let stranger = pod(&admin, "parallax", &other, ("stranger", "n1"), "192.0.2.19").await;
@@ -79,14 +79,14 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
         assert!(aggregator.log().contains(reason), "{reason} is logged");
     }
 
-    // With the Pod goes its token, though it has been reviewed and would be good for minutes.
+    // The token ends with its Pod, although it has been reviewed and would be valid for minutes.
     let now = DeleteParams {
         grace_period_seconds: Some(0),
         ..DeleteParams::default()
     };
     let pods = Api::<Pod>::namespaced(admin.clone(), "parallax");
     pods.delete(&first.name_any(), &now).await.unwrap();
-    until("the token of a Pod that is gone is refused", async || {
+    until("the token of a deleted Pod is rejected", async || {
         let (status, _) = aggregator.plan(&authority, &right, "n1/pod").await;
         (!status.is_success()).then_some(())
     })
@@ -97,13 +97,13 @@ async fn a_prober_speaks_for_its_own_node_while_its_pod_lives_and_nobody_else_do
     )
     .await
     .unwrap();
-    assert!(status.is_success(), "the others go on: {status} {body}");
+    assert!(status.is_success(), "the others still work: {status} {body}");
 }
 
 #[tokio::test]
 async fn a_prober_in_its_nodes_own_network_has_a_plan_beside_the_one_in_the_pod_network() {
     let _turn = turn().await;
-    let Some(plane) = plane("probers in the nodes' own network").await else {
+    let Some(plane) = plane("probers in the host network").await else {
         return;
     };
     let admin = plane.admin().await.unwrap();

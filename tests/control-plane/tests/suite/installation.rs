@@ -1,4 +1,4 @@
-//! `kubectl apply -f deploy/install.yaml` and back.
+//! `kubectl apply -f deploy/install.yaml` and its deletion.
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
@@ -18,7 +18,7 @@ use crate::{
     plane, turn,
 };
 
-/// What a control plane makes and renews by itself.
+/// Reports whether a control plane creates and renews the object itself.
 fn of_its_own(name: &str) -> bool {
     name.starts_with("Lease.coordination.k8s.io kube-")
 }
@@ -28,7 +28,7 @@ async fn all(client: &Client) -> Vec<String> {
     found.into_iter().filter(|name| !of_its_own(name)).collect()
 }
 
-/// Waits until what a control plane with controllers makes at its start is there, before anything is counted.
+/// Waits until the control plane's controllers have created their initial objects, before anything is counted.
 async fn settled(client: &Client) {
     until("the default account", async || {
         let found = all(client).await;
@@ -39,7 +39,7 @@ async fn settled(client: &Client) {
     .await;
 }
 
-/// What a template makes, sent as its controller would, and only tried.
+/// Sends the Pod of a template as its controller would, as a dry run.
 async fn admit(client: &Client, namespace: &str, template: Value) -> Result<Pod, kube::Error> {
     let mut pod = template;
     pod["metadata"]["name"] = json!("tried");
@@ -87,10 +87,7 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
 
     let installation = installation();
     installation.apply(&client).await.unwrap();
-    installation
-        .apply(&client)
-        .await
-        .expect("a second time over the first");
+    installation.apply(&client).await.expect("applying twice");
 
     let daemons: DaemonSet = installation.object("DaemonSet", "parallax-prober").unwrap();
     let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
@@ -107,12 +104,12 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
     }
 
     if !plane.has_controllers() {
-        ControlPlane::without_controllers("nodes of the DaemonSet and what is left after deletion");
+        ControlPlane::without_controllers("nodes of the DaemonSet and leftovers after deletion");
         return;
     }
     plane.follow_daemon_sets().unwrap();
     let pods = Api::<Pod>::namespaced(client.clone(), "parallax");
-    let on = until("a prober for each Linux node", async || {
+    let on = until("a prober on each Linux node", async || {
         let pods = pods.list(&kube::api::ListParams::default()).await.unwrap();
         (pods.items.len() >= 2).then(|| pods.items.iter().map(wanted_node).collect::<Vec<_>>())
     })
@@ -124,12 +121,12 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
             on
         },
         ["n1", "n2"],
-        "tainted or not, and neither virtual nor Windows"
+        "tainted or not, but neither virtual nor Windows"
     );
 
     installation.delete(&client).await.unwrap();
     let namespaces = Api::<Namespace>::all(client.clone());
-    until("the namespace is gone", async || {
+    until("the namespace is deleted", async || {
         namespaces
             .get_opt("parallax")
             .await
@@ -152,7 +149,7 @@ async fn the_installation_is_accepted_as_it_stands_its_pods_are_admitted_and_del
     nodes.delete("n1", &DeleteParams::default()).await.unwrap();
 }
 
-/// The node that a DaemonSet's Pod is meant for; a scheduler would bind it.
+/// Returns the node that a DaemonSet's Pod is meant for; a scheduler would bind it.
 fn wanted_node(pod: &Pod) -> String {
     let pod = serde_json::to_value(pod).unwrap();
     let terms = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
@@ -162,7 +159,7 @@ fn wanted_node(pod: &Pod) -> String {
         .to_owned()
 }
 
-/// All overlays there are.
+/// Lists all overlays.
 fn overlays() -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(overlay_folder(""))
         .unwrap()
@@ -173,7 +170,7 @@ fn overlays() -> Vec<String> {
     names
 }
 
-/// `PodMonitor` and `PrometheusRule` as far as they are used here; who runs the Prometheus operator has all of them.
+/// Defines `PodMonitor` and `PrometheusRule` as far as they are used here.
 async fn define_what_the_operator_has(client: &Client) {
     let definitions = Manifest::read(include_str!("prometheus-operator.yaml")).unwrap();
     definitions.apply(client).await.unwrap();
@@ -224,7 +221,7 @@ async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_
     if plane.has_controllers() {
         settled(&client).await;
     } else {
-        ControlPlane::without_controllers("what kubectl leaves after deletion");
+        ControlPlane::without_controllers("leftovers after kubectl's deletion");
     }
     let file = overlay_folder("../install.yaml");
     let folders = overlays().into_iter().map(|name| overlay_folder(&name));
@@ -236,7 +233,7 @@ async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_
         let before = all(&client).await;
         let made = kubectl.run_on(&["apply", flag], path).await.unwrap();
         assert!(made.contains("namespace/parallax created"), "{made}");
-        // Exit code 1 where another apply would change something.
+        // Exit code 1 if another apply would change something.
         kubectl.run_on(&["diff", flag], path).await.unwrap();
         kubectl.run_on(&["apply", flag], path).await.unwrap();
         let defined = made.contains("targets.parallax.dev created");
@@ -254,7 +251,7 @@ async fn kubectl_installs_the_file_and_every_overlay_and_what_it_deletes_leaves_
     }
 }
 
-/// Something that a user has made since, once that is possible.
+/// Creates an object as a user would, once the kind is established.
 async fn target(client: &Client) {
     let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", "Target");
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&kind));
@@ -262,7 +259,7 @@ async fn target(client: &Client) {
         serde_json::from_value(json!({"apiVersion": "parallax.dev/v1alpha1", "kind": "Target",
         "metadata": {"name": "pay"}, "spec": {"url": "http://pay.example.test/"}}))
         .unwrap();
-    until("a Target is made", async || {
+    until("a Target is created", async || {
         api.create(&PostParams::default(), &target).await.ok()
     })
     .await;

@@ -1,6 +1,6 @@
-//! Parallax before a real control plane: what is installed is admitted, what it may do is what it does, and what happens
-//! to objects reaches plans. Nodes and Pods are objects; the aggregator and the probers are the real binary, started
-//! here. See docs/contributing/testing.md for what `KUBEBUILDER_ASSETS` has to name.
+//! Parallax with a real control plane: the installation is admitted, its permissions are sufficient and minimal, and
+//! changes of objects reach plans. Nodes and Pods are only objects; the aggregator and the probers are the real
+//! binary, started here. docs/contributing/testing.md explains `KUBEBUILDER_ASSETS`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -22,13 +22,13 @@ mod web;
 use parallax_control_plane::ControlPlane;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// One control plane at a time: each has times of its own to keep, and half a gigabyte.
+/// Serializes the tests: each has time limits, and needs half a gigabyte.
 async fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await
 }
 
-/// A control plane; nothing, said loudly, where there is none.
+/// Starts a control plane; `None`, with a message, if there is none.
 async fn plane(test: &str) -> Option<ControlPlane> {
     ControlPlane::start(test).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! A resolver for one zone: every name in it has the same address.
+//! A DNS server for one zone: every name in it has the same address.
 
 use std::net::Ipv4Addr;
 
@@ -11,7 +11,7 @@ pub(crate) struct NameServer {
 }
 
 impl NameServer {
-    /// Every name has this address, and no IPv6 address.
+    /// Starts a server that answers every name with this address, and no IPv6 address.
     pub(crate) async fn at(address: Ipv4Addr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let port = socket.local_addr().unwrap().port();
@@ -26,7 +26,7 @@ impl NameServer {
         Self { port, task }
     }
 
-    /// As a `resolv.conf`.
+    /// Renders a `resolv.conf` for it.
     pub(crate) fn resolv_conf(&self) -> String {
         format!("nameserver [127.0.0.1]:{}\n", self.port)
     }
@@ -38,17 +38,17 @@ impl Drop for NameServer {
     }
 }
 
-/// The answer to a question of one name (RFC 1035 §4.1).
+/// Builds the response to a query for one name (RFC 1035 §4.1).
 fn answer(question: &[u8], address: Ipv4Addr) -> Option<Vec<u8>> {
     let name = question.get(12..)?;
     let end = 12 + name.iter().position(|byte| *byte == 0)? + 1;
     let asks_for_ipv4 = question.get(end..end + 2)? == [0, 1];
     let mut answer = question[..2].to_vec();
-    // An answer, recursion desired and available, no error; one question, one answer or none.
+    // A response, recursion desired and available, no error; one question, one answer or none.
     answer.extend([0x81, 0x80, 0, 1, 0, u8::from(asks_for_ipv4), 0, 0, 0, 0]);
     answer.extend(&question[12..end + 4]);
     if asks_for_ipv4 {
-        // The name of the question, type A, class IN, five seconds, four bytes.
+        // The question's name, type A, class IN, five seconds, four bytes.
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4]);
         answer.extend(address.octets());
     }

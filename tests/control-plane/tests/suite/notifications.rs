@@ -1,5 +1,5 @@
-//! Events as the API server takes them: their form, their series, and the right to write them, which is there only where
-//! somebody asked for it.
+//! Events as accepted by the API server: their format, their series, and the permission to write them, which is granted
+//! only if configured.
 
 use std::{fs, process::Command};
 
@@ -17,7 +17,7 @@ use crate::{
     plane, turn,
 };
 
-/// `parallax notify test` as the aggregator's account: exit code, and what it says.
+/// Runs `parallax notify test` as the aggregator's account; returns exit code and output.
 fn tried(plane: &ControlPlane, kubeconfig: &std::path::Path) -> (Option<i32>, String) {
     let config = plane.folder().join("notify.yaml");
     fs::write(
@@ -54,13 +54,14 @@ async fn events_are_taken_with_the_rights_of_an_installation_that_asks_for_them_
     let (code, said) = tokio::task::block_in_place(|| tried(&plane, &kubeconfig));
     assert_eq!(code, Some(1), "{said}");
     assert!(
-        said.contains("may not create") && said.contains("apply the manifests"),
+        said.contains("permission denied: the aggregator cannot create")
+            && said.contains("apply the manifests"),
         "{said}"
     );
 
     installed("notify: {events: true}").apply(&admin).await.unwrap();
-    // A right is in force a moment after it was given.
-    crate::parallax::until("the right is in force", async || {
+    // A permission takes effect a moment after it is granted.
+    crate::parallax::until("the permission is effective", async || {
         let (code, _) = tokio::task::block_in_place(|| tried(&plane, &kubeconfig));
         (code == Some(0)).then_some(())
     })
@@ -77,7 +78,7 @@ async fn events_are_taken_with_the_rights_of_an_installation_that_asks_for_them_
     );
     assert_eq!(event.type_.as_deref(), Some("Normal"));
 
-    // The renewal of what stands, with the same right.
+    // Renewing an open incident's Event needs the same permission.
     let read = Kubeconfig::read_from(&kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
         .await

@@ -1,4 +1,4 @@
-//! Objects of a small cluster, as kubelets, users and controllers would make them.
+//! Objects of a small cluster, as written by kubelets, users and controllers.
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodTemplateSpec};
 use kube::{
@@ -9,7 +9,7 @@ use parallax_control_plane::Manifest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The file that is the whole installation.
+/// Loads the installation file.
 pub(crate) fn installation() -> Manifest {
     Manifest::read(include_str!("../../../../deploy/install.yaml")).unwrap()
 }
@@ -24,7 +24,7 @@ where
         .unwrap_or_else(|error| panic!("creating {object}: {error}"))
 }
 
-/// What a kubelet or a controller says of an object.
+/// Writes the status of an object as a kubelet or a controller would.
 pub(crate) async fn say_status<K>(api: &Api<K>, name: &str, status: Value)
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
@@ -38,7 +38,7 @@ where
     .unwrap_or_else(|error| panic!("the status of {name}: {error}"));
 }
 
-/// A ready Linux node, with these labels and taints on top.
+/// Creates a ready Linux node with additional labels and taints.
 pub(crate) async fn node(client: &Client, name: &str, address: &str, labels: Value, taints: Value) {
     let api = Api::<Node>::all(client.clone());
     let mut all = json!({"kubernetes.io/os": "linux", "kubernetes.io/hostname": name});
@@ -62,7 +62,7 @@ pub(crate) async fn node(client: &Client, name: &str, address: &str, labels: Val
     .await;
 }
 
-/// A Pod of a template on a node, running at an address.
+/// Creates a Pod of a template that runs on a node at an address.
 pub(crate) async fn pod(
     client: &Client,
     namespace: &str,
@@ -85,8 +85,8 @@ pub(crate) async fn pod(
     pod
 }
 
-/// An EndpointSlice of a Service, one Pod on each node, as the controller would write it for Pods that this cluster has
-/// not got.
+/// Creates an EndpointSlice of a Service with one Pod on each node, as the controller would write it. The Pods
+/// themselves do not exist.
 pub(crate) async fn slice(client: &Client, namespace: &str, service: &str, port: u16, endpoints: Value) {
     let slice: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",

@@ -17,54 +17,57 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::objects::installation;
 
-/// Only a failing test waits so long.
+/// Only a failing test waits this long.
 const DEADLINE: Duration = Duration::from_mins(1);
-/// Time between two looks at something that becomes true by itself.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The ServiceAccount that the aggregator has, as the API server calls it.
+/// The aggregator's ServiceAccount, as a user of the API server.
 pub(crate) const AGGREGATOR: &str = "system:serviceaccount:parallax:parallax-aggregator";
 /// The audience of probers' tokens.
 pub(crate) const AUDIENCE: &str = "parallax";
 
-/// Waits until something is so.
+/// Polls until a condition holds.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(begin.elapsed() < DEADLINE, "{what}: not so after {DEADLINE:?}");
+        assert!(
+            begin.elapsed() < DEADLINE,
+            "{what}: does not hold after {DEADLINE:?}"
+        );
         sleep(PAUSE).await;
     }
 }
 
-/// The binary of this build.
+/// Returns this build's binary.
 pub(crate) fn binary() -> PathBuf {
     // target/debug/deps/control-plane-HASH
     let test = std::env::current_exe().unwrap();
     let parallax = test.parent().and_then(Path::parent).unwrap().join("parallax");
     assert!(
         parallax.is_file(),
-        "there is no {}; build it with: cargo build -p parallax-cli",
+        "cannot find {}; build it with: cargo build -p parallax-cli",
         parallax.display()
     );
     parallax
 }
 
-/// Where an overlay is.
+/// Returns the directory of an overlay.
 pub(crate) fn overlay_folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../deploy/overlays")
         .join(name)
 }
 
-/// What the binary prints for the values of an overlay.
+/// Returns the binary's output for the values of an overlay.
 pub(crate) fn overlay(name: &str) -> Manifest {
     printed(&overlay_folder(name).join("values.yaml"))
 }
 
-/// What the binary prints for some values.
+/// Returns the binary's output for given values.
 pub(crate) fn installed(values: &str) -> Manifest {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("values.yaml");
@@ -91,7 +94,7 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// An aggregator as it is installed, with the rights of its ServiceAccount. Only its ports are others.
+/// An aggregator as installed, with the permissions of its ServiceAccount. Only its ports differ.
 pub(crate) struct InstalledAggregator {
     process: RunningProgram,
     page: String,
@@ -105,12 +108,12 @@ impl InstalledAggregator {
         Self::of(plane, &installation(), "").await
     }
 
-    /// As another installation configures it, and with more lines than that.
+    /// Starts one with another installation and additional configuration.
     pub(crate) async fn of(plane: &ControlPlane, installation: &Manifest, more: &str) -> Self {
         Self::named(plane, installation, ("aggregator", more)).await
     }
 
-    /// One of several, as in the Pod of that name.
+    /// Starts one of several replicas, with the name of its Pod.
     pub(crate) async fn named(
         plane: &ControlPlane,
         installation: &Manifest,
@@ -149,9 +152,9 @@ impl InstalledAggregator {
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
             folder: plane.folder().to_owned(),
         };
-        until("the aggregator answers", async || {
+        until("the aggregator responds", async || {
             if let Some(status) = aggregator.process.ended() {
-                panic!("the aggregator ended: {status}; {}", aggregator.process.tail());
+                panic!("the aggregator exited: {status}; {}", aggregator.process.tail());
             }
             aggregator
                 .client
@@ -164,7 +167,7 @@ impl InstalledAggregator {
         aggregator
     }
 
-    /// Where page and API are.
+    /// Returns the URL of page and API.
     pub(crate) fn page(&self) -> &str {
         &self.page
     }
@@ -189,7 +192,7 @@ impl InstalledAggregator {
         answer.text().await.unwrap()
     }
 
-    /// The sum of the series that begin like this.
+    /// Sums the series with this prefix.
     pub(crate) async fn metric(&self, series: &str) -> f64 {
         let text = self.metrics().await;
         text.lines()
@@ -198,13 +201,13 @@ impl InstalledAggregator {
             .sum()
     }
 
-    /// Asks for a run with a token of the cluster; how that is answered.
+    /// Requests a run with a token of the cluster, and returns the response.
     pub(crate) async fn ask_for_a_run(&self, token: &str, url: &str) -> (StatusCode, String) {
         let request = serde_json::json!({"url": url, "rounds": 1});
         self.post(token, "/v1/runs", &request).await
     }
 
-    /// Asks for something with a token of the cluster; how that is answered.
+    /// Sends a POST request with a token of the cluster, and returns the response.
     pub(crate) async fn post(&self, token: &str, path: &str, body: &Value) -> (StatusCode, String) {
         let asked = self.client.post(format!("{}{path}", self.page));
         let answer = asked
@@ -217,18 +220,18 @@ impl InstalledAggregator {
         (answer.status(), answer.text().await.unwrap())
     }
 
-    /// What page or API say by themselves.
+    /// Sends a GET request without a token.
     pub(crate) async fn get(&self, path: &str) -> String {
         let asked = self.client.get(format!("{}{path}", self.page));
         asked.send().await.unwrap().text().await.unwrap()
     }
 
-    /// Ends it without a word, as a node that dies would.
+    /// Kills it, as a failing node would.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// What it says of itself and the others, not of the one that leads.
+    /// Returns its own view of the replicas, not the leader's.
     pub(crate) async fn replica(&self) -> Value {
         let asked = self.client.get(format!("{}/v1/state", self.page));
         let answer = asked
@@ -240,7 +243,7 @@ impl InstalledAggregator {
         state["replica"].clone()
     }
 
-    /// That it has not ended, nor was started again.
+    /// Reports whether it still runs and has not been restarted.
     pub(crate) fn lives(&mut self) -> bool {
         self.process.ended().is_none()
     }
@@ -249,7 +252,7 @@ impl InstalledAggregator {
         self.process.log()
     }
 
-    /// Waits until every kind was read, or is not there.
+    /// Waits until every kind has been read or does not exist.
     pub(crate) async fn settled(&self) {
         until("every watch is up", async || {
             let state = self.state().await;
@@ -258,7 +261,7 @@ impl InstalledAggregator {
         .await;
     }
 
-    /// What the kubelets would hand to probers: the CA that the aggregator has published.
+    /// Returns the CA that the aggregator has published, as kubelets would mount it for probers.
     pub(crate) async fn authority(&self, client: &Client) -> PathBuf {
         let api = Api::<ConfigMap>::namespaced(client.clone(), "parallax");
         let pem = until("the CA is published", async || {
@@ -271,7 +274,7 @@ impl InstalledAggregator {
         path
     }
 
-    /// Asks for the plan of a vantage with a token.
+    /// Requests the plan of a vantage with a token.
     async fn ask(&self, authority: &Path, token: &str, vantage: &str) -> reqwest::Response {
         let roots = reqwest::Certificate::from_pem_bundle(&fs::read(authority).unwrap()).unwrap();
         let client = reqwest::Client::builder()
@@ -283,7 +286,7 @@ impl InstalledAggregator {
         client.get(url).bearer_auth(token).send().await.unwrap()
     }
 
-    /// How that is answered, with the first line where it is granted.
+    /// Requests a plan and returns the status and, if granted, the first line.
     pub(crate) async fn plan(&self, authority: &Path, token: &str, vantage: &str) -> (StatusCode, String) {
         let mut answer = self.ask(authority, token, vantage).await;
         let status = answer.status();
@@ -291,14 +294,14 @@ impl InstalledAggregator {
         (status, String::from_utf8_lossy(&first).into_owned())
     }
 
-    /// The plan as it goes on.
+    /// Follows a plan stream.
     pub(crate) async fn follow(&self, authority: &Path, token: &str, vantage: &str) -> Plan {
         let answer = self.ask(authority, token, vantage).await;
         assert!(answer.status().is_success(), "{}", answer.status());
         Plan(answer)
     }
 
-    /// Starts the prober of a Pod with a token as its kubelet would have projected it, and these resolvers.
+    /// Starts a Pod's prober with a projected token and these resolvers.
     pub(crate) async fn prober(
         &self,
         admin: &Client,
@@ -339,21 +342,21 @@ impl InstalledAggregator {
     }
 }
 
-/// A plan that is being followed.
+/// A plan stream.
 pub(crate) struct Plan(reqwest::Response);
 
 impl Plan {
-    /// Reads on until it says something.
+    /// Reads on until the stream contains a text.
     pub(crate) async fn says(&mut self, text: &str) {
         let reading = async {
             let mut read = String::new();
             while !read.contains(text) {
-                let chunk = self.0.chunk().await.unwrap().expect("the plan goes on");
+                let chunk = self.0.chunk().await.unwrap().expect("the plan stream continues");
                 read.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
         timeout(DEADLINE, reading)
             .await
-            .unwrap_or_else(|_| panic!("the plan does not say {text}"));
+            .unwrap_or_else(|_| panic!("the plan does not contain {text}"));
     }
 }

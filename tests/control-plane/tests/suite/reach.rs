@@ -1,5 +1,5 @@
-//! `kubectl parallax` before a real API server: each right that is missing is named, and the Role that comes with the
-//! installation has all of them. There is no kubelet, so the way ends at the node.
+//! `kubectl parallax` with a real API server: each missing permission is named, and the installation's Role grants all
+//! of them. There is no kubelet, so the connection fails at the node.
 
 use std::process::Command;
 
@@ -18,7 +18,7 @@ use crate::{
     plane, turn,
 };
 
-/// Asks as somebody; what was said of what is in the way.
+/// Runs the command as a user; returns its error.
 fn asked(plane: &ControlPlane, token: &str) -> String {
     let kubeconfig = plane.kubeconfig("ann", "default", token).unwrap();
     let output = Command::new(binary())
@@ -34,7 +34,7 @@ fn asked(plane: &ControlPlane, token: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_them_all() {
     let _turn = turn().await;
-    let Some(plane) = plane("the way of kubectl parallax").await else {
+    let Some(plane) = plane("access of kubectl parallax").await else {
         return;
     };
     let admin = plane.admin().await.unwrap();
@@ -54,12 +54,9 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
     };
     let token = holder.token(admin.clone()).await.unwrap();
     let said = asked(&plane, "nobody-knows-this-token");
-    assert!(
-        said.contains("does not accept the kubeconfig's credentials"),
-        "{said}"
-    );
+    assert!(said.contains("rejects the kubeconfig's credentials"), "{said}");
 
-    // One right after the other, of a Role of its own.
+    // Grant one permission after the other, each with a separate Role.
     let subject = json!([{"kind": "ServiceAccount", "name": "ann", "namespace": "default"}]);
     let bind = async |name: &str| {
         let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
@@ -74,7 +71,9 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
     for (resource, verb, next) in [("services", "get", "pods"), ("pods", "list", "pods/portforward")] {
         let said = asked(&plane, &token);
         assert!(
-            said.contains(&format!("you may not {verb} {lacking} in the namespace parallax")),
+            said.contains(&format!(
+                "permission denied: cannot {verb} {lacking} in the namespace parallax"
+            )),
             "{said}"
         );
         assert!(said.contains("Role parallax-reach"), "{said}");
@@ -83,14 +82,15 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
         create(&Api::<Role>::namespaced(admin.clone(), "parallax"), role).await;
         bind(resource).await;
         lacking = next;
-        until(&format!("{resource} may be asked for"), async || {
-            (!asked(&plane, &token).contains(&format!("you may not {verb} {resource} "))).then_some(())
+        until(&format!("access to {resource} is allowed"), async || {
+            (!asked(&plane, &token).contains(&format!("permission denied: cannot {verb} {resource} ")))
+                .then_some(())
         })
         .await;
     }
     let said = asked(&plane, &token);
     assert!(
-        said.contains("no Pod of the aggregator is ready in the namespace parallax"),
+        said.contains("no aggregator Pod is ready in the namespace parallax"),
         "{said}"
     );
 
@@ -98,17 +98,17 @@ async fn whoever_lacks_a_right_hears_which_and_the_role_of_the_installation_has_
     let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
     let template = deployment.spec.unwrap().template;
     let _: Pod = pod(&admin, "parallax", &template, ("aggregator-1", "n1"), "192.0.2.7").await;
-    until("the forwarded port is what is missing", async || {
+    until("only port forwarding is denied", async || {
         asked(&plane, &token)
-            .contains("you may not create pods/portforward")
+            .contains("permission denied: cannot create pods/portforward")
             .then_some(())
     })
     .await;
     bind("parallax-reach").await;
-    until("no right is missing", async || {
+    until("no permission is missing", async || {
         let said = asked(&plane, &token);
         let reached = said.contains("cannot forward a port of the Pod parallax/aggregator-1");
-        (reached && said.contains("see whether its node is ready")).then_some(())
+        (reached && said.contains("check whether the node is ready")).then_some(())
     })
     .await;
 }

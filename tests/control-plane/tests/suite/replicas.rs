@@ -31,7 +31,7 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
     if leads(&other).await {
         std::mem::swap(&mut one, &mut other);
     }
-    let known = until("the other one knows who leads", async || {
+    let known = until("the standby knows the leader", async || {
         let known = other.replica().await;
         known["leader"].is_string().then_some(known)
     })
@@ -42,7 +42,7 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
         (&name, Some("stands_by"))
     );
 
-    // What somebody does is known to whoever leads after that one died.
+    // A user's action is known to the next leader after the first one is killed.
     let token = bound(&admin, "sre", "parallax-operator", ("update", "incidents")).await;
     let window = json!({"for_s": 600, "note": "before the crash"});
     let (status, said) = other.post(&token, "/v1/maintenance", &window).await;
@@ -50,13 +50,13 @@ async fn of_two_aggregators_the_one_left_takes_the_lease_of_the_one_that_was_kil
     assert!(said.contains("\"persisted\":true"), "{said}");
 
     one.kill();
-    until("the other one leads", async || leads(&other).await.then_some(())).await;
+    until("the standby leads", async || leads(&other).await.then_some(())).await;
     let second = other.replica().await;
     assert!(
         second["epoch"].as_u64() > first["epoch"].as_u64(),
         "{first} {second}"
     );
-    until("it knows what the former one was told", async || {
+    until("it knows the actions on the former leader", async || {
         other
             .get("/v1/maintenance")
             .await

@@ -1,4 +1,4 @@
-//! Targets and Runs as a user meets them: refused where they are made, answered by their status, and waited for.
+//! Targets and Runs as users see them: validated on creation, with a status, and usable with `kubectl wait`.
 
 use std::fs;
 
@@ -24,10 +24,10 @@ use crate::{
     web::WebServer,
 };
 
-/// Where the objects of this test are.
+/// Namespace of the test's objects.
 const SPACE: &str = "shop";
 
-/// Objects of one of our kinds.
+/// Returns the API of a Parallax kind.
 fn ours(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", kind);
     Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))
@@ -49,7 +49,7 @@ async fn put(client: &Client, kind: &str, namespace: &str, name: &str, spec: Val
         .unwrap_or_else(|error| panic!("{kind} {name}: {error}"));
 }
 
-/// Waits until an object says something of itself; the condition.
+/// Waits until an object has a condition, and returns it.
 async fn condition(api: &Api<DynamicObject>, name: &str, (sort, status): (&str, &str)) -> Value {
     until(&format!("{name} is {sort}={status}"), async || {
         let object = api.get(name).await.unwrap();
@@ -61,7 +61,7 @@ async fn condition(api: &Api<DynamicObject>, name: &str, (sort, status): (&str, 
     .await
 }
 
-/// Waits until the kinds are in force: a definition is, a moment after it was made.
+/// Waits until the kinds are established, a moment after their definitions are created.
 async fn defined(client: &Client) {
     for kind in ["Target", "Run"] {
         let api = ours(client, kind, "default");
@@ -72,7 +72,7 @@ async fn defined(client: &Client) {
     }
 }
 
-/// A person's token. Whoever may has the right of docs/reference/api.md, and no other.
+/// Returns a user's token, with exactly the permission from docs/reference/api.md or with none.
 async fn person(client: &Client, name: &str, may: bool) -> String {
     create(
         &Api::<ServiceAccount>::namespaced(client.clone(), "default"),
@@ -103,7 +103,7 @@ async fn person(client: &Client, name: &str, may: bool) -> String {
     holder.token(client.clone()).await.unwrap()
 }
 
-/// Each right that Targets, Runs and people take of the aggregator's, used once, with nobody who probes.
+/// Uses once each permission of the aggregator for Targets, Runs and users, without any prober.
 pub(crate) async fn use_every_right(client: &Client, aggregator: &InstalledAggregator) {
     defined(client).await;
     put(
@@ -115,13 +115,13 @@ pub(crate) async fn use_every_right(client: &Client, aggregator: &InstalledAggre
     )
     .await;
     condition(&ours(client, "Target", "default"), "pay", ("Accepted", "True")).await;
-    // It cannot be made, says so, and goes after its time to live.
+    // It cannot be executed, reports that, and is deleted after its TTL.
     let spec = json!({"url": "tcp://db.example.test", "ttlSecondsAfterFinished": 3});
     put(client, "Run", "default", "portless", spec).await;
     let runs = ours(client, "Run", "default");
     let said = condition(&runs, "portless", ("Accepted", "False")).await;
     assert_eq!(said["reason"], "Invalid", "{said}");
-    until("what is over is removed", async || {
+    until("finished objects are removed", async || {
         runs.get_opt("portless").await.unwrap().is_none().then_some(())
     })
     .await;
@@ -131,7 +131,7 @@ pub(crate) async fn use_every_right(client: &Client, aggregator: &InstalledAggre
     roles_for_people(client, aggregator).await;
 }
 
-/// The token of an account that is bound to a role of the installation, once that is in force.
+/// Returns the token of an account that is bound to a role of the installation, once that is effective.
 pub(crate) async fn bound(client: &Client, name: &str, role: &str, (verb, resource): (&str, &str)) -> String {
     let token = person(client, name, false).await;
     create(
@@ -163,7 +163,7 @@ pub(crate) async fn bound(client: &Client, name: &str, role: &str, (verb, resour
     token
 }
 
-/// Each of the roles that come with the installation lets do what its name says, and no more.
+/// Each role of the installation allows what its name says, and no more.
 async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
     let window = json!({"for_s": 600, "note": "roles"});
     let reads = bound(client, "reads", "parallax-viewer", ("list", "incidents")).await;
@@ -172,7 +172,7 @@ async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
     let url = "http://pay.example.test/";
     let (status, said) = aggregator.ask_for_a_run(&reads, url).await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{said}");
-    // Nobody reports: who may ask hears that.
+    // No vantage reports, and an authorized user gets that error.
     let (status, said) = aggregator.ask_for_a_run(&asks, url).await;
     assert_eq!(status, StatusCode::CONFLICT, "{said}");
     let (status, said) = aggregator.post(&asks, "/v1/maintenance", &window).await;
@@ -183,7 +183,7 @@ async fn roles_for_people(client: &Client, aggregator: &InstalledAggregator) {
     assert!(said.contains("\"persisted\":true"), "{said}");
 }
 
-/// What no API server is to take, with what it says.
+/// Asserts that the API server rejects invalid objects with the given message.
 async fn refuses(client: &Client) {
     let url = "http://a.example.test/";
     for (kind, spec, words) in [
@@ -236,13 +236,13 @@ async fn refuses(client: &Client) {
         assert_eq!(status.code, 422, "{spec}: {status}");
         assert!(status.message.contains(words), "{spec}: {status}");
     }
-    // What is written to the file as it is meant, but for a typo.
+    // Strict validation detects a misspelt field.
     let typo = written("Target", SPACE, "typo", &json!({"url": url, "expectBdy": "x"}));
     let refused = Manifest::of(vec![typo]).apply(client).await.unwrap_err();
     assert!(format!("{refused:#}").contains("expectBdy"), "{refused:#}");
 }
 
-/// What `kubectl get` prints of a kind: the names of its columns, and the row of one object.
+/// Returns the columns of `kubectl get` for a kind, and the row of one object.
 async fn printed(client: &Client, plural: &str, name: &str) -> (Vec<String>, Vec<Value>) {
     let request = http::Request::get(format!(
         "/apis/parallax.dev/v1alpha1/namespaces/{SPACE}/{plural}/{name}"
@@ -266,7 +266,7 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
         return;
     };
     let client = plane.admin().await.unwrap();
-    // Everything here is at one machine, which nobody but its operator may have asked.
+    // Everything is on this machine, which only an operator may allow as a target.
     let allow = "runs: {allow: [127.0.0.0/8]}\n";
     let mesh = SmallMesh::of(&plane, &client, &overlay("custom-resources"), allow).await;
     defined(&client).await;
@@ -278,7 +278,7 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
     let targets = ours(&client, "Target", SPACE);
     let good = json!({"url": url, "expectStatus": "2xx", "intervalMs": 500});
     put(&client, "Target", SPACE, "pay", good).await;
-    // Where nobody listens.
+    // Nothing listens there.
     let down = json!({"url": "http://down.example.test:1/"});
     put(&client, "Target", SPACE, "down", down).await;
     for (name, spec, reason) in [
@@ -288,7 +288,7 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
             "Invalid",
         ),
         ("metadata", json!({"url": "http://169.254.169.254/"}), "Forbidden"),
-        // Made in the same second, perhaps: then the first by name counts as the older.
+        // If both are created within the same second, the first by name counts as the older one.
         ("pay-again", json!({"url": url}), "Duplicate"),
     ] {
         put(&client, "Target", SPACE, name, spec).await;
@@ -309,7 +309,7 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
 
     run(&client, &url).await;
 
-    // A person, by a token of the cluster: whether they may is the API server's to say.
+    // A user with a token of the cluster: the API server decides whether it is allowed.
     let (status, said) = mesh
         .aggregator
         .ask_for_a_run(&person(&client, "sre", true).await, &url)
@@ -325,7 +325,7 @@ async fn what_cannot_be_is_refused_a_target_says_whether_it_is_probed_and_a_run_
     wait_with_kubectl(&plane, &url).await;
 }
 
-/// One that passes, cannot be changed and is kept, and one that fails and goes.
+/// A run that passes, cannot be changed and is kept, and one that fails and is deleted.
 async fn run(client: &Client, url: &str) {
     let runs = ours(client, "Run", SPACE);
     put(
@@ -346,12 +346,12 @@ async fn run(client: &Client, url: &str) {
         .collect();
     assert_eq!(from, ["n1/pod", "n2/pod"], "{status}");
     let (columns, row) = printed(client, "runs", "works").await;
-    assert_eq!(columns, ["Name", "URL", "Passed", "What", "Age"]);
+    assert_eq!(columns, ["Name", "URL", "Passed", "Message", "Age"]);
     assert_eq!(row[2], "True");
     let other = Patch::Merge(json!({"spec": {"rounds": 5}}));
     let refused = runs.patch("works", &PatchParams::default(), &other).await;
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("a run is made once"), "{refused}");
+    assert!(refused.contains("spec is immutable"), "{refused}");
 
     // The network between the nodes.
     put(client, "Run", SPACE, "mesh", json!({"url": "mesh", "rounds": 1})).await;
@@ -360,13 +360,13 @@ async fn run(client: &Client, url: &str) {
     let failing = json!({"url": "http://down.example.test:1/", "rounds": 1, "ttlSecondsAfterFinished": 3});
     put(client, "Run", SPACE, "fails", failing).await;
     condition(&runs, "fails", ("Passed", "False")).await;
-    until("what is over is removed", async || {
+    until("finished objects are removed", async || {
         runs.get_opt("fails").await.unwrap().is_none().then_some(())
     })
     .await;
 }
 
-/// As docs/use/custom-resources.md has it.
+/// As in docs/use/custom-resources.md.
 async fn wait_with_kubectl(plane: &ControlPlane, url: &str) {
     let Some(kubectl) = plane.kubectl("waiting for a Run with kubectl").unwrap() else {
         return;

@@ -1,4 +1,4 @@
-//! What the aggregator may do is what it does: the rules of its roles held against the API server's audit log.
+//! The aggregator's permissions are minimal: the rules of its roles are compared with the API server's audit log.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::{
     turn,
 };
 
-/// `VERB RESOURCE.GROUP NAME`; without a name it is for any.
+/// Returns `VERB RESOURCE.GROUP NAME` for each permission; without a name it applies to any object.
 pub(crate) fn granted(rules: impl IntoIterator<Item = PolicyRule>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for rule in rules {
@@ -43,7 +43,7 @@ pub(crate) fn right(verb: &str, resource: &str, group: &str, name: &str) -> Stri
 #[tokio::test]
 async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
     let _turn = turn().await;
-    let Some(plane) = plane("the aggregator's rights").await else {
+    let Some(plane) = plane("the aggregator's permissions").await else {
         return;
     };
     let admin = plane.admin().await.unwrap();
@@ -88,7 +88,7 @@ async fn the_aggregator_is_refused_nothing_and_needs_every_right_it_has() {
     assert_minimal(&plane, &installation, |_| true);
 }
 
-/// That the aggregator was refused nothing, and used every right it has of a kind.
+/// Asserts that the aggregator was never denied a permission, and used each one of a kind that it has.
 pub(crate) fn assert_minimal(
     plane: &ControlPlane,
     installation: &Manifest,
@@ -114,7 +114,7 @@ pub(crate) fn assert_minimal(
         .into_iter()
         .filter(|right| of_the_kind(right))
         .collect();
-    assert!(!all.is_empty(), "nothing of the kind is granted");
+    assert!(!all.is_empty(), "no permission of this kind is granted");
     let idle: Vec<&String> = all.iter().filter(|right| !used.contains(*right)).collect();
     assert!(
         idle.is_empty(),

@@ -1,4 +1,4 @@
-//! A server that says yes to everything.
+//! A server that answers every request with 200.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -21,7 +21,7 @@ impl WebServer {
         let listener = TcpListener::bind((address, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {
-            // Ends with the listener.
+            // Stops with the listener.
             let mut clients = JoinSet::new();
             loop {
                 tokio::select! {
@@ -40,7 +40,7 @@ impl Drop for WebServer {
     }
 }
 
-/// One answer to whatever was asked. A client that goes away is none of its business.
+/// Answers any request. Errors of clients that disconnect are ignored.
 async fn answer(mut client: TcpStream) {
     let (mut asked, mut part) = (Vec::<u8>::new(), [0; 1024]);
     while !asked.windows(4).any(|end| end == b"\r\n\r\n") {

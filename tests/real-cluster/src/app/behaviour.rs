@@ -1,16 +1,16 @@
-//! What the application does to its clients.
+//! Behaviour of the application towards its clients.
 
 use serde::{Deserialize, Serialize};
 
-/// What the application does to its clients. The default is to serve them.
+/// Behaviour of the application towards its clients. By default it serves them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Behaviour {
-    /// HTTP status of every answer.
+    /// HTTP status of every response.
     pub status: u16,
-    /// Milliseconds before each answer.
+    /// Delay of each response in milliseconds.
     pub delay_ms: u64,
-    /// Ends the process with exit code 1, and again after each restart of the container.
+    /// Whether the process exits with code 1, also after each restart of the container.
     pub crash: bool,
 }
 

@@ -1,6 +1,6 @@
-//! The test application: an HTTP server whose behaviour can be changed while it runs, without a roll-out.
+//! The test application: an HTTP server whose behaviour can be changed at runtime, without a rollout.
 //!
-//! It has two ports. Clients ask the first one. Readiness probes and the suite use the second one, so an application
+//! It has two ports. Clients use the first one; readiness probes and the suite use the second one. So an application
 //! that answers 503 to every client can still be ready, as in a real outage.
 
 mod behaviour;
@@ -29,33 +29,33 @@ use tokio::{
 
 pub use behaviour::Behaviour;
 
-/// How the application runs.
+/// Options of the application.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// Port for clients.
     #[arg(long, default_value_t = 8088)]
     port: u16,
-    /// Port for readiness probes and for changes of behaviour.
+    /// Port for readiness probes and changes of behaviour.
     #[arg(long, default_value_t = 8081)]
     control_port: u16,
     /// Seconds from the start until it is ready.
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     ready_after: u64,
-    /// Seconds that it goes on serving after SIGTERM.
+    /// Seconds for which it keeps serving after SIGTERM.
     #[arg(long, default_value_t = 8, value_name = "SECONDS")]
     grace: u64,
-    /// Ends with exit code 0 after this many seconds, as a Job does.
+    /// Exit with code 0 after this many seconds, like a Job.
     #[arg(long, value_name = "SECONDS")]
     lifetime: Option<u64>,
-    /// A folder that outlives the container, such as an emptyDir: remembers that the application is to crash.
+    /// Directory that outlives the container, such as an emptyDir: remembers that the application must crash.
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
-    /// Name that each answer carries.
+    /// Name included in each response.
     #[arg(long, env = "POD_NAME", default_value = "app")]
     name: String,
 }
 
-/// What both ports share.
+/// State shared by both ports.
 #[derive(Debug)]
 struct App {
     options: Options,
@@ -66,12 +66,12 @@ struct App {
 /// Serves until SIGTERM, the end of the lifetime, or a crash.
 ///
 /// # Errors
-/// A port that cannot be bound, or a crash that was asked for.
+/// A port that cannot be bound, or a requested crash.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     if let Some(marker) = options.state.as_ref().map(|folder| folder.join("crash"))
         && marker.exists()
     {
-        anyhow::bail!("{} is there: crashing, as asked for", marker.display());
+        anyhow::bail!("{} exists: crashing as requested", marker.display());
     }
     let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let app = Arc::new(App {
@@ -94,7 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let terminated = async {
         terminate.recv().await;
-        // Endpoints are withdrawn while this pod still serves, as an application with a grace period does.
+        // Endpoints are withdrawn while this Pod still serves, like an application with a grace period.
         sleep(Duration::from_secs(options.grace)).await;
     };
     let mut behaviour = app.behaviour.subscribe();
@@ -104,7 +104,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         ended = axum::serve(control, for_control) => ended.context("serving the control port"),
         () = lifetime => Ok(()),
         () = terminated => Ok(()),
-        _ = crashed => anyhow::bail!("crashing, as asked for"),
+        _ = crashed => anyhow::bail!("crashing as requested"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the client asks for.
+//! Destinations of the client.
 
 use std::str::FromStr;
 
@@ -13,7 +13,7 @@ pub struct Destination {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Whether TLS is spoken.
+    /// Whether it uses TLS.
     pub tls: bool,
     /// Path and query.
     pub path: String,
@@ -24,7 +24,7 @@ impl FromStr for Destination {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let (name, url) = text.split_once('=').context("expected NAME=URL")?;
-        let url = url::Url::parse(url).with_context(|| format!("{url} is no URL"))?;
+        let url = url::Url::parse(url).with_context(|| format!("{url} is not a URL"))?;
         ensure!(matches!(url.scheme(), "http" | "https"), "expected http or https");
         Ok(Self {
             name: name.to_owned(),

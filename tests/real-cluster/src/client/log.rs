@@ -1,4 +1,4 @@
-//! What became of each request, kept in memory for the suite to fetch.
+//! Results of the requests, kept in memory for the suite to fetch.
 
 use std::{
     collections::VecDeque,
@@ -8,21 +8,21 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Entries kept: an hour and a half of six destinations.
+/// Number of entries kept: an hour and a half with six destinations.
 const KEPT: usize = 32_000;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Number in the log, from 1.
+    /// Sequence number in the log, from 1.
     pub seq: u64,
-    /// When it began, in milliseconds since 1970 by the client's clock.
+    /// Its start, in milliseconds since 1970 by the client's clock.
     pub at: u64,
     /// Name of the destination.
     pub to: String,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub ms: u64,
-    /// Why it failed; absent where it succeeded.
+    /// The error; absent if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -30,11 +30,11 @@ pub struct Entry {
 /// A part of the log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Page {
-    /// The process: numbers begin anew with another one.
+    /// Id of the process: another process has its own sequence numbers.
     pub process: u64,
     /// The client's clock, in milliseconds since 1970.
     pub now: u64,
-    /// What came after the number that was asked for.
+    /// Entries after the requested sequence number.
     pub entries: Vec<Entry>,
 }
 
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-/// The wall clock in milliseconds.
+/// Returns the wall clock in milliseconds.
 pub(super) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

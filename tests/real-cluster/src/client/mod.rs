@@ -1,8 +1,8 @@
-//! The control client: what the users of the cluster feel.
+//! The control client: what the users of the cluster experience.
 //!
-//! One runs in a pod on every node, and asks each destination once a second: a fresh connection, one HTTP/1.1 request,
-//! names by the C library as any program does. It shares no code with the prober. The suite reads its log, and holds
-//! what Parallax says to it.
+//! It runs in a Pod on every node and sends a request to each destination once a second: a new connection, one
+//! HTTP/1.1 request, name resolution by the C library like any program. It shares no code with the prober. The suite
+//! reads its log and compares Parallax's results with it.
 
 mod destination;
 mod log;
@@ -29,30 +29,30 @@ pub use destination::Destination;
 use log::Log;
 pub use log::{Entry, Page};
 
-/// Time between two requests to one destination.
+/// Interval between two requests to one destination.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What the client asks, and where its log is served.
+/// Options of the client.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// A destination, as NAME=URL; may be repeated.
+    /// A destination, as NAME=URL; can be repeated.
     #[arg(long = "ask", value_name = "NAME=URL", required = true)]
     destinations: Vec<Destination>,
-    /// Roots to trust, as PEM.
+    /// PEM file with CAs to trust.
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
-    /// Milliseconds until a request is given up.
+    /// Timeout of a request in milliseconds.
     #[arg(long, default_value_t = 3000, value_name = "MS")]
     timeout_ms: u64,
-    /// Port of the log.
+    /// Port that serves the log.
     #[arg(long, default_value_t = 8082)]
     port: u16,
 }
 
-/// Asks until the process is ended.
+/// Sends requests until the process is killed.
 ///
 /// # Errors
-/// Roots that cannot be read, or a port that cannot be bound.
+/// CAs that cannot be read, or a port that cannot be bound.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let tls = request::trust(options.roots.as_deref())?;
     let log = Arc::new(Log::new());
@@ -72,7 +72,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     axum::serve(listener, router).await.context("serving the log")
 }
 
-/// Which part of the log is wanted.
+/// The requested part of the log.
 #[derive(Debug, Deserialize)]
 struct LogRange {
     #[serde(default)]
@@ -83,7 +83,7 @@ async fn page(State(log): State<Arc<Log>>, Query(LogRange { after }): Query<LogR
     Json(log.page(after))
 }
 
-/// Each request in a thread of its own, so that one that hangs delays no other one.
+/// Sends each request on its own thread, so that a hanging one delays no other.
 fn ask_forever(
     destination: &Destination,
     tls: &Arc<rustls::ClientConfig>,
@@ -100,7 +100,7 @@ fn ask_forever(
             let took = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
             log.push(at, &destination.name, took, answer);
         });
-        // No thread to be had is this machine's trouble; the log has a gap then, and the suite counts requests.
+        // Without a free thread the log has a gap, and the suite counts requests.
         drop(started);
         next += PERIOD;
         thread::sleep(next.saturating_duration_since(Instant::now()));

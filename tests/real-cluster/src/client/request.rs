@@ -1,4 +1,4 @@
-//! One request as an ordinary client makes it: resolve, connect, send, read the status line.
+//! One request of an ordinary client: resolve, connect, send, read the status line.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use rustls::{
 
 use super::Destination;
 
-/// The longest beginning of an answer that is read.
+/// Maximum number of response bytes to read.
 const HEAD: usize = 4096;
 
-/// A TLS client that trusts the roots of a file, and nothing without one.
+/// Builds a TLS client that trusts the CAs of a file, or none without one.
 pub(super) fn trust(roots: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>> {
     let mut store = RootCertStore::empty();
     if let Some(path) = roots {
@@ -39,7 +39,7 @@ pub(super) fn trust(roots: Option<&Path>) -> anyhow::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Asks once. A status below 400 is a success; everything else is a failure in a few words.
+/// Sends one request. A status below 400 is a success; any other result is returned as a short error.
 pub(super) fn ask(to: &Destination, tls: &Arc<ClientConfig>, timeout: Duration) -> Result<(), String> {
     let deadline = Instant::now() + timeout;
     let address = resolve(to)?;
@@ -91,7 +91,7 @@ fn exchange(mut stream: impl Read + Write, to: &Destination, deadline: Instant) 
     Ok(head)
 }
 
-/// The time that is left. The C library's resolver has time-outs of its own, beyond ours.
+/// Returns the remaining time. The C library's resolver has its own timeouts, which may be longer.
 fn left(deadline: Instant) -> Result<Duration, String> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -103,7 +103,7 @@ fn left(deadline: Instant) -> Result<Duration, String> {
 
 fn status(head: &[u8]) -> Result<(), String> {
     if head.is_empty() {
-        return Err("closed without an answer".to_owned());
+        return Err("closed without a response".to_owned());
     }
     let text = String::from_utf8_lossy(head);
     let code = text
@@ -113,7 +113,7 @@ fn status(head: &[u8]) -> Result<(), String> {
     match code {
         Some(200..=399) => Ok(()),
         Some(code) => Err(format!("status {code}")),
-        None => Err("no HTTP answer".to_owned()),
+        None => Err("not an HTTP response".to_owned()),
     }
 }
 

@@ -1,29 +1,30 @@
-//! The hook: an executable that does to the cluster what kubectl cannot. docs/contributing/testing.md describes its verbs.
+//! The hook: an executable that makes changes to the cluster that kubectl cannot. docs/contributing/testing.md
+//! describes its verbs.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context, bail};
 use tokio::{process::Command, time::timeout};
 
-/// Exit code of a hook that cannot do what it was asked for.
+/// Exit code of a hook that does not support the request.
 const UNSUPPORTED: i32 = 4;
 
-/// The longest that one call takes: an import of images on every node.
+/// Timeout of a call: importing images on every node takes longest.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// The executable that `PARALLAX_REAL_CLUSTER_HOOK` names, if any.
+/// The executable in `PARALLAX_REAL_CLUSTER_HOOK`, if any.
 #[derive(Debug, Clone)]
 pub struct Hook {
     program: Option<PathBuf>,
     kubeconfig: PathBuf,
 }
 
-/// How a call ended.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookResult {
-    /// Done; what it printed.
+    /// Completed, with its output.
     Done(String),
-    /// Not supported here, or there is no hook.
+    /// Not supported, or there is no hook.
     Unsupported,
 }
 
@@ -32,16 +33,16 @@ impl Hook {
         Self { program, kubeconfig }
     }
 
-    /// Whether there is one.
+    /// Reports whether there is a hook.
     #[must_use]
     pub const fn is_there(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Calls it with a verb and its arguments, and waits for its end.
+    /// Calls it with a verb and its arguments, and waits until it exits.
     ///
     /// # Errors
-    /// Another exit code than 0 and 4, with everything that was printed, or no end within five minutes.
+    /// An exit code other than 0 and 4, with all output, or a timeout after five minutes.
     pub async fn call(&self, arguments: &[impl AsRef<str>]) -> anyhow::Result<HookResult> {
         let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         let Some(program) = &self.program else {
@@ -52,13 +53,13 @@ impl Hook {
             .args(&arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .stdin(Stdio::null())
-            // A Ctrl-C of the terminal goes to the suite, which restores what is broken.
+            // Ctrl-C in the terminal must reach only the suite, which restores what is broken.
             .process_group(0)
             .kill_on_drop(true)
             .output();
         let output = timeout(PATIENCE, running)
             .await
-            .with_context(|| format!("{} has not ended after {PATIENCE:?}", said()))?
+            .with_context(|| format!("{} did not exit within {PATIENCE:?}", said()))?
             .with_context(said)?;
         match output.status.code() {
             Some(0) => Ok(HookResult::Done(

@@ -1,4 +1,4 @@
-//! kubectl as an administrator types it.
+//! kubectl as an administrator uses it.
 
 use std::{
     env,
@@ -11,31 +11,31 @@ use std::{
 use anyhow::{Context, bail};
 use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
 
-/// The longest that a command takes without a limit of its own.
+/// Timeout of commands that have none of their own.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// kubectl of one kubeconfig.
+/// kubectl with one kubeconfig.
 #[derive(Debug, Clone)]
 pub struct Kubectl {
     program: OsString,
     kubeconfig: PathBuf,
-    /// Where it keeps what it has learned of the API server.
+    /// Its home directory with the discovery cache.
     home: PathBuf,
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// Exit code 0.
+    /// Whether the exit code is 0.
     pub success: bool,
-    /// What it printed.
+    /// Its output.
     pub stdout: String,
-    /// What it complained about.
+    /// Its error output.
     pub stderr: String,
 }
 
 impl Kubectl {
-    /// `KUBECTL` names the program, `kubectl` of the path otherwise.
+    /// Uses the program in `KUBECTL`, or `kubectl` from the path.
     pub(super) fn new(kubeconfig: PathBuf, home: PathBuf) -> Self {
         Self {
             program: env::var_os("KUBECTL").unwrap_or_else(|| "kubectl".into()),
@@ -44,18 +44,18 @@ impl Kubectl {
         }
     }
 
-    /// Runs a command to its end; what it printed.
+    /// Runs a command and returns its output.
     ///
     /// # Errors
-    /// Another exit code than 0, with everything that was printed, or no end within five minutes.
+    /// A non-zero exit code, with all output, or a timeout after five minutes.
     pub async fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.with_input(arguments, "").await
     }
 
-    /// The same with something on the standard input.
+    /// The same with standard input.
     ///
     /// # Errors
-    /// As [`Self::run`].
+    /// Like [`Self::run`].
     pub async fn with_input(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
         let output = self.output(arguments, input).await?;
         if !output.success {
@@ -69,10 +69,10 @@ impl Kubectl {
         Ok(output.stdout)
     }
 
-    /// Runs a command to its end, however that is.
+    /// Runs a command and returns its result, whatever its exit code.
     ///
     /// # Errors
-    /// It cannot be started, or does not end within five minutes.
+    /// It cannot be started, or does not exit within five minutes.
     pub async fn output(&self, arguments: &[&str], input: &str) -> anyhow::Result<Output> {
         let said = || format!("kubectl {}", arguments.join(" "));
         let mut child = Command::new(&self.program)
@@ -95,7 +95,7 @@ impl Kubectl {
         };
         let output = timeout(PATIENCE, ended)
             .await
-            .with_context(|| format!("{} has not ended after {PATIENCE:?}", said()))?
+            .with_context(|| format!("{} did not exit within {PATIENCE:?}", said()))?
             .with_context(said)?;
         Ok(Output {
             success: output.status.success(),

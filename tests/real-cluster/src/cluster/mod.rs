@@ -1,4 +1,4 @@
-//! The cluster under test: kubectl, the API, the hook, and ways into pods.
+//! The cluster under test: kubectl, the API, the hook, and access to Pods.
 
 mod hook;
 mod kubectl;
@@ -24,16 +24,16 @@ pub use proxy::Proxy;
 pub use reach::{PodAccess, PodRoute};
 pub use settings::{Dns, Hosts, Ingress, Settings};
 
-/// Which cluster, and what it brings along.
+/// The cluster to use, and its auxiliary files.
 #[derive(Debug, Clone)]
 pub struct Access {
     /// The kubeconfig of an administrator.
     pub kubeconfig: PathBuf,
-    /// What does to the cluster what kubectl cannot.
+    /// The hook, for what kubectl cannot do.
     pub hook: Option<PathBuf>,
-    /// Names of things that differ between clusters.
+    /// Settings with the names that differ between clusters.
     pub settings: Option<PathBuf>,
-    /// A folder for files of this run.
+    /// Directory for files of this run.
     pub folder: PathBuf,
 }
 
@@ -43,29 +43,30 @@ pub struct Cluster {
     pub client: Client,
     /// kubectl, as an administrator.
     pub kubectl: Kubectl,
-    /// What kubectl cannot do.
+    /// The hook, for what kubectl cannot do.
     pub hook: Hook,
-    /// What this cluster calls things.
+    /// Names in this cluster.
     pub settings: Settings,
-    /// Names of the nodes that take ordinary pods, sorted.
+    /// Names of the nodes that accept ordinary Pods, sorted.
     pub nodes: Vec<String>,
     /// Version of the API server.
     pub version: String,
     /// The kubeconfig.
     pub kubeconfig: PathBuf,
-    /// The ingress controller's balancer, by names for steps: `ingress.address`, and `ingress.nodePort.80` for each port.
+    /// The ingress controller's balancer, by names for steps: `ingress.address`, and `ingress.nodePort.80` for each
+    /// port.
     pub balancer: BTreeMap<String, String>,
-    /// What runs in the namespaces of interest, renewed once a second.
+    /// Pods in the relevant namespaces, renewed once a second.
     pub pods: Rc<Pods>,
-    /// The way into pods.
+    /// Access to Pods.
     pub reach: Rc<PodAccess>,
 }
 
 impl Cluster {
-    /// Looks at the cluster.
+    /// Connects to the cluster.
     ///
     /// # Errors
-    /// No usable kubeconfig, an API server that does not answer, or fewer than three nodes.
+    /// No usable kubeconfig, an unavailable API server, or fewer than three nodes.
     pub async fn connect(access: &Access) -> anyhow::Result<Self> {
         let settings = Settings::read(access.settings.as_deref())?;
         let read = Kubeconfig::read_from(&access.kubeconfig)
@@ -77,7 +78,7 @@ impl Cluster {
         let version = client
             .apiserver_version()
             .await
-            .context("the API server does not answer")?
+            .context("no response from the API server")?
             .git_version;
         let nodes = Api::<Node>::all(client.clone())
             .list(&ListParams::default())
@@ -92,7 +93,7 @@ impl Cluster {
         nodes.sort();
         ensure!(
             nodes.len() >= 3,
-            "expected three nodes or more that take ordinary pods and are Ready, found {}",
+            "expected at least three Ready nodes that accept ordinary Pods, found {}",
             nodes.len()
         );
         let kubectl = Kubectl::new(access.kubeconfig.clone(), access.folder.clone());
@@ -112,12 +113,16 @@ impl Cluster {
     }
 }
 
-/// Address and node ports of the ingress controller's Service.
+/// Returns address and node ports of the ingress controller's Service.
 async fn balancer(client: &Client, ingress: &Ingress) -> anyhow::Result<BTreeMap<String, String>> {
     let api = Api::<Service>::namespaced(client.clone(), &ingress.namespace);
     let service = api.get_opt(&ingress.service).await?.with_context(|| {
-        let Ingress { namespace, service, .. } = ingress;
-        format!("there is no Service {namespace}/{service} of an ingress controller; see PARALLAX_REAL_CLUSTER_SETTINGS")
+        let Ingress {
+            namespace, service, ..
+        } = ingress;
+        format!(
+            "no Service {namespace}/{service} of an ingress controller; see PARALLAX_REAL_CLUSTER_SETTINGS"
+        )
     })?;
     let mut names = BTreeMap::new();
     let status = service.status.and_then(|status| status.load_balancer?.ingress);
@@ -131,14 +136,14 @@ async fn balancer(client: &Client, ingress: &Ingress) -> anyhow::Result<BTreeMap
     Ok(names)
 }
 
-/// Ready, and without a taint that keeps ordinary pods away.
+/// Reports whether it is Ready, and has no taint that repels ordinary Pods.
 fn takes_pods(node: &Node) -> bool {
     let tainted = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     let tainted = tainted.is_some_and(|taints| taints.iter().any(|taint| taint.effect != "PreferNoSchedule"));
     ready(node) && !tainted
 }
 
-/// Whether its kubelet says that it is.
+/// Reports whether its condition `Ready` is true.
 #[must_use]
 pub fn ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());

@@ -1,4 +1,4 @@
-//! What runs in the namespaces that the suite looks at. While the API server is away, what was last known stays.
+//! Pods in the namespaces of the suite. While the API server is unavailable, the last known state is kept.
 
 use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use tokio::time::timeout;
 
-/// The longest that one list takes.
+/// Timeout of one list request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A pod, as far as the suite uses it.
+/// The properties of a Pod that the suite uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodView {
     /// Namespace.
@@ -22,13 +22,13 @@ pub struct PodView {
     pub address: Option<IpAddr>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Its readiness probes pass.
+    /// Whether its readiness probes pass.
     pub ready: bool,
-    /// It is on its way out.
+    /// Whether it is terminating.
     pub terminating: bool,
-    /// It runs and has not ended.
+    /// Whether it is running.
     pub running: bool,
-    /// Id of its first container at the runtime, without the runtime's name.
+    /// Id of its first container in the runtime, without the runtime's name.
     pub container: String,
     /// Restarts of its first container.
     pub restarts: i32,
@@ -50,7 +50,7 @@ pub struct Port {
 }
 
 impl PodView {
-    /// Whether it has all of these labels, as `a=b,c=d`.
+    /// Reports whether it has all of these labels, as `a=b,c=d`.
     #[must_use]
     pub fn selected(&self, selector: &str) -> bool {
         selector.split(',').filter(|part| !part.is_empty()).all(|part| {
@@ -76,7 +76,7 @@ impl Pods {
         }
     }
 
-    /// Has a namespace looked at from now on.
+    /// Includes a namespace from now on.
     pub fn follow(&self, namespace: &str) {
         let mut namespaces = self.namespaces.borrow_mut();
         if !namespaces.iter().any(|known| known == namespace) {
@@ -84,7 +84,7 @@ impl Pods {
         }
     }
 
-    /// Asks the API server once; false where it does not answer.
+    /// Lists the Pods once; returns false if the API server does not respond.
     pub async fn renew(&self) -> bool {
         let namespaces = self.namespaces.borrow().clone();
         let mut found = Vec::new();
@@ -99,13 +99,13 @@ impl Pods {
         true
     }
 
-    /// Everything that is known.
+    /// Returns all known Pods.
     #[must_use]
     pub fn all(&self) -> Vec<PodView> {
         self.known.borrow().clone()
     }
 
-    /// Pods of a namespace with these labels, by node and name; those that have ended are left out.
+    /// Returns the running Pods of a namespace with these labels, by node and name.
     #[must_use]
     pub fn of(&self, namespace: &str, selector: &str) -> Vec<PodView> {
         let known = self.known.borrow();
@@ -119,7 +119,7 @@ impl Pods {
         found
     }
 
-    /// The pod with an address, if it is known.
+    /// Returns the Pod with an address, if known.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<PodView> {
         let known = self.known.borrow();

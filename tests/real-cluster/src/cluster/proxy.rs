@@ -1,4 +1,4 @@
-//! A forward proxy on loopback, for programs that know pods by their addresses: Prometheus and a browser.
+//! A forward proxy on loopback, for programs that address Pods by IP: Prometheus and a browser.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{PodAccess, Pods};
 
-/// The proxy; its connections end when it is dropped.
+/// The proxy; its connections are closed on drop.
 pub struct Proxy {
     listener: TcpListener,
     address: SocketAddr,
@@ -27,10 +27,10 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free port.
+    /// Binds a free port.
     ///
     /// # Errors
-    /// No port to be had.
+    /// No free port.
     pub async fn bind(pods: Rc<Pods>, reach: Rc<PodAccess>) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
@@ -43,7 +43,7 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// Returns its address.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -73,15 +73,15 @@ async fn serve(stream: TcpStream, pods: Rc<Pods>, reach: Rc<PodAccess>) {
             Ok::<_, hyper::Error>(answer.unwrap_or_else(|error| refused(&error)))
         }
     });
-    // A connection that breaks is its client's to see.
+    // Errors of a connection are reported to its client.
     let _ = server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
-/// Headers of a request that change its answer.
+/// Request headers that influence the response.
 const PASSED: [&str; 2] = ["accept", "accept-encoding"];
-/// Headers without which an answer cannot be read.
+/// Response headers needed to read it.
 const RETURNED: [&str; 2] = ["content-type", "content-encoding"];
 
 async fn pass_on(
@@ -90,7 +90,7 @@ async fn pass_on(
     reach: &PodAccess,
 ) -> anyhow::Result<Response<Full<Bytes>>> {
     let uri = request.uri();
-    ensure!(request.method() == Method::GET, "only GET is passed on");
+    ensure!(request.method() == Method::GET, "only GET is supported");
     let address: IpAddr = uri
         .host()
         .context("a request without a host")?

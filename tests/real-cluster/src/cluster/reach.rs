@@ -1,7 +1,8 @@
-//! Ways into a pod's port: its address where this machine has a route, else a port forwarded by its kubelet.
+//! Access to a Pod's port: directly if this machine has a route, otherwise through a port forwarded by its kubelet.
 //!
-//! The API server's pod proxy is none of them: its connections come from outside the namespaces that the installation's
-//! network policies let in, and a CNI that enforces these drops them. A forwarded port begins inside the pod.
+//! The API server's Pod proxy is no alternative: its connections come from outside the namespaces that the
+//! installation's NetworkPolicies admit, and a CNI that enforces them drops these connections. A forwarded port starts
+//! inside the Pod.
 
 use std::{cell::Cell, time::Duration};
 
@@ -20,17 +21,17 @@ use tokio::{
 use super::PodView;
 use crate::exchange::{Answer, exchange};
 
-/// The longest that a connection takes.
+/// Timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(2);
-/// The longest that a request takes.
+/// Timeout of a request.
 const ANSWER: Duration = Duration::from_secs(4);
 
-/// How pods are reached.
+/// Method of access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodRoute {
-    /// By their addresses.
+    /// Directly.
     Direct,
-    /// By ports forwarded through the API server.
+    /// Ports forwarded through the API server.
     Forwarded,
 }
 
@@ -38,7 +39,7 @@ pub enum PodRoute {
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// The way into pods.
+/// Access to Pods.
 pub struct PodAccess {
     client: Client,
     way: Cell<PodRoute>,
@@ -52,13 +53,13 @@ impl PodAccess {
         }
     }
 
-    /// How pods are reached.
+    /// Returns the current method.
     #[must_use]
     pub fn way(&self) -> PodRoute {
         self.way.get()
     }
 
-    /// Finds out whether a pod's address can be reached from here, and otherwise has ports forwarded from now on.
+    /// Checks whether a Pod's address is reachable from here, and otherwise uses forwarded ports from now on.
     pub async fn choose(&self, pod: &PodView, port: u16) -> PodRoute {
         let way = match direct(pod, port).await {
             Ok(_) => PodRoute::Direct,
@@ -68,10 +69,10 @@ impl PodAccess {
         way
     }
 
-    /// A connection to a port of a pod.
+    /// Connects to a port of a Pod.
     ///
     /// # Errors
-    /// The pod has no address, or the port does not answer within two seconds.
+    /// The Pod has no address, or the port does not respond within two seconds.
     pub async fn connect(&self, pod: &PodView, port: u16) -> anyhow::Result<Box<dyn Stream>> {
         match self.way.get() {
             PodRoute::Direct => Ok(Box::new(direct(pod, port).await?)),
@@ -79,7 +80,7 @@ impl PodAccess {
                 let api = Api::<Pod>::namespaced(self.client.clone(), &pod.namespace);
                 let mut forwarded = timeout(CONNECT, api.portforward(&pod.name, &[port]))
                     .await
-                    .with_context(|| format!("forwarding port {port} of {}: no answer", pod.name))?
+                    .with_context(|| format!("forwarding port {port} of {}: timeout", pod.name))?
                     .with_context(|| format!("forwarding port {port} of {}", pod.name))?;
                 let stream = forwarded
                     .take_stream(port)
@@ -89,10 +90,10 @@ impl PodAccess {
         }
     }
 
-    /// Asks for a path and reads the whole answer.
+    /// Sends a GET request and reads the whole response.
     ///
     /// # Errors
-    /// As [`Self::connect`], or no answer within four seconds.
+    /// Like [`Self::connect`], or no response within four seconds.
     pub async fn get(
         &self,
         pod: &PodView,
@@ -104,10 +105,10 @@ impl PodAccess {
             .await
     }
 
-    /// Sends JSON.
+    /// Sends JSON in a PUT request.
     ///
     /// # Errors
-    /// As [`Self::get`], and any other status than 2xx.
+    /// Like [`Self::get`], and any status other than 2xx.
     pub async fn put(
         &self,
         pod: &PodView,
@@ -150,7 +151,7 @@ impl PodAccess {
         let request = request.body(Full::new(body))?;
         timeout(ANSWER, exchange(stream, request))
             .await
-            .with_context(|| format!("{path} of {}: no answer within {ANSWER:?}", pod.name))?
+            .with_context(|| format!("{path} of {}: no response within {ANSWER:?}", pod.name))?
     }
 }
 
@@ -158,9 +159,9 @@ async fn direct(pod: &PodView, port: u16) -> anyhow::Result<TcpStream> {
     let address = pod
         .address
         .with_context(|| format!("{} has no address", pod.name))?;
-    ensure!(pod.running, "{} does not run", pod.name);
+    ensure!(pod.running, "{} is not running", pod.name);
     timeout(CONNECT, TcpStream::connect((address, port)))
         .await
-        .with_context(|| format!("connecting to {address}:{port}: no answer"))?
+        .with_context(|| format!("connecting to {address}:{port}: timeout"))?
         .with_context(|| format!("connecting to {address}:{port}"))
 }

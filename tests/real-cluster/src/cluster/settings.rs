@@ -1,11 +1,11 @@
-//! What differs between clusters: what things are called, and which names lead to the ingress controller.
+//! Names that differ between clusters, including those that resolve to the ingress controller.
 
 use std::{fs, path::Path};
 
 use anyhow::Context;
 use serde::Deserialize;
 
-/// Names of a cluster. The defaults are those of the examples in docs/contributing/testing.md.
+/// Names in a cluster. The defaults are those of the examples in docs/contributing/testing.md.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Settings {
@@ -47,11 +47,11 @@ pub struct Ingress {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Hosts {
-    /// The application by HTTP.
+    /// The application over HTTP.
     pub http: String,
-    /// The application by HTTPS.
+    /// The application over HTTPS.
     pub https: String,
-    /// A host that a step publishes anew.
+    /// A host that a step publishes.
     pub new: String,
 }
 
@@ -87,7 +87,7 @@ impl Default for Hosts {
 }
 
 impl Settings {
-    /// Reads a file; the defaults where there is none.
+    /// Reads a file; without one, returns the defaults.
     ///
     /// # Errors
     /// A file that cannot be read or has an unknown field.

@@ -1,4 +1,5 @@
-//! A container image of one layer as a tarball, in the format of `docker save`, which every container runtime imports.
+//! A container image of one layer as a tarball in the format of `docker save`, which every container runtime can
+//! import.
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
@@ -7,7 +8,7 @@ use ring::digest::{SHA256, digest};
 use serde_json::json;
 use tar::{Builder, EntryType, Header};
 
-/// What becomes an image.
+/// Contents of an image.
 #[derive(Debug, Clone)]
 pub struct Archive {
     /// Names with tags.
@@ -16,7 +17,7 @@ pub struct Archive {
     pub entrypoint: &'static str,
     /// User and group by number.
     pub user: &'static str,
-    /// All files.
+    /// Its files.
     pub files: Vec<File>,
 }
 
@@ -29,7 +30,7 @@ pub struct File {
 }
 
 impl File {
-    /// An executable.
+    /// Builds an executable file.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -42,7 +43,7 @@ impl File {
         })
     }
 
-    /// A text.
+    /// Builds a text file.
     #[must_use]
     pub fn text(path: &'static str, content: String) -> Self {
         Self {
@@ -102,7 +103,7 @@ impl Archive {
     }
 }
 
-/// Owned by root and as old as time, so that equal content makes an equal image.
+/// Builds a header with root as owner and a fixed time, so that equal content gives an equal image.
 fn header(mode: u32, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_mode(mode);
@@ -128,7 +129,7 @@ fn sha256(bytes: &[u8]) -> String {
     text
 }
 
-/// As container runtimes call it.
+/// Returns the architecture as container runtimes name it.
 const fn architecture() -> &'static str {
     if cfg!(target_arch = "aarch64") {
         "arm64"

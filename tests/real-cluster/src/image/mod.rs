@@ -1,4 +1,4 @@
-//! Images for the nodes: the product's, and that of the suite's own binary.
+//! Images for the nodes: the product's, and one with the suite's own binary.
 
 mod archive;
 mod program;
@@ -10,26 +10,27 @@ use anyhow::{Context, bail};
 pub use archive::{Archive, File};
 pub use program::link_statically;
 
-/// Name and tag of the product's image where it is built here; the manifests name the same by default.
+/// Name and tag of the product's image if it is built here; the default of the manifests.
 pub const PRODUCT: &str = "parallax:0.1.0";
-/// The same content under another tag, for an upgrade.
+/// The same content with another tag, for an upgrade.
 pub const UPGRADE: &str = "parallax:0.1.0-again";
 /// The suite's own binary: test application and control client.
 pub const SUITE: &str = "parallax-real-cluster:1";
 
-/// Root certificates that the product's image holds, as `deploy/build-image` takes them.
+/// Root certificates in the product's image, as in `deploy/build-image`.
 const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Images as tarballs.
 #[derive(Debug, Clone)]
 pub struct ImageTarballs {
-    /// One a program.
+    /// One per program.
     pub archives: Vec<PathBuf>,
     /// The product's binary.
     pub product: PathBuf,
 }
 
-/// Builds the product's image, and the suite's where it is wanted, as tarballs in a folder. The product trusts one root more: that of the suite.
+/// Builds the product's image, and the suite's if requested, as tarballs in a directory. The product's image also
+/// trusts the suite's CA.
 ///
 /// # Errors
 /// A binary that cannot be linked or is missing, or a file that cannot be written.
@@ -77,13 +78,13 @@ fn written(folder: &Path, name: &str, archive: &Archive) -> anyhow::Result<PathB
     Ok(path)
 }
 
-/// The name as a container runtime keeps it.
+/// Returns the name as a container runtime stores it.
 fn canonical(name: &str) -> String {
     format!("docker.io/library/{name}")
 }
 
-/// The product's binary for this machine, which prints manifests and asks for the status: the one that was named, or the
-/// one beside this program.
+/// Returns the product's binary for this machine, which prints manifests and queries the status: the given one, or the
+/// one next to this program.
 ///
 /// # Errors
 /// No such file.
@@ -94,7 +95,7 @@ pub fn command_line(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     };
     if !path.is_file() {
         bail!(
-            "there is no {}; build it with: cargo build --workspace",
+            "cannot find {}; build it with: cargo build --workspace",
             path.display()
         );
     }
@@ -102,12 +103,16 @@ pub fn command_line(named: Option<&Path>) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("finding {}", path.display()))
 }
 
-/// The folder of this program, or the one above it for a test.
+/// Returns the directory of this program, or for a test the one above it.
 fn target_folder() -> anyhow::Result<PathBuf> {
-    let program = std::env::current_exe().context("finding this program")?;
-    let folder = program.parent().context("this program has no folder")?;
+    let program = std::env::current_exe().context("finding the path of this program")?;
+    let folder = program
+        .parent()
+        .context("this program's path has no parent directory")?;
     let folder = if folder.ends_with("deps") {
-        folder.parent().context("the folder of tests has no parent")?
+        folder
+            .parent()
+            .context("the directory of tests has no parent directory")?
     } else {
         folder
     };

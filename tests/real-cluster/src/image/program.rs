@@ -1,4 +1,4 @@
-//! Programs that need nothing of the image they run in.
+//! Programs that need nothing from the image they run in.
 
 use std::{
     env,
@@ -8,14 +8,14 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use tokio::process::Command;
 
-/// Links a binary of the workspace statically, as `deploy/build-image --dev` does, and copies it without debug information
-/// into a folder.
+/// Links a binary of the workspace statically, like `deploy/build-image --dev`, and copies it without debug
+/// information to a directory.
 ///
 /// # Errors
 /// cargo or strip fail, or the toolchain did not link statically.
 pub async fn link_statically(package: &str, binary: &str, folder: &Path) -> anyhow::Result<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // cargo names itself to what it runs.
+    // cargo sets this variable for programs that it runs.
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(&cargo)
         .args(["rustc", "--quiet", "--locked", "-p", package, "--bin", binary])
@@ -34,7 +34,7 @@ pub async fn link_statically(package: &str, binary: &str, folder: &Path) -> anyh
         );
     }
     let linked = executable(&output.stdout, binary)
-        .with_context(|| format!("cargo does not say where it has put {binary}"))?;
+        .with_context(|| format!("cargo did not report the path of {binary}"))?;
     let copy = folder.join(binary);
     let stripped = Command::new("strip")
         .arg("--strip-debug")
@@ -49,7 +49,7 @@ pub async fn link_statically(package: &str, binary: &str, folder: &Path) -> anyh
     Ok(copy)
 }
 
-/// The path in cargo's messages, one JSON document a line.
+/// Finds the path in cargo's messages, one JSON document per line.
 fn executable(messages: &[u8], binary: &str) -> Option<PathBuf> {
     String::from_utf8_lossy(messages)
         .lines()
@@ -67,7 +67,7 @@ async fn ensure_static(program: &Path) -> anyhow::Result<()> {
         .context("starting readelf; install binutils")?;
     ensure!(
         !String::from_utf8_lossy(&headers.stdout).contains("INTERP"),
-        "{} wants a loader, which an image from scratch has not: the toolchain did not link it statically",
+        "{} is not statically linked, and an image from scratch has no dynamic loader",
         program.display()
     );
     Ok(())

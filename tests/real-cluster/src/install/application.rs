@@ -1,4 +1,4 @@
-//! The test application and the control client, as objects of the cluster.
+//! The test application and the control client, as objects in the cluster.
 
 use std::collections::BTreeMap;
 
@@ -29,10 +29,10 @@ pub struct Application {
 }
 
 impl Application {
-    /// Makes everything, and waits until all of it is ready.
+    /// Creates everything, and waits until it is ready.
     ///
     /// # Errors
-    /// A namespace that is somebody else's, an object that is refused, or pods that do not get ready.
+    /// A namespace that does not belong to the suite, a rejected object, or Pods that do not become ready.
     pub async fn install(&self, cluster: &Cluster, authority: &Authority) -> anyhow::Result<Destinations> {
         for namespace in [APPLICATION, CLIENTS] {
             ours(cluster, namespace).await?;
@@ -78,7 +78,7 @@ impl Application {
         let address = service
             .spec
             .and_then(|spec| spec.cluster_ip)
-            .context("shop/shop has no cluster address")?;
+            .context("shop/shop has no ClusterIP")?;
         let mut arguments = vec!["client".to_owned(), "--roots=/roots/ca.pem".to_owned()];
         let destinations = Destinations::new(&cluster.settings.hosts, &address);
         arguments.extend(
@@ -100,7 +100,7 @@ impl Application {
     /// Removes everything.
     ///
     /// # Errors
-    /// The API server does not take it.
+    /// The API server rejects it.
     pub async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
         let selector = format!("{MARK}=true");
         cluster
@@ -134,7 +134,7 @@ impl Application {
 /// Writes a Secret with a certificate of a kind.
 ///
 /// # Errors
-/// A host that no certificate can name, or a Secret that is refused.
+/// A host that is not valid in a certificate, or a rejected Secret.
 pub async fn certify(
     cluster: &Cluster,
     authority: &Authority,
@@ -153,7 +153,7 @@ pub async fn certify(
     Ok(())
 }
 
-/// Fails where a namespace is there and not of this suite; removes one of a former run.
+/// Fails if the namespace exists and does not belong to this suite; deletes it if it is left from an earlier run.
 async fn ours(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     let api = Api::<Namespace>::all(cluster.client.clone());
     let Some(found) = api.get_opt(name).await? else {
@@ -161,7 +161,7 @@ async fn ours(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
     };
     anyhow::ensure!(
         found.labels().contains_key(MARK),
-        "the namespace {name} is there already, and not made by this suite: remove it, or take another cluster"
+        "the namespace {name} already exists and was not created by this suite: delete it, or use another cluster"
     );
     cluster
         .kubectl

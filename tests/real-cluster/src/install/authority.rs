@@ -1,4 +1,4 @@
-//! The suite's own certificate authority, and certificates that are wrong in one way each.
+//! The suite's own CA, and certificates with one defect each.
 
 use anyhow::Context;
 use rcgen::{
@@ -8,7 +8,7 @@ use rcgen::{
 
 use crate::step::CertificateKind;
 
-/// Two authorities: clients and probers know the first one only.
+/// Two CAs: clients and probers trust only the first one.
 #[derive(Debug)]
 pub struct Authority {
     root: String,
@@ -26,26 +26,26 @@ pub struct PemPair {
 }
 
 impl Authority {
-    /// Makes both authorities.
+    /// Creates both CAs.
     ///
     /// # Errors
-    /// No randomness to be had.
+    /// No random numbers available.
     pub fn new() -> anyhow::Result<Self> {
-        let (root, known) = authority("Parallax real-cluster suite").context("making an authority")?;
-        let (_, private) = authority("A private authority").context("making an authority")?;
+        let (root, known) = authority("Parallax real-cluster suite").context("creating a CA")?;
+        let (_, private) = authority("A private authority").context("creating a CA")?;
         Ok(Self { root, known, private })
     }
 
-    /// The root that clients and probers know, as PEM.
+    /// Returns the CA certificate that clients and probers trust, as PEM.
     #[must_use]
     pub fn root(&self) -> &str {
         &self.root
     }
 
-    /// A certificate for a host.
+    /// Issues a certificate for a host.
     ///
     /// # Errors
-    /// A host that no certificate can name.
+    /// A host that is not valid in a certificate.
     pub fn issue(&self, host: &str, kind: CertificateKind) -> anyhow::Result<PemPair> {
         let named = if kind == CertificateKind::OtherName {
             "elsewhere.example.net"

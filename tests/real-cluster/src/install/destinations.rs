@@ -1,15 +1,15 @@
-//! What the control client asks for, and which targets of Parallax are the same.
+//! Destinations of the control client, and the corresponding targets of Parallax.
 
 use url::Url;
 
 use crate::cluster::Hosts;
 
-/// Names and URLs of what the control client asks for.
+/// Names and URLs of the control client's destinations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destinations(pub Vec<(String, String)>);
 
 impl Destinations {
-    /// Those of the test application, whose Service has this address.
+    /// Returns those of the test application, whose Service has this address.
     #[must_use]
     pub fn new(hosts: &Hosts, address: &str) -> Self {
         let all = [
@@ -23,7 +23,7 @@ impl Destinations {
         Self(all.map(|(name, url)| (name.to_owned(), url)).to_vec())
     }
 
-    /// Which of them a target of Parallax is; none where users do not ask for it.
+    /// Returns the destinations that correspond to a target; empty if users do not use it.
     #[must_use]
     pub fn of_target(&self, target: &str) -> Vec<&str> {
         let Some(wanted) = host_of(target) else {
@@ -34,7 +34,7 @@ impl Destinations {
             .iter()
             .filter(|(_, url)| host_of(url).as_ref() == Some(&wanted));
         let mut names: Vec<&str> = found.map(|(name, _)| name.as_str()).collect();
-        // One Service by name and by address.
+        // The same Service by name and by address.
         if names == ["address"] || names == ["service"] {
             names = vec!["service", "address"];
         }

@@ -10,5 +10,5 @@ pub use authority::Authority;
 pub use destinations::Destinations;
 pub use product::{MissingComponent, NAMESPACE, ParallaxInstallation};
 
-/// The label of everything that the suite makes; what has it is removed, what lacks it is left alone.
+/// Label of everything that the suite creates; objects with it are deleted, others are not touched.
 pub const MARK: &str = "parallax-real-cluster";

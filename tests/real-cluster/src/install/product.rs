@@ -1,4 +1,4 @@
-//! Parallax as users install it: what `parallax manifests` prints, given to `kubectl apply`.
+//! Parallax as users install it: the output of `parallax manifests` passed to `kubectl apply`.
 
 use std::{cell::RefCell, fs, path::PathBuf, time::Duration};
 
@@ -21,18 +21,18 @@ const HOST_NAMESPACE: &str = "parallax-host";
 /// The volume of an installation with a store.
 const VOLUME: &str = "parallax-real-cluster";
 
-/// How Parallax gets into the cluster.
+/// Installs Parallax in the cluster.
 #[derive(Debug)]
 pub struct ParallaxInstallation {
     /// The product's binary for this machine.
     pub binary: PathBuf,
-    /// The image by its name.
+    /// Name of the image.
     pub image: String,
-    /// The same image under another name; nothing where the image is from a registry.
+    /// Another name of the same image; absent if the image comes from a registry.
     pub upgrade: Option<String>,
-    /// A folder for manifests.
+    /// Directory for manifests.
     pub folder: PathBuf,
-    /// What is applied now.
+    /// The installation that is applied now.
     applied: RefCell<Option<AppliedInstallation>>,
 }
 
@@ -43,7 +43,7 @@ struct AppliedInstallation {
     objects: Vec<ObjectName>,
 }
 
-/// An object by its kind and name.
+/// An object by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ObjectName {
     kind: String,
@@ -52,7 +52,7 @@ struct ObjectName {
 }
 
 impl ParallaxInstallation {
-    /// Nothing is applied yet.
+    /// Creates an installer; nothing is applied yet.
     #[must_use]
     pub const fn new(binary: PathBuf, image: String, upgrade: Option<String>, folder: PathBuf) -> Self {
         Self {
@@ -64,11 +64,11 @@ impl ParallaxInstallation {
         }
     }
 
-    /// Applies an installation over whatever is applied, deletes what belongs to the former one only, and waits until
-    /// all pods are rolled out.
+    /// Applies an installation over the current one, deletes objects that belong only to the previous one, and waits
+    /// until all Pods are rolled out.
     ///
     /// # Errors
-    /// Values that are refused, objects that are refused, or a roll-out that does not end.
+    /// Rejected values, rejected objects, or a rollout that does not complete.
     pub async fn apply(
         &self,
         cluster: &Cluster,
@@ -78,7 +78,7 @@ impl ParallaxInstallation {
     ) -> anyhow::Result<()> {
         let mut values = json!({"image": self.image});
         if upgrade {
-            values["image"] = json!(self.upgrade.as_ref().context("the image has one name only")?);
+            values["image"] = json!(self.upgrade.as_ref().context("the image has only one name")?);
         }
         match kind {
             Installation::Plain => {}
@@ -90,7 +90,7 @@ impl ParallaxInstallation {
         let objects = objects(&text)?;
         let path = self.folder.join("install.yaml");
         fs::write(&path, &text).with_context(|| format!("writing {}", path.display()))?;
-        let path = path.to_str().context("a folder whose name is text")?;
+        let path = path.to_str().context("the directory's path is not valid UTF-8")?;
         cluster.kubectl.run(&["apply", "-f", path]).await?;
         let former = self.applied.replace(Some(AppliedInstallation {
             values,
@@ -126,10 +126,10 @@ impl ParallaxInstallation {
         Ok(())
     }
 
-    /// Removes what is there of a former run or of this one, and applies an installation to a clean cluster.
+    /// Removes what is left of an earlier run or of this one, and applies an installation to a clean cluster.
     ///
     /// # Errors
-    /// As [`Self::apply`]; an installation that this suite did not make; [`MissingComponent`] where a store has no volume.
+    /// Like [`Self::apply`]; an installation that this suite did not create; [`MissingComponent`] if a store has no volume.
     pub async fn install(&self, cluster: &Cluster, kind: Installation) -> anyhow::Result<()> {
         self.remove(cluster).await?;
         if kind == Installation::Store {
@@ -141,7 +141,7 @@ impl ParallaxInstallation {
     /// Removes the installation.
     ///
     /// # Errors
-    /// An installation that this suite did not make.
+    /// An installation that this suite did not create.
     pub async fn remove(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let api = Api::<Namespace>::all(cluster.client.clone());
         let applied = self.applied.replace(None);
@@ -149,7 +149,7 @@ impl ParallaxInstallation {
             if let Some(found) = api.get_opt(name).await? {
                 ensure!(
                     found.labels().contains_key(MARK),
-                    "the namespace {name} is there already, and not made by this suite: remove it, or take another cluster"
+                    "the namespace {name} already exists and was not created by this suite: delete it, or use another cluster"
                 );
             }
         }
@@ -172,15 +172,15 @@ impl ParallaxInstallation {
         Ok(())
     }
 
-    /// `PodMonitors` as the product prints them for the Prometheus operator.
+    /// Returns the `PodMonitors` that the product prints for the Prometheus operator.
     ///
     /// # Errors
-    /// Values that are refused.
+    /// Rejected values.
     pub async fn pod_monitors(&self) -> anyhow::Result<Vec<Value>> {
         let text = self
             .manifests(&json!({"podMonitor": {}, "hostVantage": true}))
             .await?;
-        let documents = serde_saphyr::from_multiple::<Value>(&text).context("reading the manifests")?;
+        let documents = serde_saphyr::from_multiple::<Value>(&text).context("parsing the manifests")?;
         Ok(documents
             .into_iter()
             .filter(|document| document["kind"] == "PodMonitor")
@@ -200,11 +200,11 @@ impl ParallaxInstallation {
         if !output.status.success() {
             bail!("parallax manifests: {}", String::from_utf8_lossy(&output.stderr));
         }
-        String::from_utf8(output.stdout).context("manifests that are no text")
+        String::from_utf8(output.stdout).context("the manifests are not valid UTF-8")
     }
 }
 
-/// A part of the cluster that a step needs is not there.
+/// A component that a step needs is missing in the cluster.
 #[derive(Debug)]
 pub struct MissingComponent(pub String);
 
@@ -216,7 +216,7 @@ impl std::fmt::Display for MissingComponent {
 
 impl std::error::Error for MissingComponent {}
 
-/// A volume for the claim of the installation: that of the default `StorageClass`, or a folder that the hook makes.
+/// Provides a volume for the installation's claim: from the default `StorageClass`, or a directory created by the hook.
 async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
     let classes = Api::<StorageClass>::all(cluster.client.clone())
         .list(&ListParams::default())
@@ -231,7 +231,7 @@ async fn volume(cluster: &Cluster) -> anyhow::Result<()> {
     }
     let HookResult::Done(path) = cluster.hook.call(&["volume", VOLUME]).await? else {
         return Err(MissingComponent(
-            "a volume: there is no default StorageClass, and the hook makes none".to_owned(),
+            "a volume: there is no default StorageClass, and the hook provides none".to_owned(),
         )
         .into());
     };
@@ -268,7 +268,7 @@ async fn delete(cluster: &Cluster, object: &ObjectName) -> anyhow::Result<()> {
 }
 
 fn objects(text: &str) -> anyhow::Result<Vec<ObjectName>> {
-    let documents = serde_saphyr::from_multiple::<Value>(text).context("reading the manifests")?;
+    let documents = serde_saphyr::from_multiple::<Value>(text).context("parsing the manifests")?;
     let word = |value: &Value| value.as_str().map(ToOwned::to_owned);
     documents
         .iter()
@@ -282,7 +282,7 @@ fn objects(text: &str) -> anyhow::Result<Vec<ObjectName>> {
         .collect()
 }
 
-/// Lays one document over another.
+/// Merges one document over another.
 fn merge(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {

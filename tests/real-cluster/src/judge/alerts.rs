@@ -1,4 +1,4 @@
-//! Which alerts fired, and from when to when.
+//! Alerts that fired, with their times.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ pub struct FiredAlert {
     pub name: String,
     /// Its other labels.
     pub labels: BTreeMap<String, String>,
-    /// When it fired.
+    /// Time spans in which it fired.
     pub spans: Vec<TimeSpan>,
 }
 
-/// Alerts that fired between two times and did not before. A look describes the time up to the next one.
+/// Returns alerts that fired between two times and not before. A sample describes the time until the next one.
 #[must_use]
 pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<FiredAlert> {
     let mut fired: BTreeMap<(&str, &BTreeMap<String, String>), Vec<TimeSpan>> = BTreeMap::new();
@@ -62,7 +62,7 @@ pub fn fired(looks: &[AlertLook], from: f64, until: f64) -> Vec<FiredAlert> {
 }
 
 impl FiredAlert {
-    /// In a few words, without the labels that say nothing about what is wrong.
+    /// Describes it briefly, without labels that do not identify the problem.
     #[must_use]
     pub fn words(&self) -> String {
         let plumbing = ["job", "instance", "endpoint", "container", "namespace", "pod"];
@@ -74,14 +74,14 @@ impl FiredAlert {
         format!("{} ({})", self.name, labels.join(", "))
     }
 
-    /// When it began to fire.
+    /// Returns when it started to fire.
     #[must_use]
     pub fn began(&self) -> f64 {
         self.spans.first().map_or(f64::MAX, |span| span.from)
     }
 }
 
-/// Gaps between spans of all of these alerts, from the first one to a time.
+/// Returns gaps between the spans of all of these alerts, from the first one to a given time.
 pub(super) fn gaps(fired: &[&FiredAlert], until: f64) -> Vec<TimeSpan> {
     let mut spans: Vec<TimeSpan> = fired
         .iter()

@@ -1,4 +1,4 @@
-//! A fault: Parallax must name it soon, say nothing else for as long as it lasts, and be silent soon after its cure.
+//! Judges a fault: Parallax must name it soon, report nothing else while it lasts, and be silent soon after its repair.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     step::{ExpectedOutcome, IncidentPattern},
 };
 
-/// Alerts that a fault may raise.
+/// Alerts that a fault may fire.
 const OF_FAULTS: [&str; 3] = [
     "ParallaxIncident",
     "ParallaxTargetUnreachable",
@@ -33,7 +33,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
             verdict.named_after = Some(after);
             if after > seconds(expected.within) {
                 reasons.push(format!(
-                    "named after {after:.0} s only; at most {} are right",
+                    "named only after {after:.0} s; at most {} are allowed",
                     expected.within
                 ));
             }
@@ -56,7 +56,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
         && extras.len() > most
     {
         reasons.push(format!(
-            "{} other incidents are open beside it; at most {most} are right",
+            "{} other incidents are open; at most {most} are allowed",
             extras.len()
         ));
     }
@@ -87,7 +87,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
         reasons.insert(
             0,
             format!(
-                "the fault is not there: users are served at {}",
+                "the fault has no effect: users are served at {}",
                 unfelt.join(", ")
             ),
         );
@@ -100,7 +100,7 @@ fn is(sayings: &[IncidentPattern], incident: &Incident) -> bool {
     sayings.iter().any(|saying| saying.matches(incident))
 }
 
-/// Whether an incident was named right at some time, whatever it was called in the end.
+/// Reports whether an incident was named correctly at some time, whatever its final name.
 fn was(sayings: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInput) -> bool {
     let looks = seen
         .timeline
@@ -113,7 +113,7 @@ fn was(sayings: &[IncidentPattern], story: &IncidentHistory, seen: &JudgementInp
         .any(|incident| incident.id == story.incident.id && is(sayings, incident))
 }
 
-/// When an aggregator first had an incident open that is what it should be.
+/// Returns when an aggregator first had a correct incident open.
 fn named_at(sayings: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> {
     let ours = |incident: &Incident| seen.stories.iter().any(|story| story.incident.id == incident.id);
     let looks = seen
@@ -131,7 +131,8 @@ fn named_at(sayings: &[IncidentPattern], seen: &JudgementInput) -> Option<f64> {
         .map(|(at, _)| at)
 }
 
-/// From the name to the cure: it stays open, under its id, and its alert fires all the time.
+/// Judges the time from the naming to the repair: the incident stays open under its id, and its alert fires
+/// continuously.
 fn while_it_lasts(
     expected: &ExpectedOutcome,
     seen: &JudgementInput,
@@ -149,11 +150,11 @@ fn while_it_lasts(
         });
     if let Some(look) = closed {
         reasons.push(format!(
-            "{:.0} s after the fault no incident says so any more, while users fail",
+            "{:.0} s after the fault no incident names it any more, while users fail",
             since(look.at)
         ));
     }
-    // Several subjects of one fault have an id each; how many there are is counted elsewhere.
+    // Several subjects of one fault have one id each; their number is judged elsewhere.
     let mut ids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for story in named.iter().filter(|_| expected.keeps_id) {
         let of_subject = ids.entry(story.incident.subject.as_str()).or_default();
@@ -177,14 +178,14 @@ fn while_it_lasts(
     if let Some(first) = gaps.first() {
         let all: f64 = gaps.iter().map(|gap| gap.until - gap.from).sum();
         reasons.push(format!(
-            "{:.0} s after the fault its alert resolves while the fault lasts, {} times, for {all:.0} s in all",
+            "{:.0} s after the fault its alert resolves while the fault lasts, {} times, for {all:.0} s in total",
             since(first.from),
             gaps.len()
         ));
     }
 }
 
-/// Seconds from the cure to the end of the incident.
+/// Returns the seconds from the repair to the end of the incident.
 fn closed(
     expected: &ExpectedOutcome,
     seen: &JudgementInput,
@@ -195,21 +196,23 @@ fn closed(
     let left: Vec<&IncidentHistory> = named.iter().filter(|story| story.left_open).collect();
     if let Some(story) = left.first() {
         let waited = seen.marks.ended - healed;
-        reasons.push(format!("{waited:.0} s after the cure it is still open: {story}"));
+        reasons.push(format!(
+            "{waited:.0} s after the repair it is still open: {story}"
+        ));
         return None;
     }
     let ended = named.iter().map(IncidentHistory::ended).fold(f64::MIN, f64::max);
     let after = (ended - healed).max(0.0);
     if after > seconds(expected.closed_within) {
         reasons.push(format!(
-            "closed {after:.0} s after the cure; at most {} are right",
+            "closed {after:.0} s after the repair; at most {} are allowed",
             expected.closed_within
         ));
     }
     Some(after)
 }
 
-/// `parallax status` never ends with 0 while users have failed for ten seconds.
+/// `parallax status` must never exit with 0 once users have failed for ten seconds.
 fn statuses(expected: &ExpectedOutcome, seen: &JudgementInput, reasons: &mut Vec<String>) {
     let cured = seen.marks.cured.unwrap_or(seen.marks.ended);
     let fine: Vec<f64> = seen
@@ -226,7 +229,7 @@ fn statuses(expected: &ExpectedOutcome, seen: &JudgementInput, reasons: &mut Vec
         .collect();
     if let (Some(first), Some(last)) = (fine.first(), fine.last()) {
         reasons.push(format!(
-            "`parallax status` ends with 0 while users fail, {} times from {first:.0} to {last:.0} s after the fault",
+            "`parallax status` exits with 0 while users fail, {} times from {first:.0} to {last:.0} s after the fault",
             fine.len()
         ));
     }

@@ -1,4 +1,4 @@
-//! From what was seen to a verdict. Pure: everything here is a function of the timeline.
+//! Judges a step. Pure: everything here is a function of the timeline.
 
 mod alerts;
 mod fault;
@@ -20,83 +20,83 @@ use crate::{
     step::{Kind, Step},
 };
 
-/// When things happened, in seconds since the run began.
+/// Times of a step, in seconds since the run began.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StepTimes {
-    /// The first action of the event or fault.
+    /// First action of the event or fault.
     pub fault: f64,
-    /// The last action of it.
+    /// Its last action.
     pub acted: f64,
-    /// The first action of the cure.
+    /// First action of the repair.
     pub cured: Option<f64>,
-    /// The last action of it: what was broken works again.
+    /// Last action of the repair: what was broken works again.
     pub healed: Option<f64>,
-    /// The end of the watch.
+    /// End of the observation.
     pub ended: f64,
 }
 
-/// How a step ended.
+/// Outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Parallax said what it should.
+    /// Parallax reported what is expected.
     Passed,
     /// It did not.
     Failed,
-    /// The cluster or the suite did something else than the step says, so nothing is proved.
+    /// The cluster or the suite did not behave as the step describes, so nothing is proved.
     Unsound,
-    /// Something is missing that the step needs.
+    /// A requirement of the step is missing.
     NotRun,
 }
 
-/// Everything that is said about a step.
+/// Judgement of a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Why it did not pass.
+    /// Reasons why it did not pass.
     pub reasons: Vec<String>,
-    /// Seconds from the fault to its name.
+    /// Seconds from the fault until it was named.
     pub named_after: Option<f64>,
-    /// Seconds from the cure to the end of the incident.
+    /// Seconds from the repair to the end of the incident.
     pub closed_after: Option<f64>,
-    /// The incident that names the fault.
+    /// The incidents that name the fault.
     pub named: Vec<IncidentHistory>,
-    /// Every other incident.
+    /// All other incidents.
     pub extras: Vec<IncidentHistory>,
     /// Alerts that fired.
     pub fired: Vec<FiredAlert>,
-    /// Ends of `parallax status`.
+    /// Results of `parallax status`.
     pub statuses: Vec<StatusLook>,
-    /// Findings and hazards that came up.
+    /// New findings and hazards.
     pub hints: Vec<FindingOrHazard>,
-    /// Red cells that users did not feel.
+    /// Red cells that users did not notice.
     pub red: Vec<UnfeltFailure>,
     /// Failures of users.
     pub felt: Vec<UserFailures>,
 }
 
-/// A red cell that users did not feel.
+/// A red cell that users did not notice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UnfeltFailure {
     /// The target.
     pub target: String,
-    /// Who asked.
+    /// The vantage.
     pub vantage: String,
     /// Its newest failure.
     pub failure: String,
-    /// When.
+    /// The time span.
     pub span: TimeSpan,
 }
 
 impl Verdict {
-    /// A step that could not be run.
+    /// Builds the verdict of a step that could not run.
     #[must_use]
     pub fn not_run(reason: String) -> Self {
         Self::empty(Outcome::NotRun, reason)
     }
 
-    /// A step in which something else happened than it says.
+    /// Builds the verdict of a step that did not behave as described.
     #[must_use]
     pub fn unsound(reason: String) -> Self {
         Self::empty(Outcome::Unsound, reason)
@@ -129,7 +129,7 @@ pub fn judge(step: &Step, timeline: &Timeline, marks: StepTimes, destinations: &
     }
 }
 
-/// What both kinds of steps are judged by.
+/// Input common to both kinds of steps.
 struct JudgementInput<'a> {
     timeline: &'a Timeline,
     marks: StepTimes,
@@ -152,7 +152,7 @@ impl<'a> JudgementInput<'a> {
         }
     }
 
-    /// A verdict with everything that was seen, and no reason yet.
+    /// Builds a verdict with all observations, and no reasons yet.
     fn verdict(&self) -> Verdict {
         let (from, until) = (self.marks.fault, self.marks.ended);
         let statuses = self
@@ -175,7 +175,7 @@ impl<'a> JudgementInput<'a> {
         }
     }
 
-    /// Findings and hazards that were not there before.
+    /// Returns new findings and hazards.
     fn hints(&self) -> Vec<FindingOrHazard> {
         let states = |from: f64, until: f64| {
             let looks = self

@@ -1,4 +1,4 @@
-//! An ordinary event: Parallax must be silent.
+//! Judges an ordinary event: Parallax must be silent.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use crate::{
     step::ExpectedOutcome,
 };
 
-/// Before and after a red cell, failures of users count as the same, in seconds.
+/// Time around a red cell in which failures of users justify it, in seconds.
 const AROUND: f64 = 15.0;
-/// `parallax status` may end with 3 so long after an aggregator did not answer: its pod is not ready yet.
+/// How long `parallax status` may exit with 3 after an aggregator did not respond: its Pod is not ready yet.
 const UNREADY: f64 = 15.0;
-/// A vantage may report so long after the first of them to a new aggregator: without a volume it has a new CA, which kubelets
-/// bring to the probers within about a minute.
+/// How long after the first report to a new aggregator other vantages may start to report: without a volume it has a
+/// new CA, which kubelets distribute to the probers within about a minute.
 const CATCH_UP: f64 = 90.0;
-/// `parallax status` may end with 3 for so long because a failure that affects no target is under investigation, or because
-/// a prober is away.
+/// How long `parallax status` may exit with 3 because a failure that affects no target is under investigation, or
+/// because a prober is gone.
 const DOUBT: f64 = 30.0;
-/// What `parallax status` says while no aggregator is ready, as when one starts. The suite asks the Pods themselves, whether they
-/// are ready or not.
-const NOBODY_READY: &str = "parallax: no Pod of the aggregator is ready";
-/// Red cells that are seen further apart are two.
+/// Output of `parallax status` while no aggregator is ready, for example during a start. The suite itself queries the
+/// Pods whether they are ready or not.
+const NOBODY_READY: &str = "parallax: no aggregator Pod is ready";
+/// Gap between two observations of a red cell that separates them.
 const APART: f64 = 5.0;
 
 pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdict {
@@ -44,7 +44,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
             String::new()
         };
         reasons.push(format!(
-            "{:.0} s after the event an incident is opened{times}{left}: {story}",
+            "{:.0} s after the event an incident opens{times}{left}: {story}",
             story.began() - began
         ));
         verdict.extras.push(story.clone());
@@ -72,7 +72,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
         }
     }
     verdict.red = red(seen);
-    // What may be said of a target may be shown of it.
+    // If a target may be named in an incident, its cell may be red.
     let named = &verdict.named;
     verdict.red.retain(|red| {
         let allowed = expected.may.iter().any(|saying| saying.names(&red.target));
@@ -80,7 +80,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
     });
     for red in &verdict.red {
         reasons.push(format!(
-            "{:.0} s after the event {} is red from {} for {:.0} s, and no user felt anything: {}",
+            "{:.0} s after the event {} is red from {} for {:.0} s, and no user noticed anything: {}",
             red.span.from - began,
             red.target,
             red.vantage,
@@ -102,7 +102,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
         reasons.insert(
             0,
             format!(
-                "users were not served, so this is no ordinary event: {}",
+                "users were not served, so this is not an ordinary event: {}",
                 unexpected.join(", ")
             ),
         );
@@ -111,7 +111,7 @@ pub(super) fn judge(expected: &ExpectedOutcome, seen: &JudgementInput) -> Verdic
     verdict
 }
 
-/// Ends of `parallax status`: 0, or 3 while no aggregator or no vantage could say anything, or briefly while a
+/// Judges results of `parallax status`: 0, or 3 while no aggregator or vantage had information, or briefly while a
 /// failure that affects no target is under investigation or a vantage is silent.
 fn statuses(seen: &JudgementInput, incident_allowed: bool, reasons: &mut Vec<String>) {
     let mut wrong: BTreeMap<Option<i32>, (f64, usize, &str)> = BTreeMap::new();
@@ -148,18 +148,18 @@ fn statuses(seen: &JudgementInput, incident_allowed: bool, reasons: &mut Vec<Str
         let after = at - seen.marks.fault;
         let code = code.map_or("a signal".to_owned(), |code| code.to_string());
         reasons.push(format!(
-            "{after:.0} s after the event `parallax status` ends with {code}, {times} times: {line}"
+            "{after:.0} s after the event `parallax status` exits with {code}, {times} times: {line}"
         ));
     }
 }
 
-/// Whether users were not served around then: that a target fails is then the truth.
+/// Reports whether users were not served around that time: then a failing target is correct.
 fn users_fail(seen: &JudgementInput, at: f64) -> bool {
     seen.users.failed(at - AROUND, at + AROUND).next().is_some()
 }
 
-/// Whether all that fails has never worked, so that it is no outage: `parallax status` ends with 1 when such a target is older
-/// than a minute.
+/// Reports whether everything that fails has never worked, so that it is not an outage: `parallax status` exits with 1
+/// if such a target is older than a minute.
 fn only_never_ok_targets_fail(seen: &JudgementInput, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| {
         let mut red = state.red().peekable();
@@ -167,7 +167,7 @@ fn only_never_ok_targets_fail(seen: &JudgementInput, from: f64, until: f64) -> b
     })
 }
 
-/// Whether nobody could have told: the API server or an aggregator did not answer, or no vantage reported.
+/// Reports whether the state was unknowable: the API server or an aggregator did not respond, or no vantage reported.
 fn could_not_tell(seen: &JudgementInput, from: f64, until: f64) -> bool {
     let around = |at: f64| at > from - UNREADY && at < until + 1.0;
     let away = seen.timeline.api_server.iter().any(|(at, up)| around(*at) && !up);
@@ -180,18 +180,18 @@ fn could_not_tell(seen: &JudgementInput, from: f64, until: f64) -> bool {
     away || mute || alone
 }
 
-/// Whether a target was not ok that has just appeared, or was about to get its first probe: whether a new one works is not
-/// known at once.
+/// Reports whether a target that was not ok had just appeared, or was about to get its first probe: the state of a new
+/// target is not known immediately.
 fn has_new_target(seen: &JudgementInput, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| state.cells.iter().any(|cell| cell.new))
 }
 
-/// Whether a failure was under investigation around then.
+/// Reports whether a failure was under investigation around that time.
 fn investigates(seen: &JudgementInput, from: f64, until: f64) -> bool {
     some_state(seen, from, until, |state| !state.investigating.is_empty())
 }
 
-/// Whether an aggregator answered around then with a state of which `holds` is true.
+/// Reports whether an aggregator responded around that time with a state that satisfies `holds`.
 fn some_state(
     seen: &JudgementInput,
     from: f64,
@@ -203,13 +203,13 @@ fn some_state(
     looks.any(|look| look.state.as_ref().is_ok_and(&holds))
 }
 
-/// Whether some vantages have not reported yet to an aggregator that nobody had reported to shortly before.
+/// Reports whether some vantages have not reported yet to an aggregator that had no reports at all shortly before.
 fn catches_up(seen: &JudgementInput, at: f64, line: &str) -> bool {
     let mut looks = seen.timeline.looks.iter();
     is_partial(line) && looks.any(|look| (at - CATCH_UP..at).contains(&look.at) && nobody_reports(look))
 }
 
-/// Whether some vantages report, and some do not.
+/// Reports whether some vantages report, and some do not.
 fn is_partial(line: &str) -> bool {
     line.split_once(" vantages report").is_some_and(|(count, _)| {
         let numbers = count
@@ -219,13 +219,13 @@ fn is_partial(line: &str) -> bool {
     })
 }
 
-/// Whether no vantage reports to the aggregator, or the aggregator does not answer.
+/// Reports whether no vantage reports to the aggregator, or the aggregator does not respond.
 fn nobody_reports(look: &StateSample) -> bool {
     let state = look.state.as_ref();
     state.map_or(true, |state| state.reporting.is_empty())
 }
 
-/// Red cells that users did not feel, each stretch once.
+/// Returns red cells that users did not notice, each time span once.
 fn red(seen: &JudgementInput) -> Vec<UnfeltFailure> {
     let mut found: BTreeMap<(&str, &str), Vec<UnfeltFailure>> = BTreeMap::new();
     let looks = seen.timeline.looks.iter();
@@ -253,7 +253,7 @@ fn red(seen: &JudgementInput) -> Vec<UnfeltFailure> {
     found.into_values().flatten().collect()
 }
 
-/// Whether an incident that may be named was open, and is about what is red.
+/// Reports whether an allowed incident was open that explains the red cell.
 fn explains(story: &IncidentHistory, red: &UnfeltFailure) -> bool {
     let mut open = story.open.iter();
     let while_open =

@@ -1,4 +1,4 @@
-//! What became of each incident, over all aggregators.
+//! History of each incident across all aggregators.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,32 +12,32 @@ use crate::{
     step::IncidentPattern,
 };
 
-/// A stretch of time.
+/// A time span.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct TimeSpan {
     /// Its beginning.
     pub from: f64,
-    /// Its end, as far as it was seen.
+    /// Its end, as far as observed.
     pub until: f64,
 }
 
 /// One incident over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IncidentHistory {
-    /// The incident as it was said when it was last open.
+    /// The incident when it was last open.
     pub incident: Incident,
-    /// Stretches in which an aggregator listed it as open or recovering.
+    /// Time spans in which an aggregator listed it as open or recovering.
     pub open: Vec<TimeSpan>,
-    /// What was said of it, each different cause, region or sentence once, with the time.
+    /// Each different cause, region or sentence, with its time.
     pub said: Vec<(f64, String)>,
-    /// It was open still when it was last looked for.
+    /// Whether it was still open at the last observation.
     pub left_open: bool,
 }
 
-/// The longest that an aggregator's last word counts while it does not answer.
+/// How long an aggregator's last response counts while it does not respond.
 const WORD: f64 = 3.5;
 
-/// Incidents that were open between two times, and not open before.
+/// Returns incidents that were open between two times, and not open before.
 #[must_use]
 pub fn stories(looks: &[StateSample], from: f64, until: f64) -> Vec<IncidentHistory> {
     let mut last: BTreeMap<&str, (f64, BTreeSet<&str>)> = BTreeMap::new();
@@ -88,19 +88,19 @@ impl IncidentHistory {
         self.incident = incident.clone();
     }
 
-    /// When it was first open.
+    /// Returns when it was first open.
     #[must_use]
     pub fn began(&self) -> f64 {
         self.open.first().map_or(f64::MAX, |span| span.from)
     }
 
-    /// When it was last open.
+    /// Returns when it was last open.
     #[must_use]
     pub fn ended(&self) -> f64 {
         self.open.last().map_or(f64::MIN, |span| span.until)
     }
 
-    /// Whether it was open at a time.
+    /// Reports whether it was open at a time.
     #[must_use]
     pub fn is_open_at(&self, time: f64) -> bool {
         self.open
@@ -124,7 +124,7 @@ impl fmt::Display for IncidentHistory {
 }
 
 impl IncidentPattern {
-    /// Whether an incident is what it describes.
+    /// Reports whether an incident matches the pattern.
     #[must_use]
     pub fn matches(&self, incident: &Incident) -> bool {
         let region = incident.region.split(' ').next().unwrap_or_default();

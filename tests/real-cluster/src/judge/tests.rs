@@ -1,4 +1,4 @@
-//! Verdicts about made-up timelines.
+//! Verdicts on synthetic timelines.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use crate::{
     step::{Step, parse},
 };
 
-/// Something happens at 100 s, is cured at 160 s, and is watched until 220 s.
+/// An event at 100 s, its repair at 160 s, and the end of the observation at 220 s.
 const MARKS: StepTimes = StepTimes {
     fault: 100.0,
     acted: 101.0,
@@ -41,8 +41,8 @@ fn fault() -> Step {
     )
 }
 
-/// A timeline of one aggregator and one client: `open` says which incidents are open at a second, `fails` whether requests
-/// fail, `firing` for which incidents the alert fires, `code` how `parallax status` ends.
+/// A timeline of one aggregator and one client: `open` returns the incidents open at a second, `fails` whether
+/// requests fail, `firing` the incidents whose alert fires, `code` the exit code of `parallax status`.
 struct TimelineBuilder<'a> {
     open: &'a dyn Fn(f64) -> Vec<Incident>,
     fails: &'a dyn Fn(f64) -> bool,
@@ -51,7 +51,7 @@ struct TimelineBuilder<'a> {
 }
 
 impl<'a> TimelineBuilder<'a> {
-    /// Nothing happens but that `parallax status` ends so.
+    /// Builds a timeline without events in which `parallax status` exits with these codes.
     fn quiet(code: &'a dyn Fn(f64) -> i32) -> Self {
         Self {
             open: &nothing,
@@ -104,7 +104,7 @@ fn fine(_: f64) -> i32 {
     0
 }
 
-/// A cell that fails, of a target that has worked.
+/// Builds a failing cell of a target that has worked.
 fn red(target: &str) -> Cell {
     Cell {
         target: target.to_owned(),
@@ -116,7 +116,7 @@ fn red(target: &str) -> Cell {
     }
 }
 
-/// `parallax status` ends with 3 between two times, else with 0.
+/// `parallax status` exits with 3 between two times, otherwise with 0.
 fn cannot_tell(between: Range<f64>) -> impl Fn(f64) -> i32 {
     move |at| if between.contains(&at) { 3 } else { 0 }
 }
@@ -157,9 +157,9 @@ fn an_incident_an_alert_and_an_exit_code_each_fail_an_ordinary_step() {
     assert_eq!(verdict.outcome, Outcome::Failed);
     let all = verdict.reasons.join("\n");
     for words in [
-        "21 s after the event an incident is opened, and is still open: 0a F14",
+        "21 s after the event an incident opens, and is still open: 0a F14",
         "26 s after the event an alert fires: ParallaxIncident (incident 0a)",
-        "22 s after the event `parallax status` ends with 1",
+        "22 s after the event `parallax status` exits with 1",
     ] {
         assert!(all.contains(words), "{words}: {all}");
     }
@@ -492,7 +492,7 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
             open: &late,
             ..good()
         })
-        .contains("58 s after the cure it is still open: 0a P7")
+        .contains("58 s after the repair it is still open: 0a P7")
     );
 
     let gap = |at: f64| {
@@ -504,7 +504,7 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
     };
     let said = reasons(TimelineBuilder { open: &gap, ..good() });
     assert!(
-        said.contains("no incident says so any more, while users fail"),
+        said.contains("no incident names it any more, while users fail"),
         "{said}"
     );
 
@@ -536,7 +536,7 @@ fn a_fault_fails_by_another_name_a_late_end_a_gap_or_a_green_status() {
         ..good()
     });
     assert!(
-        said.contains("`parallax status` ends with 0 while users fail"),
+        said.contains("`parallax status` exits with 0 while users fail"),
         "{said}"
     );
 }

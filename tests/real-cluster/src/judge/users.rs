@@ -1,4 +1,4 @@
-//! What the users of the cluster felt, by the control clients.
+//! Experience of the cluster's users, according to the control clients.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::observe::Request;
 
-/// The stretch of time over which requests are counted, in seconds.
+/// Window in which requests are counted, in seconds.
 const WINDOW: f64 = 10.0;
-/// Clients that asked so recently are expected to go on, in seconds.
+/// Clients with requests this recent are expected to continue, in seconds.
 const RECENT: f64 = 120.0;
-/// Fewer failures within a stretch are an accident.
+/// Minimum number of failures within a window; fewer are ignored.
 const SOME: usize = 3;
 
 /// Requests of all control clients.
@@ -26,27 +26,27 @@ pub struct UserFailures {
     pub node: String,
     /// The destination.
     pub to: String,
-    /// When the first one began.
+    /// Start of the first one.
     pub from: f64,
-    /// When the last one began.
+    /// Start of the last one.
     pub until: f64,
-    /// How many failed.
+    /// Number of failures.
     pub failures: usize,
-    /// Of how many within that time.
+    /// Number of requests in that time.
     pub requests: usize,
     /// The last error.
     pub error: String,
 }
 
 impl<'a> UserRequests<'a> {
-    /// Of these requests.
+    /// Wraps these requests.
     #[must_use]
     pub const fn new(requests: &'a [Request]) -> Self {
         Self { requests }
     }
 
-    /// Whether some client's requests to a destination fail around a time: three in the last ten seconds, and a fifth of
-    /// them.
+    /// Reports whether some client's requests to a destination fail around a time: at least three in the last ten
+    /// seconds, and a fifth of them.
     #[must_use]
     pub fn fail_at(&self, to: &str, time: f64) -> bool {
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -64,21 +64,21 @@ impl<'a> UserRequests<'a> {
             .any(|(all, failed)| *failed >= SOME && failed * 5 >= *all)
     }
 
-    /// Whether they fail, and have for ten seconds.
+    /// Reports whether they fail, and have failed for ten seconds.
     #[must_use]
     pub fn have_failed_at(&self, to: &str, time: f64) -> bool {
         self.fail_at(to, time) && self.fail_at(to, time - WINDOW)
     }
 
-    /// Whether any request to one of some destinations failed between two times, from a node or from any.
+    /// Reports whether any request to one of several destinations failed between two times, from a given node or any.
     #[must_use]
     pub fn any_failed(&self, to: &[&str], node: Option<&str>, from: f64, until: f64) -> bool {
         self.failed(from, until)
             .any(|request| to.contains(&request.to.as_str()) && node.is_none_or(|node| node == request.node))
     }
 
-    /// Whether every client that asked a destination in the two minutes before a time has an answer to a later request of the
-    /// same sort: what hangs in name resolution is in no log yet.
+    /// Reports whether every client that used a destination in the two minutes before a time has the result of a later
+    /// request to it: requests that hang in name resolution are not in the log yet.
     #[must_use]
     pub fn are_heard_since(&self, time: f64) -> bool {
         let recent = self.within(time - RECENT, f64::INFINITY);
@@ -90,7 +90,7 @@ impl<'a> UserRequests<'a> {
         newest.values().all(|at| *at >= time)
     }
 
-    /// Requests between two times that failed.
+    /// Returns failed requests between two times.
     pub fn failed(&self, from: f64, until: f64) -> impl Iterator<Item = &'a Request> + use<'a> {
         self.within(from, until).filter(|request| request.error.is_some())
     }
@@ -100,7 +100,7 @@ impl<'a> UserRequests<'a> {
         requests.filter(move |request| request.at >= from && request.at <= until)
     }
 
-    /// Destinations at which some client felt an outage between two times.
+    /// Returns destinations at which some client had an outage between two times.
     #[must_use]
     pub fn outages(&self, from: f64, until: f64) -> Vec<&'a str> {
         let mut found: Vec<&str> = Vec::new();
@@ -113,13 +113,13 @@ impl<'a> UserRequests<'a> {
         found
     }
 
-    /// Requests between two times.
+    /// Returns the number of requests between two times.
     #[must_use]
     pub fn count(&self, from: f64, until: f64) -> usize {
         self.within(from, until).count()
     }
 
-    /// All failures between two times, by client and destination.
+    /// Returns all failures between two times, by client and destination.
     #[must_use]
     pub fn felt(&self, from: f64, until: f64) -> Vec<UserFailures> {
         let mut felt: BTreeMap<(&str, &str), UserFailures> = BTreeMap::new();
@@ -194,7 +194,7 @@ pub(super) mod tests {
         assert!(!UserRequests::new(&requests).are_heard_since(20.0));
         requests.push(request(20.5, "ledger", true));
         assert!(UserRequests::new(&requests).are_heard_since(20.0));
-        // A client that is gone for good is not waited for.
+        // A client that is gone is not waited for.
         assert!(UserRequests::new(&requests[..1]).are_heard_since(200.0));
     }
 }

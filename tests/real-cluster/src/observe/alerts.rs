@@ -1,4 +1,4 @@
-//! Which alerts are pending or fire.
+//! Pending and firing alerts.
 
 use std::{
     cell::RefCell,
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Alert, AlertLook, Clock, Prometheus, Timeline};
 
-/// Asks once. While Prometheus does not answer, what it said last stands.
+/// Queries Prometheus once. While it does not respond, its last response is kept.
 pub(super) async fn take(prometheus: &Prometheus, clock: Clock, timeline: &RefCell<Timeline>) {
     let Ok(answer) = prometheus.get("/api/v1/alerts").await else {
         return;

@@ -1,10 +1,10 @@
-//! One clock for everything that is recorded: seconds since the run began.
+//! One clock for all recordings: seconds since the run began.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
-/// Seconds since the run began, and what they are in milliseconds since 1970.
+/// Seconds since the run began, and their conversion to milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: Instant,
@@ -12,7 +12,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Begins now.
+    /// Starts the clock.
     #[must_use]
     pub fn start() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -22,13 +22,13 @@ impl Clock {
         }
     }
 
-    /// Seconds since the run began.
+    /// Returns the seconds since the run began.
     #[must_use]
     pub fn now(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// What another clock calls a time, when that clock says `their_now` at this moment.
+    /// Converts a time of another clock, given that clock's current time.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -38,7 +38,7 @@ impl Clock {
         self.now() - (their_now as f64 - unix_ms as f64) / 1000.0
     }
 
-    /// When the run began, in milliseconds since 1970.
+    /// Returns the beginning of the run, in milliseconds since 1970.
     #[must_use]
     pub const fn began_unix_ms(&self) -> u64 {
         self.unix_ms

@@ -1,4 +1,4 @@
-//! `parallax status`, as a person or a script runs it: a kubeconfig and a forwarded port.
+//! `parallax status` as a user or a script runs it: with a kubeconfig and a forwarded port.
 
 use std::{cell::RefCell, path::Path, process::Stdio, time::Duration};
 
@@ -6,7 +6,7 @@ use tokio::{process::Command, time::timeout};
 
 use super::{Clock, ExitCode, StatusLook, Timeline};
 
-/// The longest that one run takes.
+/// Timeout of one run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs it once.
@@ -33,7 +33,7 @@ pub(super) async fn status(binary: &Path, kubeconfig: &Path, clock: Clock, timel
             )
         }
         Ok(Err(error)) => (None, error.to_string()),
-        Err(_) => (None, format!("no end within {PATIENCE:?}")),
+        Err(_) => (None, format!("no exit within {PATIENCE:?}")),
     };
     timeline.borrow_mut().statuses.push(StatusLook {
         at,

@@ -1,4 +1,5 @@
-//! What Prometheus finds, as a file: every declared port of every pod, with the labels of its own Kubernetes discovery.
+//! Service discovery for Prometheus as a file: every declared port of every Pod, with the labels of Prometheus's own
+//! Kubernetes discovery.
 //!
 //! Debian's Prometheus is built without that discovery. The relabelling that follows is the operator's either way.
 
@@ -30,13 +31,13 @@ impl Discovery {
         })
     }
 
-    /// Writes what is there now, if it is another than before. A file that cannot be written is tried again.
+    /// Writes the current targets if they have changed. A failed write is retried.
     pub(super) fn renew(&self, pods: &[PodView]) {
         let targets: Vec<Value> = pods.iter().flat_map(targets).collect();
         if *self.written.borrow() == targets {
             return;
         }
-        // Prometheus must not read half of it.
+        // Prometheus must not read a partial file.
         let new = self.path.with_extension("new");
         let document = Value::Array(targets.clone()).to_string();
         if fs::write(&new, document)
@@ -69,7 +70,7 @@ fn targets(pod: &PodView) -> Vec<Value> {
     pod.ports.iter().filter_map(one).collect()
 }
 
-/// A label's name as Prometheus writes it.
+/// Returns a label's name as Prometheus writes it.
 pub(super) fn label_name(label: &str) -> String {
     label.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }

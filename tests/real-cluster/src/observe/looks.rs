@@ -1,4 +1,4 @@
-//! Asking every aggregator what it sees.
+//! Queries the state of every aggregator.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, PodView};
 /// Port of page and API.
 const PORT: u16 = 8080;
 
-/// Asks each of them once, for what it sees by itself and not for what its leader does.
+/// Queries each of them once, for its own state and not its leader's.
 pub(super) async fn take(cluster: &Cluster, clock: Clock, timeline: &RefCell<Timeline>) {
     for pod in aggregators(cluster)
         .into_iter()

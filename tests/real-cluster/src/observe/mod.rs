@@ -1,5 +1,4 @@
-//! What is looked at while steps run: Parallax, its alerts, its command line, the users of the cluster, and what all of it
-//! costs.
+//! Observations while steps run: Parallax, its alerts, its command line, the users of the cluster, and resource usage.
 
 mod alerts;
 mod clock;
@@ -29,22 +28,22 @@ pub use timeline::{Alert, AlertLook, ExitCode, PodUsage, Request, StateSample, S
 use crate::cluster::{Cluster, PodView, Proxy};
 use requests::LogPositions;
 
-/// Labels of the aggregator's pods.
+/// Labels of the aggregators' Pods.
 pub const AGGREGATORS: &str = "app.kubernetes.io/name=parallax,app.kubernetes.io/component=aggregator";
-/// Labels of the probers' pods.
+/// Labels of the probers' Pods.
 pub const PROBERS: &str = "app.kubernetes.io/name=parallax,app.kubernetes.io/component=prober";
 
-/// Looks at everything, each thing at its own pace, until it is dropped.
+/// Observes everything, each thing at its own interval, until it is dropped.
 #[derive(Debug)]
 pub struct Observer {
-    /// What was seen.
+    /// The observations.
     pub timeline: Rc<RefCell<Timeline>>,
     /// The run's clock.
     pub clock: Clock,
     tasks: JoinSet<()>,
 }
 
-/// What an observer needs.
+/// Sources of an observer.
 #[derive(Clone)]
 pub struct ObserverSources {
     /// The cluster.
@@ -56,7 +55,7 @@ pub struct ObserverSources {
 }
 
 impl Observer {
-    /// Begins to look, and serves the proxy. Must be called within a `LocalSet`.
+    /// Starts observing, and serves the proxy. Must be called within a `LocalSet`.
     #[must_use]
     pub fn start(clock: Clock, sources: &ObserverSources, proxy: Proxy) -> Self {
         let timeline = Rc::new(RefCell::new(Timeline::default()));
@@ -108,14 +107,14 @@ impl Observer {
         }
     }
 
-    /// How many of its tasks run still: all of them, unless one has panicked.
+    /// Returns the number of its running tasks: all of them, unless one has panicked.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.tasks.len()
     }
 }
 
-/// The aggregators as they are now.
+/// Returns the current aggregators.
 #[must_use]
 pub fn aggregators(cluster: &Cluster) -> Vec<PodView> {
     cluster.pods.of(crate::install::NAMESPACE, AGGREGATORS)

@@ -1,4 +1,4 @@
-//! Pictures of the page, by a browser without a window.
+//! Screenshots of the page, with a headless browser.
 
 use std::{
     net::SocketAddr,
@@ -12,7 +12,7 @@ use tokio::{process::Command, time::timeout};
 use super::aggregators;
 use crate::cluster::Cluster;
 
-/// The longest that one picture takes.
+/// Timeout of one screenshot.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Chromium, if there is one.
@@ -40,7 +40,7 @@ impl Browser {
         })
     }
 
-    /// A picture of the page of the aggregator that answers, as PNG; nothing where none does.
+    /// Takes a screenshot (PNG) of the page of the first aggregator that responds, if any.
     pub async fn picture(&self, cluster: &Cluster, name: &str) -> Option<Vec<u8>> {
         let mut ready = aggregators(cluster)
             .into_iter()

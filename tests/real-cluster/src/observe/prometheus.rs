@@ -1,5 +1,5 @@
-//! A real Prometheus with the shipped rules, which scrapes what the product's own `PodMonitors` select, labelled as the
-//! Prometheus operator labels it.
+//! A real Prometheus with the shipped rules, which scrapes the Pods selected by the product's own `PodMonitors`,
+//! labelled as by the Prometheus operator.
 
 use std::{
     fs,
@@ -24,19 +24,19 @@ use tokio::{
 use super::discovery::{Discovery, label_name};
 use crate::{cluster::PodView, exchange::exchange};
 
-/// The rules as they are shipped.
+/// The rules as shipped.
 const RULES: &str = include_str!("../../../../dashboards/parallax.rules.yaml");
 
-/// Between two scrapes, and between two evaluations of the rules.
+/// Scrape and evaluation interval.
 const INTERVAL: &str = "5s";
 
-/// The longest until it is ready.
+/// Timeout until it is ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The longest that an answer takes.
+/// Timeout of a query.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// A running Prometheus; it ends when it is dropped.
+/// A running Prometheus; killed on drop.
 #[derive(Debug)]
 pub struct Prometheus {
     address: SocketAddr,
@@ -45,10 +45,10 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it in a folder.
+    /// Starts it in a directory.
     ///
     /// # Errors
-    /// It is not installed, or does not get ready.
+    /// It is not installed, or does not become ready.
     pub async fn start(folder: &Path, monitors: &[Value], proxy: SocketAddr) -> anyhow::Result<Self> {
         let (rules, config, pods) = (
             folder.join("rules.yaml"),
@@ -56,7 +56,7 @@ impl Prometheus {
             folder.join("pods.json"),
         );
         let data = folder.join("prometheus");
-        // Of a former run.
+        // Data of an earlier run.
         let _ = fs::remove_dir_all(&data);
         let discovery = Discovery::begin(&pods).with_context(|| format!("writing {}", pods.display()))?;
         fs::write(&rules, RULES).with_context(|| format!("writing {}", rules.display()))?;
@@ -90,12 +90,12 @@ impl Prometheus {
         Ok(prometheus)
     }
 
-    /// Has it scrape these pods from now on, as far as its `PodMonitors` select them.
+    /// Makes it scrape these Pods from now on, as far as its `PodMonitors` select them.
     pub fn find(&self, pods: &[PodView]) {
         self.discovery.renew(pods);
     }
 
-    /// Where its page is.
+    /// Returns the address of its page.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -105,7 +105,7 @@ impl Prometheus {
         let begin = Instant::now();
         while self.get("/api/v1/status/buildinfo").await.is_err() {
             if let Some(status) = self.child.try_wait()? {
-                bail!("Prometheus has ended: {status}");
+                bail!("Prometheus exited: {status}");
             }
             if begin.elapsed() > PATIENCE {
                 bail!("Prometheus is not ready after {PATIENCE:?}");
@@ -115,10 +115,10 @@ impl Prometheus {
         Ok(())
     }
 
-    /// Asks its API.
+    /// Queries its API.
     ///
     /// # Errors
-    /// No answer within three seconds, or one that is no JSON.
+    /// No response within three seconds, or invalid JSON.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let asked = async {
             let stream = TcpStream::connect(self.address).await?;
@@ -129,11 +129,12 @@ impl Prometheus {
         };
         timeout(ANSWER, asked)
             .await
-            .context("Prometheus does not answer")?
+            .context("no response from Prometheus")?
     }
 }
 
-/// The configuration that the operator would write for the `PodMonitors`, but for the interval and the way into pods.
+/// Builds the configuration that the operator would generate for the `PodMonitors`, except for the interval and the
+/// proxy.
 fn settings(rules: &Path, pods: &Path, monitors: &[Value], proxy: SocketAddr) -> Value {
     let scrapes: Vec<Value> = monitors
         .iter()
@@ -197,8 +198,8 @@ fn scrape(monitor: &Value, i: usize, endpoint: &Value, pods: &Path, proxy: Socke
 }
 
 fn free_address() -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a free port")?;
-    listener.local_addr().context("a free port")
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("binding a free port")?;
+    listener.local_addr().context("binding a free port")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Fetching the logs of the control clients.
+//! Fetches the logs of the control clients.
 
 use std::{cell::RefCell, collections::BTreeMap};
 
@@ -12,14 +12,14 @@ use crate::{
 /// Port of the log.
 const PORT: u16 = 8082;
 
-/// How far each log was read, by pod.
+/// Positions up to which each log was read, by Pod.
 #[derive(Debug, Default)]
 pub(super) struct LogPositions {
     read: BTreeMap<String, (u64, u64)>,
 }
 
 impl LogPositions {
-    /// Reads what is new. A client that cannot be reached is asked again later: its log holds more than an hour.
+    /// Reads new entries. An unreachable client is tried again later: its log covers more than an hour.
     pub(super) async fn fetch(&mut self, cluster: &Cluster, clock: Clock, timeline: &RefCell<Timeline>) {
         for pod in cluster.pods.of(CLIENTS, "app=shopper") {
             let Ok(page) = self.page(cluster, &pod).await else {
@@ -40,7 +40,7 @@ impl LogPositions {
         let (process, after) = self.read.get(&pod.name).copied().unwrap_or_default();
         let mut page = fetch(cluster, pod, after).await?;
         if page.process != process && after > 0 {
-            // Numbers have begun anew.
+            // A new process has restarted its sequence numbers.
             page = fetch(cluster, pod, 0).await?;
         }
         let last = page.entries.iter().map(|entry| entry.seq).max();

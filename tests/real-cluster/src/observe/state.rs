@@ -1,25 +1,25 @@
-//! What an aggregator says: `/v1/state`, as far as the suite judges it. Unknown fields are passed over, and what is missing
-//! is empty, as the product goes on.
+//! An aggregator's `/v1/state`, as far as the suite judges it. Unknown fields are ignored, and missing ones are empty,
+//! because the product evolves.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What an aggregator says.
+/// State of an aggregator.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AggregatorState {
-    /// Every incident it lists, closed ones too.
+    /// Every incident that it lists, including closed ones.
     pub incidents: Vec<Incident>,
     /// Every cell that is not ok.
     pub cells: Vec<Cell>,
-    /// Targets in the matrix.
+    /// Number of targets in the matrix.
     pub targets: usize,
-    /// Cells that are ok.
+    /// Number of cells that are ok.
     pub ok: usize,
     /// Vantages that report.
     pub reporting: Vec<String>,
-    /// Vantages that do not.
+    /// Vantages that do not report.
     pub silent: Vec<String>,
-    /// Failing without a cause.
+    /// Failures without a cause.
     pub investigating: Vec<String>,
     /// Findings and hazards.
     pub hints: Vec<FindingOrHazard>,
@@ -27,7 +27,7 @@ pub struct AggregatorState {
     pub topology_error: Option<String>,
     /// `leads`, `stands_by` or `alone`.
     pub part: String,
-    /// It does not yet judge as ever.
+    /// Whether it is catching up after a start.
     pub warming: bool,
 }
 
@@ -42,17 +42,17 @@ pub struct Incident {
     pub region: String,
     /// The likeliest cause.
     pub cause: String,
-    /// That cause in a few words.
+    /// Short title of that cause.
     pub title: String,
     /// Probability of the region.
     pub probability: f64,
-    /// The sentence.
+    /// Its sentence.
     pub sentence: String,
-    /// What it is about.
+    /// Its subject.
     pub subject: String,
-    /// What it explains.
+    /// The targets that it explains.
     pub targets: Vec<String>,
-    /// How often it came back.
+    /// How often it has recurred.
     pub occurrences: u64,
 }
 
@@ -61,15 +61,15 @@ pub struct Incident {
 pub struct Cell {
     /// The target.
     pub target: String,
-    /// Who asks.
+    /// The vantage.
     pub vantage: String,
     /// `failing`, `flaky` or `unknown`.
     pub state: String,
     /// The newest failure.
     pub failure: String,
-    /// It has never worked.
+    /// Whether it has never worked.
     pub never_ok: bool,
-    /// It appeared within the last minute.
+    /// Whether it appeared within the last minute.
     pub new: bool,
 }
 
@@ -78,30 +78,30 @@ pub struct Cell {
 pub struct FindingOrHazard {
     /// Its kind.
     pub kind: String,
-    /// How bad.
+    /// Its severity.
     pub severity: Severity,
-    /// What it is about.
+    /// Its subject.
     pub subject: String,
-    /// In one sentence.
+    /// One-sentence summary.
     pub sentence: String,
-    /// A hazard: nobody fails yet.
+    /// Whether it is a hazard, in which nothing fails yet.
     pub hazard: bool,
 }
 
-/// How bad a finding or a hazard is.
+/// Severity of a finding or a hazard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Notice,
-    /// Somebody will fail, or some do.
+    /// Some client fails or will fail.
     Warning,
-    /// To be dealt with now.
+    /// Requires action now.
     Critical,
 }
 
 impl Incident {
-    /// Whether it is not closed.
+    /// Reports whether it is not closed.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.state != "closed"
@@ -109,10 +109,10 @@ impl Incident {
 }
 
 impl AggregatorState {
-    /// Reads an answer.
+    /// Parses a response.
     ///
     /// # Errors
-    /// No JSON.
+    /// Invalid JSON.
     pub fn read(body: &[u8]) -> Result<Self, serde_json::Error> {
         let read: Value = serde_json::from_slice(body)?;
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -166,12 +166,12 @@ impl AggregatorState {
         })
     }
 
-    /// Incidents that are not closed.
+    /// Returns the incidents that are not closed.
     pub fn open(&self) -> impl Iterator<Item = &Incident> {
         self.incidents.iter().filter(|incident| incident.is_open())
     }
 
-    /// Cells of which all fresh probes failed.
+    /// Returns the cells whose fresh probes all failed.
     pub fn red(&self) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(|cell| cell.state == "failing")
     }

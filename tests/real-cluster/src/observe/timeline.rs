@@ -1,4 +1,4 @@
-//! Everything that was seen, in the order in which it was seen. Times are seconds since the run began.
+//! All observations in order. Times are seconds since the run began.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,35 +6,35 @@ use serde::Serialize;
 
 use super::AggregatorState;
 
-/// Everything that was seen.
+/// All observations.
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
-    /// Answers of aggregators, each second.
+    /// States of the aggregators, each second.
     pub looks: Vec<StateSample>,
-    /// Ends of `parallax status`.
+    /// Results of `parallax status`.
     pub statuses: Vec<StatusLook>,
     /// Alerts that were pending or firing, each second.
     pub alerts: Vec<AlertLook>,
     /// Requests of the control clients.
     pub requests: Vec<Request>,
-    /// Memory and CPU of Parallax' pods.
+    /// Memory and CPU of Parallax's Pods.
     pub usage: Vec<PodUsage>,
-    /// Whether the API server answered.
+    /// Whether the API server responded.
     pub api_server: Vec<(f64, bool)>,
 }
 
-/// What one aggregator answered.
+/// State of one aggregator.
 #[derive(Debug, Clone)]
 pub struct StateSample {
-    /// When.
+    /// The time.
     pub at: f64,
     /// Its pod.
     pub pod: String,
-    /// Its answer, or why there is none.
+    /// Its state, or the error.
     pub state: Result<AggregatorState, String>,
 }
 
-/// How `parallax status` ended.
+/// Exit code of `parallax status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ExitCode(pub Option<i32>);
@@ -42,26 +42,26 @@ pub struct ExitCode(pub Option<i32>);
 /// One run of `parallax status`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StatusLook {
-    /// When it was started.
+    /// Its start.
     pub at: f64,
-    /// When it had ended.
+    /// Its end.
     pub until: f64,
-    /// Its exit code; none where a signal ended it.
+    /// Its exit code; absent if it was killed by a signal.
     pub code: ExitCode,
-    /// The first line of what it printed.
+    /// The first line of its output.
     pub line: String,
 }
 
-/// Alerts at one moment.
+/// Alerts at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlertLook {
-    /// When.
+    /// The time.
     pub at: f64,
-    /// What was pending or firing.
+    /// Pending and firing alerts.
     pub alerts: BTreeSet<Alert>,
 }
 
-/// An alert that is pending or fires.
+/// A pending or firing alert.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Alert {
     /// Its name.
@@ -75,40 +75,40 @@ pub struct Alert {
 /// A request of a control client.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Request {
-    /// When it began.
+    /// Its start.
     pub at: f64,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub ms: u64,
     /// The client's node.
     pub node: String,
     /// Name of the destination.
     pub to: String,
-    /// Why it failed.
+    /// The error, if it failed.
     pub error: Option<String>,
 }
 
-/// What a pod uses.
+/// Resource usage of a Pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PodUsage {
-    /// When.
+    /// The time.
     pub at: f64,
     /// The pod.
     pub pod: String,
-    /// Bytes of its working set.
+    /// Working set in bytes.
     pub memory: u64,
-    /// Billionths of a CPU.
+    /// CPU in billionths.
     pub cpu: u64,
 }
 
 impl Timeline {
-    /// Forgets what was before a time.
+    /// Drops everything before a time.
     pub fn forget_before(&mut self, time: f64) {
         self.looks.retain(|look| look.at >= time);
         self.statuses.retain(|look| look.at >= time);
         self.requests.retain(|request| request.at >= time);
         self.usage.retain(|usage| usage.at >= time);
         self.api_server.retain(|(at, _)| *at >= time);
-        // The last one before still describes the time.
+        // The last one before still describes that time.
         let kept = self
             .alerts
             .iter()
@@ -117,7 +117,7 @@ impl Timeline {
         self.alerts.drain(..kept);
     }
 
-    /// The newest answer of each aggregator within the last seconds.
+    /// Returns the newest state of each aggregator within the last seconds.
     #[must_use]
     pub fn newest(&self, now: f64, seconds: f64) -> BTreeMap<&str, &AggregatorState> {
         let mut newest = BTreeMap::new();
@@ -129,7 +129,7 @@ impl Timeline {
         newest
     }
 
-    /// Alerts as last seen.
+    /// Returns the most recently observed alerts.
     #[must_use]
     pub fn alerts_now(&self) -> BTreeSet<Alert> {
         self.alerts

@@ -1,4 +1,4 @@
-//! Memory and CPU of Parallax' pods, from their kubelets.
+//! Memory and CPU of Parallax's Pods, from their kubelets.
 
 use std::{cell::RefCell, time::Duration};
 
@@ -8,10 +8,10 @@ use tokio::time::timeout;
 use super::{Clock, PodUsage, Timeline};
 use crate::cluster::Cluster;
 
-/// The longest that one kubelet takes.
+/// Timeout of one kubelet.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Asks every kubelet once. A node that is away has no figures.
+/// Queries every kubelet once. An unreachable node has no figures.
 pub(super) async fn measure(cluster: &Cluster, clock: Clock, timeline: &RefCell<Timeline>) {
     for node in &cluster.nodes {
         let path = format!("/api/v1/nodes/{node}/proxy/stats/summary");

@@ -1,4 +1,4 @@
-//! The page: a summary, a row a step, and a section a step.
+//! The HTML page: a summary, and a row and a section per step.
 
 use std::fmt::{self, Display, Write};
 
@@ -9,7 +9,7 @@ use crate::{
     step::Kind,
 };
 
-/// The whole page.
+/// Renders the whole page.
 #[must_use]
 pub fn page(report: &Report) -> String {
     let mut text = String::from(HEAD);
@@ -28,11 +28,11 @@ fn write_page(text: &mut String, report: &Report) -> fmt::Result {
     };
     writeln!(
         text,
-        "<h1>{} of {} steps as they should be</h1>\n<p>Parallax on Kubernetes {}, nodes {}, installed as users install it; \
-         {:.0} minutes from {}. {} steps not as they should be, {} prove nothing, {} not run.</p>\n\
-         <p>In an ordinary step nothing is wrong: Parallax must be silent. In a fault it must name what is wrong, soon and as \
-         long as it lasts. What users felt is told by an ordinary client on every node, which shares no code with the probers. \
-         Alerts are those of a Prometheus with the shipped rules.</p>",
+        "<h1>{} of {} steps as expected</h1>\n<p>Parallax on Kubernetes {}, nodes {}, installed as users install it; \
+         {:.0} minutes from {}. {} steps not as expected, {} prove nothing, {} not run.</p>\n\
+         <p>In an ordinary step nothing is wrong: Parallax must be silent. In a fault it must name the cause soon, and for as \
+         long as the fault lasts. An ordinary client on every node, which shares no code with the probers, records what users \
+         experience. Alerts are those of a Prometheus with the shipped rules.</p>",
         count(Outcome::Passed),
         report.records.len(),
         HtmlEscaped(&report.version),
@@ -70,8 +70,8 @@ fn began(report: &Report) -> String {
 fn table(text: &mut String, title: &str, records: &[&StepRecord]) -> fmt::Result {
     writeln!(
         text,
-        "<h2>{title}</h2>\n<table>\n<tr><th></th><th>Step</th><th>Said</th><th>Named after</th><th>Beside it</th>\
-         <th>Closed after</th><th>Alerts</th><th>Users felt</th></tr>"
+        "<h2>{title}</h2>\n<table>\n<tr><th></th><th>Step</th><th>Named</th><th>Named after</th><th>Other incidents</th>\
+         <th>Closed after</th><th>Alerts</th><th>Failures of users</th></tr>"
     )?;
     for record in records {
         let verdict = &record.verdict;
@@ -110,7 +110,7 @@ fn brief(story: &crate::judge::IncidentHistory) -> String {
     format!("{} {}", story.incident.cause, story.incident.region)
 }
 
-/// Memory and CPU over all steps, the largest first.
+/// Renders memory and CPU over all steps, the largest first.
 fn resources(text: &mut String, report: &Report) -> fmt::Result {
     let mut parts: std::collections::BTreeMap<&str, (f64, f64, f64, u32)> = std::collections::BTreeMap::new();
     for took in report.records.iter().flat_map(|record| &record.took) {
@@ -160,7 +160,7 @@ pub(super) const fn class(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Text from inside, which may contain anything.
+/// Escapes text from the cluster, which may contain anything.
 pub(super) struct HtmlEscaped<'a>(pub(super) &'a str);
 
 impl Display for HtmlEscaped<'_> {
@@ -271,7 +271,7 @@ mod tests {
     fn the_page_shows_what_was_said_and_when_with_evidence_and_pictures_and_escapes_all_of_it() {
         let page = page(&report(Outcome::Passed));
         for words in [
-            "1 of 1 steps as they should be",
+            "1 of 1 steps as expected",
             "two nodes &lt;do&gt; not reach each other",
             "0a1b P7 (pair n1 → n2, 0.000): probes &amp; pods time out",
             "open +10 to +70 s",
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn what_failed_says_why() {
         let page = page(&report(Outcome::Failed));
-        assert!(page.contains("0 of 1 steps as they should be"));
+        assert!(page.contains("0 of 1 steps as expected"));
         assert!(page.contains("<section class=\"bad\""));
         assert!(page.contains("<li>closed late</li>"));
     }

@@ -1,4 +1,4 @@
-//! The report for people: one HTML file that needs nothing else. Pure.
+//! The HTML report: a self-contained file. Pure.
 
 mod html;
 mod section;

@@ -1,4 +1,4 @@
-//! One step: why it did not pass, what was said and when, and the evidence.
+//! The section of one step: why it did not pass, the incidents over time, and the evidence.
 
 use std::fmt::{self, Write};
 
@@ -27,7 +27,7 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
     if let Some(because) = &record.installed_because {
         writeln!(
             text,
-            "<p>Parallax was installed anew before this step: {}</p>",
+            "<p>Parallax was reinstalled before this step: {}</p>",
             HtmlEscaped(because)
         )?;
     }
@@ -44,8 +44,8 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
     };
     let since = EventTimes(marks.fault);
     let (right, wrong) = match record.kind {
-        Kind::Fault => ("Named", "Beside it"),
-        Kind::Ordinary => ("May be said", "Must not be said"),
+        Kind::Fault => ("Named", "Other incidents"),
+        Kind::Ordinary => ("Allowed incidents", "Unexpected incidents"),
     };
     stories(text, right, &verdict.named, &since)?;
     stories(text, wrong, &verdict.extras, &since)?;
@@ -66,7 +66,7 @@ pub(super) fn section(text: &mut String, record: &StepRecord) -> fmt::Result {
     Ok(())
 }
 
-/// Every action with its time.
+/// Renders every action with its time.
 fn done(text: &mut String, record: &StepRecord, marks: StepTimes, since: &EventTimes) -> fmt::Result {
     text.push_str("<table>\n");
     for (at, what) in &record.done {
@@ -87,7 +87,7 @@ fn done(text: &mut String, record: &StepRecord, marks: StepTimes, since: &EventT
     )
 }
 
-/// Everything that was seen but incidents.
+/// Renders all observations except incidents.
 fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Result {
     let verdict = &record.verdict;
     list(
@@ -111,7 +111,7 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
     )?;
     list(
         text,
-        "Red without being felt",
+        "Red, not noticed by users",
         verdict.red.iter().map(|red| {
             format!(
                 "{}: {} from {}: {}",
@@ -124,7 +124,7 @@ fn seen(text: &mut String, record: &StepRecord, since: &EventTimes) -> fmt::Resu
     )?;
     list(
         text,
-        "Users felt",
+        "Failures of users",
         verdict.felt.iter().map(|felt| {
             let span = TimeSpan {
                 from: felt.from,
@@ -186,7 +186,7 @@ fn stories(text: &mut String, title: &str, stories: &[IncidentHistory], since: &
         if story.said.len() > 1 {
             list(
                 text,
-                "as it was said over time",
+                "its sentences over time",
                 story
                     .said
                     .iter()
@@ -197,7 +197,7 @@ fn stories(text: &mut String, title: &str, stories: &[IncidentHistory], since: &
     Ok(())
 }
 
-/// Stretches of one exit code.
+/// Groups results into time spans of one exit code.
 fn statuses(record: &StepRecord, since: &EventTimes) -> Vec<String> {
     let mut stretches: Vec<(Option<i32>, f64, f64, &str)> = Vec::new();
     for look in &record.verdict.statuses {
@@ -228,7 +228,7 @@ fn list(text: &mut String, title: &str, items: impl Iterator<Item = String>) -> 
     Ok(())
 }
 
-/// Times count from the event.
+/// Formats times relative to the event.
 struct EventTimes(f64);
 
 impl EventTimes {

@@ -1,4 +1,4 @@
-//! Doing what a step says.
+//! Executes the actions of a step.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 const CONTROL: u16 = 8081;
 
 impl SuiteRun {
-    /// Does all of it, one after the other.
+    /// Executes all actions in order.
     pub(super) async fn act(
         &self,
         step: &Step,
@@ -100,7 +100,7 @@ impl SuiteRun {
         }
     }
 
-    /// Restores everything that a step has left broken, the last thing first.
+    /// Restores everything that a step has left broken, in reverse order.
     pub(super) async fn restore_all(&self) {
         loop {
             let Some(what) = self.broken.borrow_mut().pop() else {
@@ -116,7 +116,7 @@ impl SuiteRun {
 
     async fn behave(&self, behave: &ApplicationBehaviour) -> anyhow::Result<()> {
         let pods = self.application_pods();
-        ensure!(!pods.is_empty(), "the application has no pod");
+        ensure!(!pods.is_empty(), "the application has no Pod");
         let those = match behave.pods {
             WhichPods::All => &pods[..],
             WhichPods::One => &pods[..1],
@@ -134,7 +134,7 @@ impl SuiteRun {
         let pod: &PodView = pods
             .iter()
             .find(|pod| pod.namespace == kill.namespace && pod.name == wanted)
-            .with_context(|| format!("there is no pod {}/{wanted}", kill.namespace))?;
+            .with_context(|| format!("no Pod {}/{wanted}", kill.namespace))?;
         let arguments = ["kill", &pod.node, &pod.container].map(str::to_owned);
         self.hook(arguments.to_vec()).await
     }

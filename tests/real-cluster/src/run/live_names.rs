@@ -1,4 +1,4 @@
-//! Names in steps, looked up in the cluster as it is now.
+//! Names in steps, looked up in the current state of the cluster.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     step::Names,
 };
 
-/// Names of one step: nodes stay the same ones while it runs, pods are those of now.
+/// Names of one step: nodes stay the same while it runs, Pods are the current ones.
 pub(super) struct LiveNames<'a> {
     pub(super) suite: &'a SuiteRun,
     pub(super) fixed: &'a BTreeMap<String, String>,
@@ -38,7 +38,7 @@ impl Names for LiveNames<'_> {
 }
 
 impl SuiteRun {
-    /// The aggregator that leads or is alone.
+    /// Returns the aggregator that leads or is the only one.
     pub(super) fn leader(&self) -> Option<PodView> {
         let pods: Vec<PodView> = aggregators(&self.cluster)
             .into_iter()
@@ -53,13 +53,13 @@ impl SuiteRun {
         pods.iter().find(leads).or(pods.first()).cloned()
     }
 
-    /// Pods of the test application that are ready, by node.
+    /// Returns ready Pods of the test application, by node.
     pub(super) fn application_pods(&self) -> Vec<PodView> {
         let pods = self.cluster.pods.of(APPLICATION, "app=shop").into_iter();
         pods.filter(|pod| pod.running && !pod.terminating).collect()
     }
 
-    /// What does not change while a step runs: nodes, and what the cluster calls things.
+    /// Returns names that do not change while a step runs: nodes, and the cluster's settings.
     pub(super) fn fixed_names(&self) -> BTreeMap<String, String> {
         let settings = &self.cluster.settings;
         let dns = &settings.dns;

@@ -1,4 +1,4 @@
-//! Running steps one after the other, and leaving the cluster as it was.
+//! Runs steps one after the other, and leaves the cluster as it was.
 
 mod action;
 mod live_names;
@@ -31,7 +31,7 @@ use crate::{
     step::{self, Installation, Step},
 };
 
-/// Everything that a run has.
+/// State of a run.
 pub struct SuiteRun {
     cluster: Rc<Cluster>,
     product: ParallaxInstallation,
@@ -41,34 +41,34 @@ pub struct SuiteRun {
     observer: Observer,
     prometheus: Option<Rc<Prometheus>>,
     browser: Option<Browser>,
-    /// The product's image trusts the suite's root.
+    /// Whether the product's image trusts the suite's CA.
     trusted: bool,
-    /// What is installed; nothing where it must be installed anew.
+    /// The current installation; absent if it must be reinstalled.
     installed: Cell<Option<Installation>>,
     /// What the hook has broken.
     broken: RefCell<Vec<Vec<String>>>,
 }
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunResult {
     /// Every step that ran passed.
     Passed,
     /// A step failed.
     Failed,
-    /// No step failed, and something could not be told.
+    /// No step failed, and at least one proves nothing.
     Unsound,
-    /// Somebody ended it before.
+    /// The run was interrupted.
     Interrupted,
 }
 
-/// Runs the steps that are wanted, and writes the reports.
+/// Runs the selected steps, and writes the reports.
 ///
 /// # Errors
-/// A step file that cannot be read, a cluster that cannot be used, or an installation that fails.
+/// An invalid step file, an unusable cluster, or a failed installation.
 pub async fn run(options: &Options) -> anyhow::Result<RunResult> {
     let steps = options.select(step::list(&options.steps)?)?;
-    // An error is only that somebody else has chosen the same one before.
+    // Fails only if the same provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     LocalSet::new().run_until(run_all(options, steps)).await
 }
@@ -106,9 +106,9 @@ async fn run_all(options: &Options, steps: Vec<Step>) -> anyhow::Result<RunResul
     };
     setup.restore_leftovers().await;
     if options.keep {
-        say("what was installed is kept, as asked for");
+        say("keeping the installation as requested");
     } else {
-        setup.remove().await.context("removing what was installed")?;
+        setup.remove().await.context("removing the installation")?;
     }
     let report = Report {
         version,

@@ -1,4 +1,4 @@
-//! What is new while a step runs: on the terminal, with the explanation of each incident and a picture of the page.
+//! Reports news while a step runs: on the terminal, with the explanation of each incident and a screenshot of the page.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -8,14 +8,14 @@ use tokio::time::{Instant, sleep};
 use super::{ExplainedIncident, PageScreenshot, StepRecord, SuiteRun};
 use crate::{observe::Timeline, say};
 
-/// Time between two looks at what was seen.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Pictures of one step.
+/// Maximum number of screenshots of one step.
 const PICTURES: usize = 4;
-/// Explanations of one step.
+/// Maximum number of explanations of one step.
 const EXPLANATIONS: usize = 12;
 
-/// Tells what is new since the event.
+/// Reports what is new since the event.
 pub(super) struct ProgressReporter<'a> {
     suite: &'a SuiteRun,
     fault: f64,
@@ -23,7 +23,7 @@ pub(super) struct ProgressReporter<'a> {
 }
 
 impl<'a> ProgressReporter<'a> {
-    /// What is said already is no news.
+    /// Creates a reporter; what exists already is not reported.
     pub(super) fn new(suite: &'a SuiteRun, fault: f64) -> Self {
         let mut narrator = Self {
             suite,
@@ -34,7 +34,7 @@ impl<'a> ProgressReporter<'a> {
         narrator
     }
 
-    /// Looks for so long, or until something is so.
+    /// Observes for a time, or until a condition holds.
     pub(super) async fn watch(
         &mut self,
         seconds: u64,
@@ -51,7 +51,7 @@ impl<'a> ProgressReporter<'a> {
         }
     }
 
-    /// Tells what is new.
+    /// Reports news.
     pub(super) async fn tell(&mut self, record: &mut StepRecord) {
         for news in self.news() {
             if !self.told.insert(news.key) {
@@ -68,7 +68,7 @@ impl<'a> ProgressReporter<'a> {
         }
     }
 
-    /// Takes a picture of the page, unless there are enough of them.
+    /// Takes a screenshot of the page, up to the maximum.
     pub(super) async fn picture(&self, record: &mut StepRecord, caption: &str) {
         let Some(browser) = &self.suite.browser else {
             return;
@@ -130,7 +130,7 @@ impl<'a> ProgressReporter<'a> {
             if code != "0" {
                 news.push(StateChanges {
                     key: format!("status {code}"),
-                    text: format!("parallax status ends with {code}: {}", status.line),
+                    text: format!("parallax status exits with {code}: {}", status.line),
                     incident: None,
                 });
             }
@@ -146,7 +146,7 @@ struct StateChanges {
 }
 
 impl SuiteRun {
-    /// An incident as the aggregator that leads explains it.
+    /// Fetches the leader's explanation of an incident.
     async fn explain(&self, id: &str) -> Option<ExplainedIncident> {
         let at = self.observer.clock.now();
         let leader = self.leader()?;

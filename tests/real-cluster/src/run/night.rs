@@ -1,5 +1,5 @@
-//! A night: ordinary steps in random order, one after the other. Parallax is installed anew only after it was wrong, so what
-//! an event leaves behind meets the next one.
+//! A night: ordinary steps in random order. Parallax is reinstalled only after a wrong result, so that leftovers of
+//! one event meet the next one.
 
 use std::cell::RefCell;
 
@@ -28,7 +28,7 @@ impl SuiteRun {
         while self.observer.clock.now() - begin < seconds {
             anyhow::ensure!(
                 !ordinary.is_empty(),
-                "no ordinary step is among those that are wanted and can be run here"
+                "none of the selected steps is an ordinary one that can run here"
             );
             let chosen = order.next(ordinary.len());
             let step = ordinary[chosen];
@@ -36,7 +36,7 @@ impl SuiteRun {
             say(&format!("▸ {hours:.1} h {}: {}", step.id, step.title));
             let record = self.run(step).await?;
             say(&record.line());
-            // What cannot be run here is counted once, and not chosen again.
+            // A step that cannot run here is counted once, and not selected again.
             if record.verdict.outcome == Outcome::NotRun {
                 ordinary.remove(chosen);
             }
@@ -47,7 +47,7 @@ impl SuiteRun {
     }
 }
 
-/// A sequence of numbers that depends on its seed only (`SplitMix64`).
+/// A sequence of numbers that depends only on its seed (`SplitMix64`).
 struct SeededOrder(u64);
 
 impl SeededOrder {

@@ -1,4 +1,4 @@
-//! What to run, on which cluster, and where the reports go.
+//! Options: steps, cluster, and paths of the reports.
 
 use std::{
     fs,
@@ -10,58 +10,58 @@ use anyhow::{Context, ensure};
 use super::{Report, StepRecord};
 use crate::{report, step::Step};
 
-/// What to run, on which cluster, and where the reports go.
+/// Steps, cluster, and paths of the reports.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The kubeconfig of an administrator of a cluster that may be broken.
+    /// Kubeconfig of an administrator of a cluster that may be broken.
     #[arg(long, env = "PARALLAX_REAL_CLUSTER", value_name = "FILE")]
     pub kubeconfig: PathBuf,
-    /// An executable that does to the cluster what kubectl cannot.
+    /// Executable for what kubectl cannot do.
     #[arg(long, env = "PARALLAX_REAL_CLUSTER_HOOK", value_name = "FILE")]
     pub hook: Option<PathBuf>,
-    /// What the cluster calls things.
+    /// Settings file with the names in the cluster.
     #[arg(long, env = "PARALLAX_REAL_CLUSTER_SETTINGS", value_name = "FILE")]
     pub settings: Option<PathBuf>,
-    /// The product's image in a registry, instead of one that is built and loaded by the hook.
+    /// The product's image in a registry, instead of one that is built here and loaded by the hook.
     #[arg(long, env = "PARALLAX_REAL_CLUSTER_IMAGE", value_name = "NAME")]
     pub image: Option<String>,
-    /// The suite's own image in a registry, likewise.
+    /// The suite's own image in a registry, instead of one that is built here.
     #[arg(long, env = "PARALLAX_REAL_CLUSTER_SUITE_IMAGE", value_name = "NAME")]
     pub suite_image: Option<String>,
-    /// A statically linked `parallax` to test, instead of the one of this workspace.
+    /// A statically linked `parallax` to test, instead of this workspace's.
     #[arg(long, env = "PARALLAX_REAL_CLUSTER_BINARY", value_name = "FILE")]
     pub binary: Option<PathBuf>,
-    /// Only steps whose id begins so; may be repeated.
+    /// Only steps whose id starts with this prefix; can be repeated.
     #[arg(long, value_name = "START")]
     pub only: Vec<String>,
-    /// How often each step runs.
+    /// Number of repetitions of each step.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub repeat: u32,
-    /// Runs ordinary steps in random order for so many hours, instead of each step once.
+    /// Run ordinary steps in random order for this many hours, instead of each step once.
     #[arg(long, value_name = "HOURS")]
     pub night: Option<f64>,
-    /// The order of a night.
+    /// Seed of a night's order.
     #[arg(long, default_value_t = 1, value_name = "N", requires = "night")]
     pub seed: u64,
-    /// The report for people, as one HTML file.
+    /// Path of the HTML report.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// The report for machines.
+    /// Path of the JSON report.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Leaves everything installed at the end.
+    /// Keep the installation at the end.
     #[arg(long)]
     pub keep: bool,
-    /// Folder of the step files.
+    /// Directory of the step files.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/steps"), value_name = "FOLDER")]
     pub steps: PathBuf,
-    /// Folder for images, logs and pictures.
+    /// Directory for images, logs and screenshots.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/real-cluster"), value_name = "FOLDER")]
     pub folder: PathBuf,
 }
 
 impl Options {
-    /// The steps that are wanted.
+    /// Returns the selected steps.
     pub(super) fn select(&self, all: Vec<Step>) -> anyhow::Result<Vec<Step>> {
         let wanted = |step: &Step| {
             self.only.is_empty() || self.only.iter().any(|start| step.id.starts_with(start.as_str()))
@@ -69,7 +69,7 @@ impl Options {
         let steps: Vec<Step> = all.into_iter().filter(wanted).collect();
         ensure!(
             !steps.is_empty(),
-            "no step begins with {}",
+            "no step starts with {}",
             self.only.join(" or ")
         );
         Ok(steps)
@@ -86,7 +86,7 @@ impl Options {
         Ok(())
     }
 
-    /// Writes what there is so far, for machines: a run takes hours.
+    /// Writes a partial JSON report, because a run takes hours.
     pub(super) fn write_partial(&self, records: &[StepRecord]) -> anyhow::Result<()> {
         match &self.json {
             Some(path) => write(path, &serde_json::to_string_pretty(records)?),

@@ -1,4 +1,4 @@
-//! One step from its beginning to its end.
+//! Runs one step from beginning to end.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use crate::{
     step::{Kind, Step, StepRequirement},
 };
 
-/// Beyond the time within which a fault must be named, it is waited for so much longer: late is worth knowing, too.
+/// Additional wait for a fault to be named after its limit: how late it is named is worth knowing.
 const LATE: u64 = 45;
-/// The longest that the end of an incident is waited for after the cure.
+/// Maximum wait for the incident to close after the repair.
 const CLOSING: u64 = 150;
-/// After everything is closed, Parallax is watched for so long: what comes back, comes back soon.
+/// Observation after everything is closed: what recurs, recurs soon.
 const AFTERWARDS: u64 = 30;
-/// The longest that requests of users are waited for which have not come to an end with the step, as in name resolution.
+/// Maximum wait for requests of users that are still running at the end, for example in name resolution.
 const HANGING: u64 = 30;
-/// What came before a step is kept for so long, for what was open then.
+/// How long observations before a step are kept, for what was open then.
 const BEFORE: f64 = 60.0;
 
 impl SuiteRun {
-    /// Runs a step. That it cannot be run, or goes otherwise than it says, is a verdict.
+    /// Runs a step. If it cannot run or does not behave as described, that is its verdict.
     ///
     /// # Errors
-    /// The suite itself cannot go on.
+    /// The suite itself cannot continue.
     pub(super) async fn run(&self, step: &Step) -> anyhow::Result<StepRecord> {
         let mut record = StepRecord::of(step);
         let begin = self.observer.clock.now();
@@ -53,7 +53,7 @@ impl SuiteRun {
                 .await;
             if let Err(error) = cleaned {
                 say(&format!("    cleaning up: {error:#}"));
-                // What is not as it was, is not known.
+                // The cluster's state is unknown now.
                 self.installed.set(None);
             }
         }
@@ -99,7 +99,7 @@ impl SuiteRun {
         {
             QuietState::Quiet(because) => record.installed_because = because,
             QuietState::Noisy(noise) => {
-                // A new installation on a healthy cluster that does not get quiet is a fault of its own.
+                // A new installation on a healthy cluster that does not become quiet is a fault itself.
                 self.installed.set(None);
                 record.verdict = Verdict::unsound(format!("not quiet before the event: {noise}"));
                 record.verdict.outcome = Outcome::Failed;
@@ -114,7 +114,7 @@ impl SuiteRun {
         if !step.prepare.is_empty() {
             self.act(step, &step.prepare, fixed, &mut record.done).await?;
             if let Some(noise) = self.quiet_within(std::time::Duration::from_mins(3)).await {
-                anyhow::bail!("not quiet after what prepares the step: {noise}");
+                anyhow::bail!("not quiet after the preparation of the step: {noise}");
             }
         }
         let mut marks = StepTimes {
@@ -156,7 +156,7 @@ impl SuiteRun {
         }
         match acted {
             Ok(()) => Ok(()),
-            // What was seen until then is worth keeping.
+            // Observations until then are kept.
             Err(error) if error.downcast_ref::<MissingComponent>().is_none() => {
                 let failed = error.downcast_ref::<UnmetCondition>().is_some();
                 record.verdict.outcome = if failed { Outcome::Failed } else { Outcome::Unsound };
@@ -167,7 +167,7 @@ impl SuiteRun {
         }
     }
 
-    /// From the fault to its name, its end, and the end of the incident.
+    /// Runs a fault until it is named, until its end, and until the incident closes.
     async fn fault(
         &self,
         step: &Step,
@@ -185,7 +185,7 @@ impl SuiteRun {
             self.act(step, &step.then, fixed, &mut record.done).await?;
         }
         narrator.watch(step.watch, record, |_| false).await;
-        narrator.picture(record, "just before the cure").await;
+        narrator.picture(record, "just before the repair").await;
         marks.cured = Some(clock.now());
         self.act(step, &step.cure, fixed, &mut record.done).await?;
         marks.healed = Some(clock.now());

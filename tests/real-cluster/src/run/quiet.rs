@@ -1,4 +1,4 @@
-//! Before a step the cluster is healthy, and Parallax knows it and says nothing.
+//! Before a step the cluster is healthy, and Parallax reports nothing.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use tokio::time::{Instant, sleep};
 use super::SuiteRun;
 use crate::{observe::aggregators, say, step::Installation};
 
-/// How long remains of a former step are waited for before Parallax is installed anew; an aggregator that started in it warms
-/// up for two minutes.
+/// How long to wait for leftovers of an earlier step before Parallax is reinstalled; an aggregator that started in it
+/// catches up for two minutes.
 const REMAINS: Duration = Duration::from_secs(150);
-/// How long a new installation may take until it is quiet; two minutes of it are its warm-up.
+/// Time for a new installation to become quiet, including two minutes in which it catches up.
 const NEW: Duration = Duration::from_mins(5);
 /// How long it must have been quiet.
 const STILL: Duration = Duration::from_secs(10);
 
 impl SuiteRun {
-    /// Has an installation ready and quiet. Says why it had to be made anew.
+    /// Waits for a ready and quiet installation. Returns why it had to be reinstalled.
     ///
     /// # Errors
     /// The installation fails.
@@ -30,7 +30,7 @@ impl SuiteRun {
             None
         };
         if let Some(because) = &because {
-            say(&format!("    installing Parallax anew: {because}"));
+            say(&format!("    reinstalling Parallax: {because}"));
         }
         self.installed.set(None);
         self.product.install(&self.cluster, kind).await?;
@@ -41,7 +41,7 @@ impl SuiteRun {
         })
     }
 
-    /// Waits until it has been quiet for a while; what is noisy at the end otherwise.
+    /// Waits until it has been quiet for a while; otherwise returns what is not quiet at the end.
     pub(super) async fn quiet_within(&self, patience: Duration) -> Option<String> {
         let begin = Instant::now();
         let mut since = None;
@@ -60,7 +60,7 @@ impl SuiteRun {
         }
     }
 
-    /// The first thing that is not quiet.
+    /// Returns the first thing that is not quiet.
     fn noise(&self) -> Option<String> {
         if let Some(complaint) = self.users_complain() {
             return Some(complaint);
@@ -81,7 +81,7 @@ impl SuiteRun {
                 return Some(format!("{} is red from {}", cell.target, cell.vantage));
             }
             if state.warming {
-                return Some(format!("{pod} is warming up"));
+                return Some(format!("{pod} is catching up"));
             }
             if let Some(error) = &state.topology_error {
                 return Some(error.clone());
@@ -93,10 +93,10 @@ impl SuiteRun {
     }
 }
 
-/// Whether an installation is as quiet as it should be.
+/// Whether an installation is quiet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum QuietState {
-    /// It is; why it was made anew, if it was.
+    /// It is, with the reason if it was reinstalled.
     Quiet(Option<String>),
     /// It is not, although nothing is wrong.
     Noisy(String),

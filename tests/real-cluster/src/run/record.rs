@@ -1,4 +1,4 @@
-//! What is kept of a step, for the reports.
+//! Records of a step for the reports.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub struct Report {
     pub version: String,
     /// The nodes.
     pub nodes: Vec<String>,
-    /// When it began, in milliseconds since 1970.
+    /// Its start, in milliseconds since 1970.
     pub began_unix_ms: u64,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
     /// All steps, in their order.
     pub records: Vec<StepRecord>,
@@ -35,66 +35,66 @@ pub struct StepRecord {
     pub title: String,
     /// What happens and why it matters.
     pub description: String,
-    /// Whether something was wrong.
+    /// Whether it is a fault.
     pub kind: Kind,
-    /// What was installed.
+    /// The installation.
     pub installation: Installation,
-    /// Why Parallax was installed anew before it.
+    /// Why Parallax was reinstalled before it.
     pub installed_because: Option<String>,
-    /// When things happened; nothing where the event never came.
+    /// Times of the step; absent if the event did not happen.
     pub marks: Option<StepTimes>,
-    /// What was done, with the time.
+    /// Executed actions with their times.
     pub done: Vec<(f64, String)>,
-    /// How it is judged.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// Each incident as it was explained when it was new.
+    /// Explanation of each incident when it was new.
     pub explained: Vec<ExplainedIncident>,
-    /// Pictures of the page.
+    /// Screenshots of the page.
     #[serde(skip)]
     pub pictures: Vec<PageScreenshot>,
-    /// What Parallax' pods took.
+    /// Resource usage of Parallax's Pods.
     pub took: Vec<PodResources>,
-    /// Requests of users during the step.
+    /// Number of users' requests during the step.
     pub requests: usize,
-    /// Seconds from its beginning to its end, with everything before and after the event.
+    /// Duration in seconds, including everything before and after the event.
     pub seconds: f64,
 }
 
-/// An incident as it was explained.
+/// Explanation of an incident.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExplainedIncident {
-    /// When.
+    /// The time.
     pub at: f64,
     /// The incident.
     pub id: String,
-    /// The API's answer.
+    /// The API's response.
     pub explanation: Value,
 }
 
-/// A picture of the page.
+/// A screenshot of the page.
 #[derive(Debug, Clone)]
 pub struct PageScreenshot {
-    /// When.
+    /// The time.
     pub at: f64,
-    /// What it shows.
+    /// Its caption.
     pub caption: String,
     /// PNG.
     pub png: Vec<u8>,
 }
 
-/// Memory and CPU of one pod during a step.
+/// Memory and CPU of one Pod during a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PodResources {
     /// The pod.
     pub pod: String,
-    /// The most memory, in MiB.
+    /// Maximum memory, in MiB.
     pub memory_mib: f64,
-    /// CPU on average, in thousandths.
+    /// Mean CPU, in thousandths.
     pub cpu_milli: f64,
 }
 
 impl StepRecord {
-    /// Of a step that has just begun.
+    /// Creates the record of a step that has just begun.
     #[must_use]
     pub fn of(step: &Step) -> Self {
         Self {
@@ -106,7 +106,7 @@ impl StepRecord {
             installed_because: None,
             marks: None,
             done: Vec::new(),
-            verdict: Verdict::not_run("it did not begin".to_owned()),
+            verdict: Verdict::not_run("it did not start".to_owned()),
             explained: Vec::new(),
             pictures: Vec::new(),
             took: Vec::new(),
@@ -115,7 +115,7 @@ impl StepRecord {
         }
     }
 
-    /// For the terminal.
+    /// Renders the line for the terminal.
     #[must_use]
     pub fn line(&self) -> String {
         let verdict = &self.verdict;
@@ -132,15 +132,15 @@ impl StepRecord {
         facts.extend(after("closed", verdict.closed_after));
         if self.kind == Kind::Fault {
             facts.push(format!(
-                "in {} incidents, {} others beside",
+                "in {} incidents, {} other incidents",
                 verdict.named.len(),
                 verdict.extras.len()
             ));
         }
         let word = match verdict.outcome {
-            Outcome::Passed => "as it should be",
-            Outcome::Failed => "not as it should be",
-            Outcome::Unsound => "nothing is proved",
+            Outcome::Passed => "as expected",
+            Outcome::Failed => "not as expected",
+            Outcome::Unsound => "proves nothing",
             Outcome::NotRun => "NOT RUN",
         };
         let mut line = format!("  {sign} {}: {word}", self.id);
@@ -157,7 +157,7 @@ impl StepRecord {
 }
 
 impl Report {
-    /// The last lines on the terminal.
+    /// Renders the summary for the terminal.
     #[must_use]
     pub fn summary(&self) -> String {
         let count = |outcome| {
@@ -167,7 +167,7 @@ impl Report {
                 .count()
         };
         let mut text = format!(
-            "{} of {} steps as they should be, {} not, {} prove nothing, {:.0} min",
+            "{} of {} steps as expected, {} not, {} prove nothing, {:.0} min",
             count(Outcome::Passed),
             self.records.len(),
             count(Outcome::Failed),
@@ -188,7 +188,7 @@ impl Report {
     }
 }
 
-/// Sums up what pods used.
+/// Sums up the resource usage of Pods.
 #[must_use]
 pub(super) fn took(usage: &[PodUsage]) -> Vec<PodResources> {
     let mut by_pod: BTreeMap<&str, Vec<&PodUsage>> = BTreeMap::new();
@@ -209,7 +209,7 @@ pub(super) fn took(usage: &[PodUsage]) -> Vec<PodResources> {
         .collect()
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people")]
+#[expect(clippy::cast_precision_loss, reason = "for display")]
 const fn float(whole: u64) -> f64 {
     whole as f64
 }

@@ -1,4 +1,4 @@
-//! What is there before the first step: images on the nodes, the application, the observers.
+//! Set-up before the first step: images on the nodes, the application, the observers.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +17,7 @@ use crate::{
     say,
 };
 
-/// What a run needs before anything is installed, and to remove it again.
+/// Everything needed to install and remove what a run needs.
 pub(super) struct RunSetup<'a> {
     pub(super) cluster: Rc<Cluster>,
     options: &'a Options,
@@ -30,7 +30,7 @@ impl<'a> RunSetup<'a> {
         let access = Access {
             kubeconfig: options.kubeconfig.canonicalize().with_context(|| {
                 format!(
-                    "PARALLAX_REAL_CLUSTER: there is no {}",
+                    "PARALLAX_REAL_CLUSTER: cannot find {}",
                     options.kubeconfig.display()
                 )
             })?,
@@ -46,7 +46,7 @@ impl<'a> RunSetup<'a> {
             if cluster.hook.is_there() {
                 ""
             } else {
-                "; no hook, so what kubectl cannot do is not run"
+                "; no hook, so only steps that kubectl can execute will run"
             }
         ));
         Ok(Self {
@@ -57,36 +57,36 @@ impl<'a> RunSetup<'a> {
         })
     }
 
-    /// Brings images and objects into the cluster, and begins to look.
+    /// Installs images and objects in the cluster, and starts observing.
     pub(super) async fn install(&self) -> anyhow::Result<SuiteRun> {
         let authority = Authority::new()?;
         let (product, suite) = self.images(&authority).await?;
         let cluster = &self.cluster;
-        // Of a former run that was killed.
+        // Leftovers of an earlier run that was killed.
         product.remove(cluster).await?;
         say("installing the application and the control clients");
         let application = Application { image: suite };
         let destinations = application.install(cluster, &authority).await?;
         cluster.pods.renew().await;
         let clients = cluster.pods.of(CLIENTS, "app=shopper");
-        let first = clients.first().context("no control client runs")?;
+        let first = clients.first().context("no control client is running")?;
         let way = cluster.reach.choose(first, 8082).await;
         say(&format!(
-            "pods are reached {}",
+            "Pods are accessed {}",
             match way {
-                crate::cluster::PodRoute::Direct => "by their addresses",
-                crate::cluster::PodRoute::Forwarded => "by forwarded ports",
+                crate::cluster::PodRoute::Direct => "directly",
+                crate::cluster::PodRoute::Forwarded => "through forwarded ports",
             }
         ));
         let proxy = Proxy::bind(Rc::clone(&cluster.pods), Rc::clone(&cluster.reach)).await?;
         let proxy_address = proxy.address();
         let monitors = product.pod_monitors().await?;
         let prometheus = Prometheus::start(&self.folder, &monitors, proxy_address);
-        // It waits for nothing that comes through the proxy.
+        // It does not depend on anything behind the proxy.
         let prometheus = Rc::new(prometheus.await?);
         let browser = Browser::find(&self.folder, proxy_address);
         if browser.is_none() {
-            say("no pictures: there is no chromium");
+            say("no screenshots: chromium is not installed");
         }
         let sources = ObserverSources {
             cluster: Rc::clone(cluster),
@@ -109,7 +109,7 @@ impl<'a> RunSetup<'a> {
         })
     }
 
-    /// The product and the name of the suite's image, on the nodes or in a registry.
+    /// Provides the product and the name of the suite's image, on the nodes or in a registry.
     async fn images(&self, authority: &Authority) -> anyhow::Result<(ParallaxInstallation, String)> {
         let options = self.options;
         if let (Some(image), Some(suite)) = (&options.image, &options.suite_image) {
@@ -119,7 +119,7 @@ impl<'a> RunSetup<'a> {
         }
         anyhow::ensure!(
             self.cluster.hook.is_there(),
-            "no way for images into the cluster: name a hook (PARALLAX_REAL_CLUSTER_HOOK), or images in a registry \
+            "cannot load images into the cluster: set a hook (PARALLAX_REAL_CLUSTER_HOOK), or images in a registry \
              (PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE)"
         );
         say("building images");
@@ -135,7 +135,7 @@ impl<'a> RunSetup<'a> {
         arguments.extend(built.archives.iter().map(|path| path.display().to_string()));
         anyhow::ensure!(
             matches!(self.cluster.hook.call(&arguments).await?, HookResult::Done(_)),
-            "the hook cannot load images: name PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE instead"
+            "the hook cannot load images: set PARALLAX_REAL_CLUSTER_IMAGE and PARALLAX_REAL_CLUSTER_SUITE_IMAGE instead"
         );
         let image = options.image.clone().unwrap_or_else(|| image::PRODUCT.to_owned());
         let upgrade = options.image.is_none().then(|| image::UPGRADE.to_owned());
@@ -149,7 +149,7 @@ impl<'a> RunSetup<'a> {
         ))
     }
 
-    /// Has the hook restore everything that it knows to be broken.
+    /// Makes the hook restore everything that it has broken.
     pub(super) async fn restore_leftovers(&self) {
         if let Err(error) = self.cluster.hook.call(&["restore", "all"]).await {
             say(&format!("restoring: {error:#}"));

@@ -1,4 +1,4 @@
-//! Waiting until something is so.
+//! Waits for conditions.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -18,12 +18,12 @@ use crate::{
     step::{BoundedCondition, Condition, Step, resolve},
 };
 
-/// Time between two looks.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The longest that one question to the API server takes.
+/// Timeout of one request to the API server.
 const ANSWER: Duration = Duration::from_secs(4);
 
-/// Parallax has not done what it should.
+/// Parallax did not do what is expected.
 #[derive(Debug)]
 pub(super) struct UnmetCondition(String);
 
@@ -54,13 +54,13 @@ impl SuiteRun {
         }
         let begin = Instant::now();
         loop {
-            // An API server that does not answer says nothing about the condition.
+            // An API server that does not respond proves nothing about the condition.
             let holds = timeout(ANSWER, self.holds(step, &wait.r#for, names)).await;
             if matches!(holds, Ok(Ok(true))) {
                 return Ok(());
             }
             if begin.elapsed() > Duration::from_secs(wait.within) {
-                let words = format!("not so after {} s", wait.within);
+                let words = format!("does not hold after {} s", wait.within);
                 return Err(match holds {
                     _ if wait.by_parallax => UnmetCondition(words).into(),
                     Ok(Err(error)) => error.context(words),
@@ -136,7 +136,7 @@ impl SuiteRun {
         })
     }
 
-    /// Ids of open incidents that are what the step expects.
+    /// Returns ids of open incidents that the step expects.
     pub(super) fn named(&self, step: &Step) -> Vec<String> {
         let timeline = self.observer.timeline.borrow();
         let newest = timeline.newest(self.observer.clock.now(), 3.0);
@@ -146,7 +146,7 @@ impl SuiteRun {
             .collect()
     }
 
-    /// Whether every aggregator hears a vantage on every node.
+    /// Reports whether a vantage on every node reports to every aggregator.
     pub(super) fn all_report(&self) -> bool {
         let running = aggregators(&self.cluster);
         let timeline = self.observer.timeline.borrow();
@@ -161,7 +161,7 @@ impl SuiteRun {
             && running.iter().all(|pod| pod.namespace == NAMESPACE)
     }
 
-    /// Why not all requests of the last ten seconds of every client succeeded, if they did not.
+    /// Returns the first reason why not all requests of every client in the last ten seconds succeeded, if so.
     pub(super) fn users_complain(&self) -> Option<String> {
         let now = self.observer.clock.now();
         let timeline = self.observer.timeline.borrow();
@@ -185,6 +185,6 @@ impl SuiteRun {
             .nodes
             .iter()
             .find(|node| !nodes.contains(node.as_str()));
-        silent.map(|node| format!("nothing is heard of the control client on {node}"))
+        silent.map(|node| format!("no data from the control client on {node}"))
     }
 }

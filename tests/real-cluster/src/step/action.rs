@@ -1,4 +1,4 @@
-//! What a step does.
+//! Actions of a step.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,45 +6,45 @@ use serde_json::Value;
 use super::BoundedCondition;
 use crate::app::Behaviour;
 
-/// One thing that a step does.
+/// One action of a step.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Action {
-    /// Runs kubectl with these arguments; another exit code than 0 fails the step.
+    /// Runs kubectl with these arguments; a non-zero exit code fails the step.
     Kubectl(Vec<String>),
     /// `kubectl apply -f -` with these objects.
     Apply(String),
     /// `kubectl delete -f - --ignore-not-found` with these objects.
     Delete(String),
-    /// Calls the hook. What a `break` breaks is restored at the step's end, whatever happens.
+    /// Calls the hook. What `break` breaks is restored at the end of the step, whatever happens.
     Hook(Vec<String>),
-    /// Changes what pods of the test application do to their clients.
+    /// Changes the behaviour of the test application's Pods.
     Behave(ApplicationBehaviour),
     /// Writes a Secret of type `kubernetes.io/tls`.
     Certificate(Certificate),
-    /// Ends the first container of a pod with SIGKILL, by the hook.
+    /// Kills the first container of a Pod with SIGKILL, through the hook.
     Kill(ContainerKill),
     /// Applies the installation with other values.
     Install(InstallAction),
-    /// Waits until something is so.
+    /// Waits for a condition.
     Wait(BoundedCondition),
-    /// Lasts for a time that is part of the event.
+    /// Waits for a time that is part of the event.
     Hold(HoldTime),
-    /// Does the same several times.
+    /// Repeats actions.
     Repeat(RepeatedActions),
 }
 
-/// Which pods of the test application behave how.
+/// New behaviour of Pods of the test application.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApplicationBehaviour {
-    /// All of them, or the first one by node and name.
+    /// All Pods, or the first one by node and name.
     pub pods: WhichPods,
-    /// What they do.
+    /// The behaviour.
     pub r#as: Behaviour,
 }
 
-/// Which pods.
+/// A selection of Pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhichPods {
@@ -64,25 +64,25 @@ pub struct Certificate {
     pub secret: String,
     /// Host that clients ask for.
     pub host: String,
-    /// What is wrong with it.
+    /// Its defect.
     pub kind: CertificateKind,
 }
 
-/// What is wrong with a certificate.
+/// Defect of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CertificateKind {
-    /// Nothing; each one is new.
+    /// None; each one is new.
     Valid,
-    /// It ended yesterday.
+    /// It expired yesterday.
     Expired,
     /// It is for another host.
     OtherName,
-    /// Nobody knows its issuer.
+    /// Its issuer is not trusted.
     PrivateAuthority,
 }
 
-/// Which container ends.
+/// The container to kill.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ContainerKill {
@@ -92,13 +92,13 @@ pub struct ContainerKill {
     pub pod: String,
 }
 
-/// The installation with other values.
+/// An installation with other values.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct InstallAction {
-    /// Values beside those of the step's installation, as `parallax manifests --values` takes them.
+    /// Values in addition to those of the step's installation, as for `parallax manifests --values`.
     pub values: Value,
-    /// The image under its other tag.
+    /// Whether to use the image's other tag.
     pub upgrade: bool,
 }
 
@@ -106,19 +106,19 @@ pub struct InstallAction {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct HoldTime {
-    /// How long.
+    /// Its duration.
     pub seconds: u64,
-    /// What it is.
+    /// Its meaning.
     pub because: String,
 }
 
-/// Actions that are done several times.
+/// Repeated actions.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RepeatedActions {
-    /// How often.
+    /// Number of repetitions.
     pub times: u32,
-    /// What is done.
+    /// The actions.
     #[serde(rename = "do")]
     pub actions: Vec<Action>,
 }
@@ -132,7 +132,7 @@ impl Action {
         }
     }
 
-    /// In a few words, for the terminal and the report.
+    /// Describes it briefly, for terminal and report.
     #[must_use]
     pub fn words(&self) -> String {
         match self {

@@ -1,17 +1,17 @@
-//! What a step waits for.
+//! Conditions that a step waits for.
 
 use serde::Deserialize;
 
-/// A condition with a limit.
+/// A condition with a time limit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct BoundedCondition {
-    /// What must become so.
+    /// The condition.
     pub r#for: Condition,
-    /// Within how many seconds.
+    /// Limit in seconds.
     #[serde(default = "two_minutes")]
     pub within: u64,
-    /// That it becomes so is up to Parallax, so the step fails otherwise; else nothing is proved.
+    /// Whether Parallax is responsible for it, so that the step fails otherwise; if not, the step proves nothing.
     #[serde(default)]
     pub by_parallax: bool,
 }
@@ -20,37 +20,37 @@ const fn two_minutes() -> u64 {
     120
 }
 
-/// Something that becomes so by itself.
+/// A condition that becomes true by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Condition {
-    /// A roll-out is complete.
+    /// A rollout is complete.
     Rollout(Rollout),
-    /// Exactly so many pods are there, all of them ready.
+    /// Exactly this number of Pods exist, all of them ready.
     Pods(PodSelector),
     /// A Job is complete.
     Complete(WorkloadName),
-    /// A namespace is gone.
+    /// A namespace is deleted.
     NamespaceGone(String),
-    /// The API server answers.
+    /// The API server responds.
     ApiServer,
     /// A node is Ready.
     NodeReady(String),
-    /// A node is not Ready, or gone.
+    /// A node is not Ready, or deleted.
     NodeNotReady(String),
     /// A vantage on every node reports.
     Reporting,
-    /// Exactly so many vantages report, and none is silent.
+    /// Exactly this number of vantages report, and none is silent.
     Vantages(usize),
-    /// An aggregator leads and another one stands by.
+    /// One aggregator leads and another one is on standby.
     StandBy,
     /// The expected incident is open.
     Named,
     /// `ParallaxIncident` of the expected incident fires.
     Firing,
-    /// Requests of users to a destination fail.
+    /// Users' requests to a destination fail.
     UsersFail(String),
-    /// Requests of users to all destinations succeed.
+    /// Users' requests to all destinations succeed.
     UsersServed,
 }
 
@@ -82,6 +82,6 @@ pub struct PodSelector {
     pub namespace: String,
     /// Their labels, as `app=shop`.
     pub selector: String,
-    /// How many.
+    /// Their number.
     pub count: usize,
 }

@@ -1,34 +1,34 @@
-//! What Parallax must say, and what it may say.
+//! What Parallax must report, and what it may report.
 
 use serde::Deserialize;
 
 use super::{Names, resolve};
 
-/// What Parallax must say, and what it may say.
+/// What Parallax must report, and what it may report.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ExpectedOutcome {
-    /// The fault: one of these must be said.
+    /// The fault: an incident that matches one of these must be reported.
     pub named: Vec<IncidentPattern>,
-    /// Within how many seconds of the fault.
+    /// Limit in seconds from the fault.
     pub within: u64,
-    /// Destinations that fail while the fault lasts, by the control client. They prove that the fault is there.
+    /// Destinations that fail for the control clients during the fault. They prove that the fault is effective.
     pub felt: Vec<String>,
-    /// Destinations at which an ordinary event lets users fail, as by a DNS cache.
+    /// Destinations at which an ordinary event may cause failures of users, for example through a DNS cache.
     pub may_feel: Vec<String>,
-    /// Incidents that may be open beside, and are counted for nothing.
+    /// Further incidents that may be open, and are ignored.
     pub may: Vec<IncidentPattern>,
-    /// Alerts that may fire in an ordinary step, or beside the incident's in a fault.
+    /// Further alerts that may fire.
     pub alerts: Vec<String>,
-    /// Kinds of findings and hazards of severity warning or above that may be there.
+    /// Kinds of findings and hazards of severity warning or above that may appear.
     pub findings: Vec<String>,
-    /// Within how many seconds of the cure the incident closes.
+    /// Limit in seconds from the repair until the incident closes.
     pub closed_within: u64,
-    /// The alert of the incident fires from its beginning to the cure without a gap.
+    /// Whether the incident's alert must fire without a gap until the repair.
     pub alert_uninterrupted: bool,
-    /// The incident keeps its id.
+    /// Whether the incident must keep its id.
     pub keeps_id: bool,
-    /// The most incidents that may be open beside it; any number where absent.
+    /// Maximum number of other open incidents [default: no limit].
     pub most_extras: Option<usize>,
 }
 
@@ -51,10 +51,10 @@ impl Default for ExpectedOutcome {
 }
 
 impl ExpectedOutcome {
-    /// The same with every name replaced.
+    /// Returns a copy with every name replaced.
     ///
     /// # Errors
-    /// A name that is unknown.
+    /// An unknown name.
     pub fn resolved(&self, names: &impl Names) -> anyhow::Result<Self> {
         let all = |sayings: &[IncidentPattern]| -> anyhow::Result<Vec<IncidentPattern>> {
             sayings.iter().map(|saying| saying.resolved(names)).collect()
@@ -77,7 +77,7 @@ impl IncidentPattern {
     }
 }
 
-/// A description of an incident: everything that is given must hold.
+/// A pattern for incidents: everything given must match.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct IncidentPattern {
@@ -90,7 +90,7 @@ pub struct IncidentPattern {
 }
 
 impl IncidentPattern {
-    /// Whether one of its words stands in the name of a target.
+    /// Reports whether the name of a target contains one of its texts.
     #[must_use]
     pub fn names(&self, target: &str) -> bool {
         self.about.iter().any(|word| target.contains(word.as_str()))

@@ -1,4 +1,4 @@
-//! Step files: how they are read.
+//! Parses step files.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{Kind, Step};
 
-/// Why a step file cannot be used.
+/// Error of a step file.
 #[derive(Debug)]
 pub struct StepError {
     path: PathBuf,
@@ -26,17 +26,17 @@ impl std::fmt::Display for StepError {
 
 impl std::error::Error for StepError {}
 
-/// The part of a file that is read before its names are replaced.
+/// The part of a file that is parsed before its names are replaced.
 #[derive(Debug, Deserialize)]
 struct StepVariants {
     #[serde(default)]
     variants: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// All steps of a folder, by id.
+/// Returns all steps of a directory, by id.
 ///
 /// # Errors
-/// A folder that cannot be read, or the first file that is no step.
+/// An unreadable directory, or the first invalid file.
 pub fn list(folder: &Path) -> Result<Vec<Step>, StepError> {
     let failed = |path: &Path, error: std::io::Error| StepError {
         path: path.to_owned(),
@@ -59,10 +59,10 @@ pub fn list(folder: &Path) -> Result<Vec<Step>, StepError> {
     Ok(steps)
 }
 
-/// The steps of a file's text: one, or one a variant. `path` gives the id and stands in messages.
+/// Parses the steps of a file's text: one, or one per variant. `path` determines the id and appears in messages.
 ///
 /// # Errors
-/// A text that is no step, with the line.
+/// Invalid text, with the line.
 pub fn parse(path: &Path, text: &str) -> Result<Vec<Step>, StepError> {
     let id = path
         .file_stem()
@@ -102,13 +102,14 @@ fn step(path: &Path, text: &str, id: String) -> Result<Step, StepError> {
     };
     match step.kind {
         Kind::Ordinary if !step.expect.named.is_empty() || !step.then.is_empty() => {
-            wrong("expect", "an ordinary step names nothing and has no `then`")
+            wrong("expect", "an ordinary step must not have `named` or `then`")
         }
         Kind::Fault if step.expect.named.is_empty() => wrong("expect", "a fault needs `named`"),
         Kind::Fault if step.cure.is_empty() => wrong("kind", "a fault needs `cure`"),
-        Kind::Fault if step.expect.felt.is_empty() => {
-            wrong("expect", "a fault needs `felt`: what shows that it is there")
-        }
+        Kind::Fault if step.expect.felt.is_empty() => wrong(
+            "expect",
+            "a fault needs `felt`, which proves that it is effective",
+        ),
         _ => Ok(step),
     }
 }

@@ -1,7 +1,7 @@
-//! Steps as data: what happens to the cluster, and what Parallax may say about it.
+//! Steps as data: events in the cluster, and what Parallax may report about them.
 //!
-//! The files live in `tests/real-cluster/steps/`, one a step; docs/contributing/testing.md explains their fields. Unknown fields are
-//! refused, since a misspelt expectation would hold for ever.
+//! The files are in `tests/real-cluster/steps/`, one per step; docs/contributing/testing.md explains their fields.
+//! Unknown fields are rejected, because a misspelt expectation would otherwise always hold.
 
 mod action;
 mod condition;
@@ -22,47 +22,47 @@ pub use expected::{ExpectedOutcome, IncidentPattern};
 pub use load::{StepError, list, parse};
 pub use names::{Names, resolve};
 
-/// A step: one event in the life of a cluster.
+/// A step: one event in a cluster.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Step {
-    /// Name on the command line: the file's name, with that of the variant behind a slash.
+    /// Name on the command line: the file's name, followed by a slash and the variant's name if there are variants.
     #[serde(skip)]
     pub id: String,
     /// One line for lists.
     pub title: String,
-    /// What happens and why it matters, for people.
+    /// What happens and why it matters, for readers.
     #[serde(default)]
     pub description: String,
     /// Whether something is wrong with the cluster.
     pub kind: Kind,
-    /// What is installed before the step begins.
+    /// The installation before the step begins.
     #[serde(default)]
     pub installation: Installation,
-    /// What the step cannot do without.
+    /// Requirements of the step.
     #[serde(default)]
     pub needs: Vec<StepRequirement>,
-    /// Before the cluster must be quiet.
+    /// Actions before the cluster must be quiet.
     #[serde(default)]
     pub prepare: Vec<Action>,
     /// The event or the fault.
     #[serde(rename = "do")]
     pub actions: Vec<Action>,
-    /// What happens while the fault lasts, once it is named and its alert fires.
+    /// Actions during the fault, once it is named and its alert fires.
     #[serde(default)]
     pub then: Vec<Action>,
-    /// Seconds after `do` and `then` in which Parallax is watched.
+    /// Seconds of observation after `do` and `then`.
     pub watch: u64,
-    /// Ends the fault.
+    /// Actions that repair the fault.
     #[serde(default)]
     pub cure: Vec<Action>,
-    /// Puts things back where they were, after the judgement.
+    /// Actions that restore the initial state, after the judgement.
     #[serde(default)]
     pub clean: Vec<Action>,
-    /// What must be said, and what may be.
+    /// What must be reported, and what may be.
     #[serde(default)]
     pub expect: ExpectedOutcome,
-    /// Several steps in one file: `${KEY}` in the file stands for the variant's value.
+    /// Several steps in one file: `${KEY}` in the file is replaced by the variant's value.
     #[serde(default)]
     pub variants: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -71,9 +71,9 @@ pub struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Nothing: Parallax must be silent.
+    /// No: Parallax must be silent.
     Ordinary,
-    /// Something: Parallax must name it.
+    /// Yes: Parallax must name it.
     Fault,
 }
 
@@ -81,7 +81,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Installation {
-    /// As `deploy/install.yaml` has it: one aggregator, nothing kept.
+    /// Like `deploy/install.yaml`: one aggregator without persistence.
     #[default]
     Plain,
     /// One aggregator with a store on a volume.
@@ -90,18 +90,18 @@ pub enum Installation {
     Two,
 }
 
-/// What a step cannot do without.
+/// Requirement of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepRequirement {
     /// The product's image trusts the suite's root certificate, which one from a registry does not.
     TrustedRoot,
-    /// Something beside kubectl: `PARALLAX_REAL_CLUSTER_HOOK`.
+    /// A hook in addition to kubectl: `PARALLAX_REAL_CLUSTER_HOOK`.
     Hook,
 }
 
 impl Step {
-    /// Whether the step calls the hook.
+    /// Reports whether the step calls the hook.
     #[must_use]
     pub fn uses_hook(&self) -> bool {
         [&self.prepare, &self.actions, &self.then, &self.cure, &self.clean]

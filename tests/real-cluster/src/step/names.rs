@@ -1,12 +1,12 @@
-//! Names that a step cannot know: nodes, pods and what the cluster calls things.
+//! Names that a step cannot know: nodes, Pods and the cluster's settings.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 
-/// Looks a name up.
+/// Looks up names.
 pub trait Names {
-    /// What a name stands for; nothing where it is unknown.
+    /// Returns the value of a name, or `None` if it is unknown.
     fn look_up(&self, name: &str) -> Option<String>;
 }
 
@@ -16,21 +16,19 @@ impl Names for BTreeMap<String, String> {
     }
 }
 
-/// Replaces every `${NAME}` of a text.
+/// Replaces every `${NAME}` in a text.
 ///
 /// # Errors
-/// A name that is unknown, or a bracket that does not end.
+/// An unknown name, or an unclosed bracket.
 pub fn resolve(text: &str, names: &impl Names) -> anyhow::Result<String> {
     let mut resolved = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
         resolved.push_str(before);
-        let (name, behind) = after
-            .split_once('}')
-            .context("a name in brackets without an end")?;
+        let (name, behind) = after.split_once('}').context("unclosed bracket")?;
         match names.look_up(name) {
             Some(value) => resolved.push_str(&value),
-            None => bail!("there is no {name} in this cluster now"),
+            None => bail!("unknown name {name} in the current state of the cluster"),
         }
         rest = behind;
     }

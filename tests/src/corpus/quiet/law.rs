@@ -1,4 +1,4 @@
-//! The true law of a healthy mesh, its tilts, and how likely a stretch is under each.
+//! The true law of a healthy mesh, its tilts, and the likelihood of a stretch under each.
 
 use super::{
     COUNTED, LATEST, QuietOptions,
@@ -9,7 +9,7 @@ use crate::corpus::{region::ProbeApproach, rng::Rng};
 /// Probability that a probe of a stalled client fails.
 const STALLED: f64 = 0.7;
 
-/// Failure probabilities inside a tilted region: the span of the engine's own grid, in four steps.
+/// Failure probabilities inside a tilted region: the range of the engine's own grid, in four steps.
 const RATES: [f64; 4] = [0.12, 0.3, 0.6, 0.95];
 
 /// Lengths of a tilt, in rounds.
@@ -18,7 +18,7 @@ const LENGTHS: [usize; 5] = [2, 3, 4, 6, 10];
 /// Probability of a stall while stalls are tilted.
 const SURGE: f64 = 0.35;
 
-/// What fails together under a tilt: the engine's own regions, with the endpoint of every probe known.
+/// Probes that fail together under a tilt: the engine's own regions, with the endpoint of every probe known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Region {
     Target,
@@ -54,7 +54,7 @@ impl Region {
         }
     }
 
-    /// One list for each kind: a kind is as likely as any other, however many members it has.
+    /// Returns one list per kind of region: all kinds are equally likely, however many members each has.
     fn kinds(mesh: &QuietMesh) -> Vec<Vec<Self>> {
         let nodes = || 0..mesh.nodes;
         let pairs = nodes()
@@ -77,14 +77,14 @@ impl Region {
     }
 }
 
-/// One way of drawing a stretch other than the true one.
+/// A law for drawing a stretch, other than the true one.
 #[derive(Debug, Clone, Copy)]
 struct TiltedLaw {
-    /// What fails together; nothing where stalls surge.
+    /// The region that fails together; absent if stalls surge.
     region: Option<Region>,
     /// Index into [`RATES`].
     rate: usize,
-    /// First tilted round among the counted ones, and how many.
+    /// First tilted round among the counted ones, and the number of tilted rounds.
     start: usize,
     length: usize,
 }
@@ -102,7 +102,7 @@ pub(super) struct QuietLaw<'a> {
 pub(super) struct DrawnStretch {
     pub(super) tilted: bool,
     pub(super) rounds: Vec<Vec<MeshProbe>>,
-    /// Whether each client was stalled, by round.
+    /// Whether each client stalled, by round.
     stalls: Vec<Vec<bool>>,
 }
 
@@ -115,12 +115,12 @@ impl<'a> QuietLaw<'a> {
         }
     }
 
-    /// Kinds of tilt: the kinds of region, and the surge of stalls where there are stalls.
+    /// Returns the number of kinds of tilt: the kinds of region, and the surge of stalls if there are stalls.
     fn tilts(&self) -> usize {
         self.kinds.len() + usize::from(self.quiet.stalls > 0.0)
     }
 
-    /// Failure probability of a probe under the true law, its client's state given.
+    /// Returns a probe's failure probability under the true law, given its client's state.
     const fn base(&self, stalled: bool) -> f64 {
         if stalled {
             1.0 - (1.0 - STALLED) * (1.0 - self.quiet.background)
@@ -169,8 +169,8 @@ impl<'a> QuietLaw<'a> {
         drawn
     }
 
-    /// Probability of the stretch under the true law over that under the law it was drawn from: the mixture of all tilts
-    /// and the true law.
+    /// Returns the ratio of the stretch's probability under the true law to that under the law it was drawn from: the
+    /// mixture of all tilts and the true law.
     pub(super) fn weight(&self, drawn: &DrawnStretch) -> f64 {
         if self.quiet.plain >= 1.0 {
             return 1.0;
@@ -224,7 +224,7 @@ impl<'a> QuietLaw<'a> {
     }
 }
 
-/// Mean likelihood ratio over the windows that a tilt may have, from the logarithms of each round's.
+/// Returns the mean likelihood ratio over all windows of a tilt, from the logarithms per round.
 fn over_windows(per_round: &[f64]) -> f64 {
     let mut upto = vec![0.0];
     for ln in per_round {

@@ -1,4 +1,4 @@
-//! The mesh of one target: who probes what in a round, and how that is reported.
+//! The mesh of one target: which client probes what in a round, and the resulting reports.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ const TARGET: &str = "http://shop.example.test/";
 pub(super) struct MeshProbe {
     pub(super) client: usize,
     pub(super) way: ProbeApproach,
-    /// The endpoint that was chosen, also where nobody is told.
+    /// The selected endpoint, even if the observer does not know it.
     pub(super) endpoint: Option<usize>,
-    /// The node it arrives at.
+    /// The node at which it arrives.
     pub(super) node: usize,
     pub(super) failed: bool,
-    /// Its client was stalled.
+    /// Whether its client was stalled.
     pub(super) stalled: bool,
 }
 
-/// Nodes and endpoints with everything that a report needs of them.
+/// Nodes and endpoints with everything that a report needs.
 #[derive(Debug)]
 pub(super) struct QuietMesh {
     pub(super) nodes: usize,
@@ -50,14 +50,14 @@ pub(super) struct QuietMesh {
 }
 
 impl QuietMesh {
-    /// `endpoints` endpoints, spread evenly over the nodes.
+    /// Builds a mesh with the endpoints spread evenly over the nodes.
     ///
     /// # Panics
-    /// If there are more endpoints than nodes, or no nodes: the caller's mistake.
+    /// If there are more endpoints than nodes, or no nodes.
     pub(super) fn new(nodes: usize, endpoints: usize, targets: usize) -> Self {
         assert!(
             0 < endpoints && endpoints <= nodes,
-            "endpoints sit on different nodes"
+            "endpoints are on different nodes"
         );
         let on: Vec<usize> = (0..endpoints).map(|i| i * nodes / endpoints).collect();
         let spec = json!({
@@ -71,7 +71,7 @@ impl QuietMesh {
                     "address": format!("10.244.{n}.10"), "node": format!("n{n}")})).collect::<Vec<_>>()}],
             "ingresses": [{"namespace": "shop", "name": "shop", "service": "ingress/front",
                 "hosts": ["shop.example.test"]}],
-            // How sure a verdict must be depends on how many are looked at; the others are not probed here.
+            // The certainty that a verdict requires depends on the number of targets; the others are not probed here.
             "targets": (1..targets).map(|t| json!({"url": format!("tcp://other-{t}.example.test:80")})).collect::<Vec<_>>(),
         });
         let fixed = "names and addresses made here are well-formed";
@@ -108,7 +108,7 @@ impl QuietMesh {
         self.endpoints.contains(&node)
     }
 
-    /// One through the front, one direct, two to peers, for each client; nothing has failed yet.
+    /// Returns one probe through the front, one direct and two to peers for each client, all of them successful so far.
     pub(super) fn shots(&self, round: usize, rng: &mut Rng) -> Vec<MeshProbe> {
         let mut shots = Vec::with_capacity(self.nodes * 4);
         for client in 0..self.nodes {
@@ -133,7 +133,7 @@ impl QuietMesh {
         shots
     }
 
-    /// A shot as its prober would report it.
+    /// Builds the observation as the probe's prober would report it.
     pub(super) fn recorded(&self, round: usize, seq: usize, shot: &MeshProbe, rng: &mut Rng) -> Recorded {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let at = number(round) * INTERVAL_US + 100_000 + number(shot.client) * 300_000;
@@ -145,7 +145,7 @@ impl QuietMesh {
             rng.weighted(kinds::background(shot.way)).outcome(shot.way)
         };
         let direct = shot.way == ProbeApproach::Direct;
-        // Through the front, only an answer says who gave it.
+        // Through the front, only a response reveals the endpoint.
         let tells = direct || (shot.way == ProbeApproach::Vip && !shot.failed);
         let mesh = shot.way == ProbeApproach::Mesh;
         Recorded {

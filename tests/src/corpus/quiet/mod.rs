@@ -1,21 +1,22 @@
-//! False alarms of a healthy mesh, over more target-months than can be simulated one by one.
+//! Estimates the false alarms of a healthy mesh, over more target-months than can be simulated directly.
 //!
-//! Thirty days of 2 000 targets are a thousand million rounds. Nearly all of them are boring, and the few that are not
-//! cannot be found by waiting. So stretches of a mesh are drawn from a *tilted* law, under which failures cluster the way
-//! a fault would cluster them, and each stretch counts with the ratio of its probability under the true law to that under
-//! the tilted one (importance sampling). The mean of these weighted counts is the expected number of false alarms under
-//! the true law, without bias, whatever the engine does with a stretch: no assumption about windows, thresholds or priors
-//! enters, and the real engine judges every round.
+//! Thirty days of 2 000 targets are a thousand million rounds. Nearly all of them are uneventful, and waiting does not
+//! find the exceptions. Stretches of a mesh are therefore drawn from a *tilted* law, under which failures cluster as a
+//! fault would cluster them, and each stretch is weighted by the ratio of its probability under the true law to that
+//! under the tilted one (importance sampling). The mean of these weighted counts is an unbiased estimate of the number
+//! of false alarms under the true law, whatever the engine does with a stretch: no assumption about windows,
+//! thresholds or priors enters, and the real engine judges every round.
 //!
-//! Why the tilts find what there is to find: an incident opens where P(healthy) < 0.01 with P(fault) = 0.03, hence
-//! where some region's likelihood, averaged over its rates, is at least 3 201 times that of "healthy" (Σ π(h)·m(h) ≥
-//! 99·π(healthy)·m(healthy), and Σ π(h) = 0.03). The tilts are these regions, with rates over the same span and windows
-//! of 2 to 10 rounds. So a stretch that makes the engine speak is one that some tilt makes common, and there its weight
-//! is small. One stretch in [`PLAIN`] is drawn from the true law itself, which bounds every weight.
+//! Why the tilts find the alarms: an incident opens if P(healthy) < 0.01 with P(fault) = 0.03, that is, if some
+//! region's likelihood, averaged over its rates, is at least 3 201 times that of "healthy" (Σ π(h)·m(h) ≥
+//! 99·π(healthy)·m(healthy), and Σ π(h) = 0.03). The tilts are these regions, with rates over the same range and
+//! windows of 2 to 10 rounds. A stretch for which the engine reports a fault is therefore one that some tilt makes
+//! common, and there its weight is small. A share [`PLAIN`] of the stretches is drawn from the true law itself,
+//! which bounds every weight.
 //!
-//! One target with its front, endpoints and mesh is an engine of its own; targets are independent. What is said of the
-//! network or of the resolvers is said of what all targets share, so it is expected once in a mesh; everything else is
-//! expected once for each target. Failures of the background take the kinds that the corpus gives them.
+//! Each target with its front, endpoints and mesh is judged by a separate engine; targets are independent. A verdict
+//! about the network or the resolvers concerns what all targets share, so it is expected once per mesh; all others are
+//! expected once per target. Background failures have the kinds that the corpus gives them.
 
 mod law;
 mod mesh;
@@ -34,10 +35,10 @@ use self::{
 };
 use super::{rng::Rng, simulate};
 
-/// Share of the stretches that are drawn from the true law.
+/// Share of stretches drawn from the true law.
 pub const PLAIN: f64 = 0.2;
 
-/// Rounds before anything is counted: the longest evidence window of ten minutes.
+/// Rounds before counting starts: the longest evidence window of ten minutes.
 pub const BEFORE: usize = 120;
 
 /// Rounds in which openings are counted. A tilt begins in the first of them or up to `LATEST` later.
@@ -46,37 +47,37 @@ pub const COUNTED: usize = 14;
 /// Latest beginning of a tilt, in counted rounds.
 const LATEST: usize = 4;
 
-/// A stretch so unlikely is not judged but counted as if it had opened `UNJUDGED_OPENINGS` incidents: thirty days of 2 000
-/// targets gain less than 0.02 false alarms by it, and most tilted stretches are cheaper by it.
+/// Stretches less likely than this are not judged, but counted as if they had opened `UNJUDGED_OPENINGS` incidents:
+/// over thirty days of 2 000 targets this adds less than 0.02 false alarms, and saves judging most tilted stretches.
 pub const JUDGED_ABOVE: f64 = 1e-10;
 
-/// One about its front and one about its target.
+/// One about the front and one about the target.
 const UNJUDGED_OPENINGS: f64 = 2.0;
 
-/// What is asked.
+/// Parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuietOptions {
     /// Nodes, each with a prober.
     pub nodes: usize,
     /// Endpoints, on different nodes.
     pub endpoints: usize,
-    /// Probability that a probe fails by itself.
+    /// Probability that a probe fails without a fault.
     pub background: f64,
     /// Probability that a client stalls in a round; its probes then fail together with probability 0.7.
     pub stalls: f64,
     /// Seed.
     pub seed: u64,
-    /// Number of the first stretch; each is drawn from seed and number alone.
+    /// Number of the first stretch; each is drawn from seed and number only.
     pub first: usize,
-    /// Stretches to draw.
+    /// Number of stretches.
     pub stretches: usize,
-    /// Rounds of the true law before what is counted.
+    /// Rounds of the true law before counting starts.
     pub before: usize,
-    /// Share of the stretches drawn from the true law; 1 switches tilting off.
+    /// Share of stretches drawn from the true law; 1 disables tilting.
     pub plain: f64,
-    /// Weight below which a stretch is taken for a false alarm unjudged.
+    /// Weight below which a stretch counts as a false alarm without being judged.
     pub judged_above: f64,
-    /// Targets that the mesh looks at, this one among them: how sure a verdict must be depends on it.
+    /// Number of targets in the mesh, including this one: the certainty that a verdict requires depends on it.
     pub among: usize,
 }
 
@@ -98,20 +99,20 @@ impl Default for QuietOptions {
     }
 }
 
-/// What was found.
+/// Result.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct QuietResult {
-    /// Stretches drawn.
+    /// Number of stretches drawn.
     pub stretches: usize,
-    /// Stretches too unlikely to be judged, taken for false alarms.
+    /// Stretches too unlikely to be judged, counted as false alarms.
     pub unjudged: usize,
-    /// Rounds that the engine judged.
+    /// Rounds judged by the engine.
     pub judged_rounds: u64,
-    /// Observations it was given.
+    /// Observations passed to it.
     pub observations: u64,
-    /// Incidents opened in tilted stretches, each a stretch that hardly ever happens.
+    /// Incidents opened in tilted stretches, each of which is very unlikely.
     pub opened_tilted: u64,
-    /// Incidents opened in stretches of the true law: false alarms as they are.
+    /// Incidents opened in stretches of the true law: unweighted false alarms.
     pub opened_plain: u64,
     /// Counted rounds of the true law.
     pub plain_rounds: u64,
@@ -119,13 +120,13 @@ pub struct QuietResult {
     pub own: RoundRate,
     /// Expected openings per round about what all targets of a mesh share.
     pub shared: RoundRate,
-    /// Mean weight; 1 but for chance, or the weights are wrong.
+    /// Mean weight; deviates from 1 only by chance, or the weights are wrong.
     pub mean_weight: f64,
     /// The openings, the likeliest stretch first.
     pub openings: Vec<FalseOpening>,
 }
 
-/// How often something is to be expected, per round.
+/// Expected rate per round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RoundRate {
     /// The estimate.
@@ -137,13 +138,13 @@ pub struct RoundRate {
 /// An incident that opened in a counted round although nothing was wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FalseOpening {
-    /// The stretch, which its number draws again.
+    /// Number of the stretch, from which it can be drawn again.
     pub stretch: usize,
-    /// What was named.
+    /// The verdict.
     pub region: String,
-    /// It is about what all targets of a mesh share.
+    /// Whether it concerns what all targets of a mesh share.
     pub shared: bool,
-    /// Probability of the stretch under the true law over that under the law it was drawn from.
+    /// Ratio of the stretch's probability under the true law to that under the law it was drawn from.
     pub weight: f64,
 }
 
@@ -160,7 +161,8 @@ impl RoundRate {
 }
 
 impl QuietResult {
-    /// Expected false alarms of so many targets over so many rounds, and the upper end of their 95 % interval.
+    /// Returns the expected false alarms of this many targets over this many rounds, and the upper end of the 95 %
+    /// interval.
     #[must_use]
     pub fn expected(&self, targets: f64, rounds: f64) -> (f64, f64) {
         let mean = self.own.mean * targets + self.shared.mean;
@@ -168,7 +170,7 @@ impl QuietResult {
         (mean * rounds, (mean + 1.645 * error) * rounds)
     }
 
-    /// What one opening adds to the expected number of so many targets over so many rounds.
+    /// Returns the contribution of one opening to the expected number.
     #[must_use]
     pub fn share_of(&self, opening: &FalseOpening, targets: f64, rounds: f64) -> f64 {
         let times = if opening.shared { 1.0 } else { targets };
@@ -176,13 +178,13 @@ impl QuietResult {
     }
 }
 
-/// Rounds of five seconds in so many days.
+/// Returns the number of five-second rounds in a number of days.
 #[must_use]
 pub fn rounds_in(days: f64) -> f64 {
     days * 86_400.0 / 5.0
 }
 
-/// Draws and judges the stretches; `progress` hears how many are done.
+/// Draws and judges the stretches; calls `progress` with the number done.
 pub fn run(quiet: &QuietOptions, mut progress: impl FnMut(usize)) -> QuietResult {
     let mesh = QuietMesh::new(quiet.nodes, quiet.endpoints, quiet.among);
     let law = QuietLaw::new(quiet, &mesh);
@@ -238,7 +240,7 @@ const fn float(n: u64) -> f64 {
     n as f64
 }
 
-/// What the engine names in the counted rounds of a stretch, one for each opening, and whether all targets share it.
+/// Returns the verdicts that the engine opens in the counted rounds of a stretch, and whether all targets share each.
 fn judge(
     mesh: &QuietMesh,
     drawn: &DrawnStretch,
@@ -286,8 +288,8 @@ fn judge(
     opened
 }
 
-/// The region and the subject of a verdict, and whether all targets share it: what is found between probers keeps nobody
-/// from a target, what is found at a front does, whether or not the blame falls on a node.
+/// Returns the verdict's text, and whether all targets share it. A verdict between probers affects no target; one at a
+/// front does, even if it blames a node.
 fn said(verdict: &Verdict) -> (String, bool) {
     let subject = match &verdict.subject {
         Subject::Front(_) => "a front",

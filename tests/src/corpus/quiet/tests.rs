@@ -10,7 +10,7 @@ fn small() -> QuietOptions {
     }
 }
 
-/// Without an engine: a stretch's weight makes the tilted law the true one again.
+/// Without an engine: weights turn the tilted law back into the true one.
 #[test]
 fn weighted_stretches_have_the_failures_of_the_true_law() {
     for stalls in [0.0, 0.02] {
@@ -66,7 +66,7 @@ fn weighted_stretches_have_the_failures_of_the_true_law() {
     }
 }
 
-/// Where false alarms are frequent enough to be counted as they are, the estimate agrees with the count.
+/// Where false alarms are frequent enough for direct counting, the estimate agrees with the count.
 #[test]
 fn the_estimate_agrees_with_counting_where_counting_is_possible() {
     let loud = QuietOptions {
@@ -89,8 +89,8 @@ fn the_estimate_agrees_with_counting_where_counting_is_possible() {
     );
 }
 
-/// A few stretches of what the command runs by the thousand: enough to see that tilted stretches do make the engine
-/// speak, that each of them hardly ever happens, and that none of the others does.
+/// A few of the stretches that the command runs by the thousand: enough to show that tilted stretches trigger the
+/// engine, that each of them is very unlikely, and that no other stretch does.
 #[test]
 fn alarms_of_a_healthy_mesh_are_found_where_they_are_rare() {
     let found = run(
@@ -115,7 +115,7 @@ fn the_same_seed_gives_the_same_answer() {
     assert_eq!(run(&quiet, |_| {}), run(&quiet, |_| {}));
 }
 
-/// What is not judged is counted as the worst it could be.
+/// What is not judged is counted as the worst case.
 #[test]
 fn leaving_out_unlikely_stretches_never_lowers_the_estimate() {
     let all = QuietOptions {

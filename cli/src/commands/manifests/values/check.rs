@@ -1,4 +1,4 @@
-//! What the API server would refuse, said before with a line.
+//! Validation of values: reports what the API server would reject, with line numbers.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use parallax_aggregator::{ConfigError, ConfigProblem, YamlDocument};
 
 use super::raw::RawToleration;
 
-/// Collects what is wrong.
+/// Collects the problems found.
 pub(super) struct ValueProblems<'a> {
     document: &'a YamlDocument,
     found: Vec<ConfigProblem>,
@@ -20,7 +20,7 @@ impl<'a> ValueProblems<'a> {
         }
     }
 
-    /// All complaints, if there are any.
+    /// Returns all problems, if there are any.
     pub(super) fn end(self) -> Result<(), ConfigError> {
         if self.found.is_empty() {
             Ok(())
@@ -62,14 +62,14 @@ impl<'a> ValueProblems<'a> {
         }
     }
 
-    /// Ports below 1024 take a privilege that no pod of ours has.
+    /// Ports below 1024 require a privilege that no Parallax Pod has.
     pub(super) fn unprivileged_port(&mut self, path: &str, port: u16) {
         if port < 1_024 {
             self.wrong(path, format!("expected 1024 to 65535, found {port}"));
         }
     }
 
-    /// Our namespace, to whose name `-host` may be added.
+    /// The namespace of the installation, to which `-host` may be appended.
     pub(super) fn namespace(&mut self, path: &str, name: &str) {
         self.expect(
             label(name) && name.len() <= 58,
@@ -89,7 +89,7 @@ impl<'a> ValueProblems<'a> {
         );
     }
 
-    /// A key of a `ConfigMap`, which is the name of a file too.
+    /// A key of a `ConfigMap`, which is also used as a file name.
     pub(super) fn key(&mut self, path: &str, key: &str) {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         self.expect(
@@ -100,7 +100,7 @@ impl<'a> ValueProblems<'a> {
         );
     }
 
-    /// A DNS name or an address.
+    /// A host name or an IP address.
     pub(super) fn host(&mut self, path: &str, host: &str) {
         let good = subdomain(host) || host.parse::<std::net::IpAddr>().is_ok();
         self.expect(good, path, "a host name or an IP address, without a port", host);
@@ -114,7 +114,7 @@ impl<'a> ValueProblems<'a> {
         self.expect(good, path, "an image like REGISTRY/parallax:TAG", image);
     }
 
-    /// `500m`, `1.5`, `128Mi`: digits with at most one point, and a suffix of Kubernetes' quantities.
+    /// `500m`, `1.5`, `128Mi`: digits with at most one decimal point, and a suffix of Kubernetes quantities.
     pub(super) fn quantity(&mut self, path: &str, text: &str) {
         const SUFFIXES: [&str; 15] = [
             "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi",
@@ -157,25 +157,25 @@ impl<'a> ValueProblems<'a> {
         if raw.key.is_none() && operator != "Exists" {
             self.wrong(
                 path,
-                "expected a key, or operator: Exists for every taint".to_owned(),
+                "expected a key, or operator: Exists to tolerate every taint".to_owned(),
             );
         }
         if raw.value.is_some() && operator == "Exists" {
             self.wrong(
                 &format!("{path}.value"),
-                "expected none beside operator: Exists".to_owned(),
+                "expected no value with operator: Exists".to_owned(),
             );
         }
         if raw.toleration_seconds.is_some() && raw.effect.as_deref() != Some("NoExecute") {
             self.wrong(
                 &format!("{path}.tolerationSeconds"),
-                "expected only beside effect: NoExecute".to_owned(),
+                "expected tolerationSeconds only with effect: NoExecute".to_owned(),
             );
         }
     }
 }
 
-/// RFC 1123's label.
+/// Reports whether this is a label of RFC 1123.
 fn label(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&name.len())
@@ -184,12 +184,12 @@ fn label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// RFC 1123's subdomain.
+/// Reports whether this is a subdomain of RFC 1123.
 fn subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-/// A label's value, or the name part of its key.
+/// Reports whether this is a label value, or the name part of a label key.
 fn word(text: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     text.is_empty()

@@ -1,4 +1,4 @@
-//! What may differ between two installations, checked as a whole.
+//! The values of an installation, validated as a whole.
 
 mod check;
 mod notify;
@@ -16,14 +16,15 @@ pub(super) use notify::NotifyValues;
 pub(super) use raw::CertManager;
 use raw::{RawMonitor, RawPlace, RawPreflight, RawResources, RawValues};
 
-/// Everything a manifest may depend on. Built by [`Values::load`] or [`Values::default`] only, so that every object made of it is valid.
+/// Everything that a manifest depends on. Built only by [`Values::load`] and [`Values::default`], so all objects
+/// derived from it are valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Values {
     pub(super) image: String,
     pub(super) image_pull_policy: Option<String>,
     pub(super) image_pull_secrets: Vec<String>,
     pub(super) namespace: String,
-    /// What tokens of probers must be meant for.
+    /// Audience of the probers' tokens.
     pub(super) audience: String,
     pub(super) interval_ms: u64,
     pub(super) timeout_ms: u64,
@@ -35,65 +36,65 @@ pub(super) struct Values {
     pub(super) host_echo_port: u16,
     pub(super) host_vantage: bool,
     pub(super) responder: bool,
-    /// Names under which vantages outside the cluster reach the aggregator; none, then they do not.
+    /// Host names for vantages outside the cluster; if empty, they have no access.
     pub(super) outside_hosts: Vec<String>,
-    /// Certificates of CAs that probes trust beside those of the image.
+    /// CA certificates that probes trust in addition to those of the image.
     pub(super) extra_roots: Option<ExtraRoots>,
-    /// Namespaces whose pods may ask for page, API and metrics.
+    /// Namespaces whose Pods may access page, API and metrics.
     pub(super) page_from: Vec<String>,
     pub(super) api_server_ports: Vec<u16>,
     pub(super) pod_monitor: Option<MonitorValues>,
-    /// Whether Targets and Runs are defined and followed.
+    /// Whether the CRDs of Targets and Runs are installed and watched.
     pub(super) custom_resources: bool,
-    /// Whether cert-manager's objects are followed where it is installed.
+    /// Whether cert-manager's objects are watched where it is installed.
     pub(super) cert_manager: CertManager,
-    /// Where its pod is looked for; it is not without.
+    /// Namespace in which to look for cert-manager's Pod; if absent, it is not looked for.
     pub(super) cert_manager_namespace: Option<String>,
-    /// Who is told of incidents.
+    /// Receivers of incident notifications.
     pub(super) notify: NotifyValues,
     pub(super) links: LinkValues,
-    /// The controller of Preflights, where it is wanted.
+    /// The controller of `Preflight` objects, if enabled.
     pub(super) preflight: Option<PreflightValues>,
 }
 
-/// A key of a `ConfigMap` in the namespace of the pods that mount it, with certificates in PEM form.
+/// A key of a `ConfigMap` with PEM certificates, in the namespace of the Pods that mount it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExtraRoots {
     pub(super) config_map: String,
     pub(super) key: String,
 }
 
-/// Where people find what belongs to the installation.
+/// Links to other pages of the installation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LinkValues {
     pub(super) grafana: Option<Url>,
     pub(super) page: Option<Url>,
 }
 
-/// Who makes the preflights that objects ask for.
+/// Settings of the controller that executes `Preflight` objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PreflightValues {
     pub(super) workload: WorkloadValues,
-    /// Where it has any right; everywhere where none is named.
+    /// Namespaces in which it has permissions; empty means all.
     pub(super) namespaces: Vec<String>,
     pub(super) cert_manager_namespace: String,
 }
 
-/// What a workload takes and where it runs.
+/// Resources and scheduling of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WorkloadValues {
     pub(super) resources: ResourceValues,
     pub(super) place: PlacementValues,
 }
 
-/// Quantities by resource.
+/// Quantities by resource name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResourceValues {
     pub(super) requests: BTreeMap<String, String>,
     pub(super) limits: BTreeMap<String, String>,
 }
 
-/// Which nodes take a pod, and what it puts up with there.
+/// Node selector, tolerations and priority of a Pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PlacementValues {
     pub(super) node_selector: BTreeMap<String, String>,
@@ -101,31 +102,31 @@ pub(super) struct PlacementValues {
     pub(super) priority_class_name: Option<String>,
 }
 
-/// A taint that is put up with.
+/// A toleration of a taint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Toleration {
     pub(super) key: Option<String>,
     pub(super) operator: Option<String>,
     pub(super) value: Option<String>,
     pub(super) effect: Option<String>,
-    /// How long, with `NoExecute`.
+    /// Duration, with the effect `NoExecute`.
     pub(super) seconds: Option<i64>,
 }
 
-/// A volume to ask for.
+/// A volume to claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VolumeClaim {
     pub(super) size: String,
     pub(super) storage_class: Option<String>,
 }
 
-/// How Prometheus is to find the pods.
+/// Scrape settings for the Prometheus operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MonitorValues {
     pub(super) interval_seconds: u64,
-    /// Whether the alerts come along.
+    /// Whether the alerts are installed too.
     pub(super) rules: bool,
-    /// After how long a target that has never worked raises an alert; 0 leaves the alert out.
+    /// Time after which a target that has never worked raises an alert; 0 disables the alert.
     pub(super) never_worked_minutes: u32,
     pub(super) labels: BTreeMap<String, String>,
 }
@@ -135,7 +136,7 @@ impl Default for Values {
         let workload = |cpu: &str, memory: &str, most: &str| WorkloadValues {
             resources: ResourceValues {
                 requests: amounts([("cpu", cpu), ("memory", memory)]),
-                // Of memory only: a process whose CPU is throttled measures its own throttling.
+                // No CPU limit: a throttled process would measure its own throttling.
                 limits: amounts([("memory", most)]),
             },
             place: PlacementValues {
@@ -144,7 +145,7 @@ impl Default for Values {
             },
         };
         let mut prober = workload("10m", "24Mi", "128Mi");
-        // A node that is tainted answers, or fails to answer, like every other.
+        // Tainted nodes are probed like all others.
         prober.place.tolerations.push(Toleration {
             key: None,
             operator: Some("Exists".to_owned()),
@@ -207,10 +208,10 @@ fn amounts<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String>
 }
 
 impl Values {
-    /// Reads a file and lays it over the defaults.
+    /// Reads a file and merges it over the defaults.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each with file, line and what was expected.
+    /// All problems of the file, each with file, line and the expected value.
     pub(super) fn load(path: &Path) -> Result<Self, ConfigError> {
         let document = YamlDocument::open(path, "the values")?;
         let raw: RawValues = document.read()?;
@@ -219,12 +220,12 @@ impl Values {
         check.end().map(|()| values)
     }
 
-    /// Whether one of several aggregators leads.
+    /// Reports whether leader election is enabled.
     pub(super) const fn elects(&self) -> bool {
         self.replicas > 1
     }
 
-    /// The namespace of the probers in the nodes' network.
+    /// Returns the namespace of the host probers.
     pub(super) fn host_namespace(&self) -> String {
         format!("{}-host", self.namespace)
     }
@@ -277,7 +278,7 @@ impl Values {
         if self.replicas > 1 && !raw.outside_hosts.is_empty() {
             check.wrong(
                 "outsideHosts",
-                "expected none with 2 replicas: behind one address a machine outside would report to either aggregator, never to both".to_owned(),
+                "expected none with 2 replicas: behind one address a machine outside the cluster would report to only one of the aggregators".to_owned(),
             );
         }
         self.outside_hosts = raw.outside_hosts;
@@ -309,13 +310,13 @@ impl Values {
             if namespace == self.namespace {
                 check.wrong(
                     "certManagerNamespace",
-                    "expected another namespace than Parallax's own".to_owned(),
+                    "expected a namespace other than that of Parallax".to_owned(),
                 );
             }
             if self.cert_manager == CertManager::Off {
                 check.wrong(
                     "certManagerNamespace",
-                    "expected none with certManager: off, which has nothing of it looked at".to_owned(),
+                    "expected none with certManager: off, which disables watching cert-manager".to_owned(),
                 );
             }
             self.cert_manager_namespace = Some(namespace);
@@ -334,7 +335,7 @@ impl Values {
             if !(1..=2).contains(&replicas) {
                 check.wrong(
                     "aggregator.replicas",
-                    format!("expected 1 or 2, found {replicas}: one leads, one stands by, and every prober reports to all"),
+                    format!("expected 1 or 2, found {replicas}: a leader and a standby, and every prober reports to both"),
                 );
             }
             self.replicas = if replicas == 2 { 2 } else { 1 };
@@ -342,7 +343,7 @@ impl Values {
         if self.replicas > 1 && raw.volume.is_some() {
             check.wrong(
                 "aggregator.volume",
-                "expected none with 2 replicas: one pod at a time holds a volume".to_owned(),
+                "expected none with 2 replicas: only one Pod at a time can mount the volume".to_owned(),
             );
         }
         self.volume = raw.volume.map(|raw| {
@@ -423,7 +424,7 @@ fn workload(
     known
 }
 
-/// What is given replaces the default of that resource; the others stay.
+/// Given quantities replace the defaults of their resources; the other defaults stay.
 fn resources(
     mut known: ResourceValues,
     raw: RawResources,

@@ -1,4 +1,4 @@
-//! `notify`: who is told of incidents.
+//! The value `notify`: receivers of incident notifications.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{check::ValueProblems, raw::RawNotify};
 
-/// Who is told of incidents; nobody by default.
+/// Receivers of incident notifications; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::commands::manifests) struct NotifyValues {
     pub(in crate::commands::manifests) events: bool,
@@ -15,7 +15,7 @@ pub(in crate::commands::manifests) struct NotifyValues {
     pub(in crate::commands::manifests) alertmanagers: Vec<(String, Url)>,
 }
 
-/// An address, and the Secret of the namespace whose key `secret` signs what is sent there.
+/// URL of a webhook, and the Secret whose key `secret` signs the messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::commands::manifests) struct WebhookValues {
     pub(in crate::commands::manifests) name: String,
@@ -59,12 +59,12 @@ impl NotifyValues {
         }
     }
 
-    /// Whether anybody is told anything.
+    /// Reports whether there is no receiver.
     pub(in crate::commands::manifests) fn is_empty(&self) -> bool {
         !self.events && self.webhooks.is_empty() && self.alertmanagers.is_empty()
     }
 
-    /// The ports of those that are told over HTTP.
+    /// Returns the ports of the HTTP receivers.
     pub(in crate::commands::manifests) fn ports(&self) -> BTreeSet<u16> {
         let webhooks = self.webhooks.iter().map(|webhook| &webhook.url);
         let all = webhooks.chain(self.alertmanagers.iter().map(|(_, url)| url));
@@ -77,7 +77,7 @@ fn url(text: &str, query: bool, at: &str, check: &mut ValueProblems<'_>) -> Opti
     if text.contains('\'') {
         check.wrong(
             &at,
-            "expected an address without a quote: it stands between two".to_owned(),
+            "expected a URL without single quotes, because it is rendered between single quotes".to_owned(),
         );
         return None;
     }

@@ -1,4 +1,4 @@
-//! The values file as written.
+//! The values file as parsed.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +91,7 @@ pub(super) struct RawAlertmanager {
     pub(super) url: String,
 }
 
-/// Whether cert-manager's objects are followed.
+/// Whether cert-manager's objects are watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::commands::manifests) enum CertManager {
@@ -148,7 +148,7 @@ pub(super) struct RawAmounts {
 }
 
 impl RawAmounts {
-    /// What is given, by the resource's name.
+    /// Returns the given amounts by resource name.
     pub(super) fn pairs(self) -> impl Iterator<Item = (&'static str, String)> {
         [
             ("cpu", self.cpu),

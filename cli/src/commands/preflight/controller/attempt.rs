@@ -1,4 +1,5 @@
-//! One attempt at one Preflight: what is left of an earlier one goes, then the same is made as by the command.
+//! One attempt at a Preflight: removes leftovers of an earlier attempt, then makes the preflight as the command
+//! does.
 
 use std::time::Duration;
 
@@ -24,27 +25,27 @@ use super::{
 };
 use crate::commands::query::{ApiClient, ConnectionArgs};
 
-/// Attempts that come to nothing before it is left at that.
+/// The maximum number of attempts.
 const MOST_ATTEMPTS: u32 = 6;
 
-/// A status that could not be written is written again after this, so many times; then others have their turn.
+/// The delay and the maximum number of writes of a status before the attempt yields to other Preflights.
 const AGAIN: Duration = Duration::from_secs(2);
 const MOST_WRITES: u32 = 15;
-/// When its own turn is again.
+/// The delay before an attempt that yielded is resumed.
 const LATER: Duration = Duration::from_mins(1);
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptResult {
-    /// Its status says how.
+    /// Finished; the status contains the result.
     Over,
-    /// It came to nothing, and may come to something after this.
+    /// Failed; a retry after this delay may succeed.
     Again(Duration),
-    /// It was told to stop, and nothing of it is left.
+    /// Stopped on request; nothing is left over.
     Stopped,
 }
 
-/// What all attempts share.
+/// The state that all attempts share.
 pub(super) struct AttemptContext {
     pub(super) objects: ObjectClient,
     pub(super) cluster: ClusterClient,
@@ -54,7 +55,7 @@ pub(super) struct AttemptContext {
 }
 
 impl AttemptContext {
-    /// Makes one, and says in its status what came of it.
+    /// Makes one attempt and writes its result to the status.
     pub(super) async fn make(
         &self,
         key: &Key,
@@ -62,7 +63,7 @@ impl AttemptContext {
         stop: CancellationToken,
     ) -> AttemptResult {
         let (namespace, name) = key;
-        tracing::info!(namespace, name, "begun");
+        tracing::info!(namespace, name, "preflight started");
         let begun = status::under_way(&object);
         if let Some(ended) = self.say(key, &object, &begun, &stop).await {
             return ended;
@@ -73,9 +74,9 @@ impl AttemptContext {
                 status::answered(&object, &seat, &cases, strict),
                 AttemptResult::Over,
             ),
-            // Told to stop: whoever comes next begins anew.
+            // Stopped on request; the next controller starts over.
             Err(trouble) if trouble.why == NoVerdictReason::Interrupted => {
-                tracing::info!(namespace, name, "stopped; {}", trouble.failure);
+                tracing::info!(namespace, name, "preflight stopped: {}", trouble.failure);
                 return AttemptResult::Stopped;
             }
             Err(trouble) => {
@@ -105,7 +106,7 @@ impl AttemptContext {
             name,
             ready = ready.map(|ready| ready.status.as_str()),
             reason = ready.map(|ready| ready.reason.as_str()),
-            "ended"
+            "preflight finished"
         );
         ended
     }
@@ -120,7 +121,7 @@ impl AttemptContext {
             name: name.clone(),
             uid: object.metadata.uid.clone().unwrap_or_default(),
         };
-        // Also before what is wrong with it is said: it may have been another yesterday.
+        // Leftovers are removed even if the spec turns out to be invalid: it may have been valid earlier.
         leftovers::of_preflight(&self.cluster, namespace, &owner.uid).await?;
         let (asked, body) = request::read(&object.data["spec"], namespace, &self.setting)?;
         let client = self.aggregator().await?;
@@ -136,20 +137,20 @@ impl AttemptContext {
         Ok((seat, cases, body.strict))
     }
 
-    /// The aggregator, with the token that is good now; a way through the API server is opened for each attempt.
+    /// Returns a client with a current token. Access through the API server is opened anew for each attempt.
     async fn aggregator(&self) -> Result<ApiClient, NoVerdict> {
         let (way, namespace) = (self.way.clone(), self.setting.parallax_namespace.clone());
-        // It has a runtime of its own.
+        // The connection has a runtime of its own.
         let opened = tokio::task::spawn_blocking(move || ApiClient::by(&way, namespace.as_deref())).await;
         match opened {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(failure)) => Err(NoVerdictReason::AggregatorUnreachable.but(failure)),
             Err(ended) => Err(NoVerdictReason::AggregatorUnreachable
-                .could_not(format!("the way to the aggregator could not be opened: {ended}"))),
+                .could_not(format!("cannot open a connection to the aggregator: {ended}"))),
         }
     }
 
-    /// Writes the status, if it takes a few times; where it was never taken, what that means for the attempt.
+    /// Writes the status, with retries. Returns a result if it could not be written.
     async fn say(
         &self,
         key: &Key,
@@ -159,7 +160,7 @@ impl AttemptContext {
     ) -> Option<AttemptResult> {
         let uid = object.metadata.uid.as_deref().unwrap_or_default();
         let Ok(status) = serde_json::to_value(status) else {
-            // It never could be.
+            // It cannot be serialized, so a retry is pointless.
             return None;
         };
         for _ in 0..MOST_WRITES {

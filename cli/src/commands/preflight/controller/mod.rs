@@ -1,13 +1,14 @@
-//! `parallax preflight controller`: makes the preflights that Preflight objects ask for.
+//! `parallax preflight controller`: makes the preflights that Preflight objects request.
 //!
 //! ```text
-//! Preflight objects ─▶ docket (what each needs, pure) ─▶ attempts, a few at once ─▶ status
-//!                          ▲                                   └ the same way as the command's
-//!                          └─ back-off, new generations, deletions, times to live
+//! Preflight objects ─▶ work queue (what each needs, pure) ─▶ attempts, a few at once ─▶ status
+//!                          ▲                                    └ the same code as the command
+//!                          └─ backoff, new generations, deletions, TTLs
 //! ```
 //!
-//! One runs in a cluster. Two at once would disturb each other and prove nothing wrong: what is made for an object has
-//! one name, and an answer counts only while the responder that was made for it is still there.
+//! One controller runs per cluster. Two at once would disturb each other but never cause a wrong verdict: the
+//! objects of a Preflight have a fixed name, and a result counts only while the responder that was created for it
+//! still exists.
 
 mod attempt;
 mod request;
@@ -35,26 +36,26 @@ use crate::{
     exit::Failure,
 };
 
-/// Whose rights these are, in what is said of missing ones.
+/// The account named in messages about missing permissions.
 const ACCOUNT: &str = "the account of parallax preflight controller";
 
-/// What is set where it is started.
+/// Options of the controller.
 #[derive(Debug, clap::Args)]
 pub(in crate::commands) struct Args {
-    /// Follow the Preflights of this namespace only; may be given several times [default: of all].
+    /// Watch Preflights in this namespace only; repeatable [default: all namespaces].
     #[arg(long = "watch", value_name = "NAMESPACE")]
     namespaces: Vec<String>,
-    /// Preflights that are made at once.
+    /// The maximum number of concurrent preflights.
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=8))]
     parallel: u8,
-    /// Until the first attempt after one that came to nothing; each later one waits twice as long.
+    /// The delay before the first retry; each later retry waits twice as long.
     #[arg(long, hide = true, value_name = "MILLISECONDS", default_value_t = 5_000)]
     backoff_ms: u32,
     #[command(flatten)]
     setting: PreflightSettings,
 }
 
-/// What was under way and is over.
+/// Finished work.
 enum FinishedWork {
     Attempt(Key, AttemptResult),
     Removed,
@@ -93,7 +94,7 @@ pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure
         } else {
             args.namespaces.join(", ")
         },
-        "following preflights.parallax.dev"
+        "watching preflights.parallax.dev"
     );
     loop {
         let all = known.iter().flat_map(KnownObjects::objects);
@@ -135,10 +136,10 @@ pub(super) async fn run(args: &Args, way: &ConnectionArgs) -> Result<(), Failure
                 }
                 Some((_, Err(error))) => {
                     if !std::mem::replace(&mut failing, true) {
-                        tracing::warn!(%error, "cannot follow preflights.parallax.dev; apply deploy/crds.yaml, and see whether {ACCOUNT} may list and watch them");
+                        tracing::warn!(%error, "cannot watch preflights.parallax.dev; apply deploy/crds.yaml, and check that {ACCOUNT} may list and watch them");
                     }
                 }
-                None => return Err(Failure::CouldNot("the API server is followed no more".to_owned())),
+                None => return Err(Failure::CouldNot("the watch of preflights.parallax.dev has ended".to_owned())),
             },
             () = sleep(wake.unwrap_or(Duration::MAX)), if wake.is_some() => {}
         }

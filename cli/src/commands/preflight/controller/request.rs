@@ -1,4 +1,4 @@
-//! A Preflight object's spec as what the command line would ask.
+//! Converts a Preflight object's spec into the request that the command line would make.
 
 use parallax_aggregator::crd::preflights::PreflightBody;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::super::{
     error::{NoVerdict, NoVerdictReason},
 };
 
-/// Reads a spec. The API server keeps the rules of the definition; what it let through before is said here.
+/// Reads a spec. The API server enforces the rules of the CRD; this reports what an earlier version accepted.
 pub(super) fn read(
     spec: &Value,
     namespace: &str,
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// What the command line makes of its words.
+    /// Parses command-line arguments.
     fn said(words: &[&str]) -> Request {
         let command = Request::augment_args(clap::Command::new("preflight"));
         let matches = command

@@ -1,4 +1,4 @@
-//! What a Preflight says of itself.
+//! The status of a Preflight object.
 
 use kube::api::DynamicObject;
 use parallax_aggregator::crd::{
@@ -10,12 +10,12 @@ use parallax_preflight::{CertManagerPlacement, HostVerdict};
 
 use super::super::{JudgedHost, error::NoVerdict};
 
-/// Characters of what is said of cert-manager's pod.
+/// The maximum length of the text on cert-manager's Pod, in characters.
 const LONGEST: usize = 600;
 
-/// It is being made.
+/// Returns the status of a Preflight in progress.
 pub(super) fn under_way(object: &DynamicObject) -> PreflightStatus {
-    let said: ConditionSummary = ("Unknown", "Running", "its probes are under way".to_owned());
+    let said: ConditionSummary = ("Unknown", "Running", "probes are running".to_owned());
     PreflightStatus {
         start_time: Some(started(object)),
         attempts: Some(attempts(object)).filter(|attempts| *attempts > 0),
@@ -24,7 +24,7 @@ pub(super) fn under_way(object: &DynamicObject) -> PreflightStatus {
     }
 }
 
-/// It came to two verdicts.
+/// Returns the status of a Preflight with two verdicts.
 pub(super) fn answered(
     object: &DynamicObject,
     seat: &CertManagerPlacement,
@@ -36,7 +36,7 @@ pub(super) fn answered(
     let [own, ca] = preflights::verdicts(&judged, strict);
     let stalled = if ready.0 == "True" { "False" } else { "True" };
     let mut shown: Vec<&JudgedHost> = cases.iter().collect();
-    // Stable: names stay in their order otherwise.
+    // The sort is stable: within a group, names keep their order.
     shown.sort_by_key(|case| preflights::ready(&[&case.judged], strict).0 == "True");
     let more = u32::try_from(shown.len().saturating_sub(MOST_HOSTS)).unwrap_or(u32::MAX);
     let seat: Vec<String> = seat
@@ -68,18 +68,18 @@ pub(super) fn answered(
     }
 }
 
-/// It came to no verdict, and is tried again after so many seconds, or never.
+/// Returns the status of a Preflight without a verdict, with the delay before the next attempt in seconds, if any.
 pub(super) fn failed(object: &DynamicObject, trouble: &NoVerdict, again: Option<u64>) -> PreflightStatus {
     let said = &trouble.failure;
     let message = again.map_or_else(
         || said.to_string(),
-        |seconds| format!("{said}; tried again in {seconds} s"),
+        |seconds| format!("{said}; next attempt in {seconds} s"),
     );
     let ready: ConditionSummary = ("Unknown", trouble.why.reason(), message);
     let verdict: ConditionSummary = (
         "Unknown",
         "NotAsked",
-        "it was not asked, or not to the end".to_owned(),
+        "the test did not run, or not to its end".to_owned(),
     );
     let over = if again.is_none() { "True" } else { "False" };
     PreflightStatus {
@@ -91,20 +91,20 @@ pub(super) fn failed(object: &DynamicObject, trouble: &NoVerdict, again: Option<
     }
 }
 
-/// Attempts of this generation that came to nothing so far.
+/// The number of failed attempts at this generation.
 pub(super) fn attempts(object: &DynamicObject) -> u32 {
     let status = current(object);
     let attempts = status.and_then(|status| status["attempts"].as_u64());
     u32::try_from(attempts.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
-/// When this generation was begun.
+/// The start time of this generation.
 fn started(object: &DynamicObject) -> String {
     let started = current(object).and_then(|status| status["startTime"].as_str());
     started.map_or_else(now, ToOwned::to_owned)
 }
 
-/// The status, where it speaks of the object as it stands and of its first making.
+/// The status, if it refers to the current generation.
 fn current(object: &DynamicObject) -> Option<&serde_json::Value> {
     let status = &object.data["status"];
     (status["observedGeneration"].as_i64() == object.metadata.generation).then_some(status)
@@ -117,7 +117,7 @@ fn of(object: &DynamicObject) -> PreflightStatus {
     }
 }
 
-/// `Stalled` is how deployment tools are told that waiting longer is of no use.
+/// `Stalled` tells deployment tools that waiting longer is pointless.
 fn conditions(
     object: &DynamicObject,
     ready: &ConditionSummary,

@@ -1,4 +1,4 @@
-//! What each Preflight needs next. Pure: objects and the time in, steps out.
+//! Decides what each Preflight needs next. Pure: objects and the time in, work items out.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,23 +12,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::attempt::AttemptResult;
 
-/// Something to do.
+/// Work to do.
 #[derive(Debug)]
 pub(super) enum WorkItem {
-    /// Make it; the token says when to give up.
+    /// Make the preflight; the token cancels it.
     Begin(Key, Box<DynamicObject>, CancellationToken),
-    /// It is over for longer than it asked to stay.
+    /// Delete the object: its TTL has expired.
     Remove(Key),
 }
 
-/// One that is being made.
+/// A preflight in progress.
 #[derive(Debug)]
 struct UnderWay {
     of: ObjectVersion,
     stop: CancellationToken,
 }
 
-/// Which object, and as it was written when.
+/// The identity and generation of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ObjectVersion {
     uid: String,
@@ -44,22 +44,22 @@ impl ObjectVersion {
     }
 }
 
-/// All that is remembered between two looks. What was written of an object may not be back yet, so it is remembered too.
+/// The state between two calls. It includes written results, because the watch may not have returned them yet.
 #[derive(Debug)]
 pub(super) struct WorkQueue {
     most: usize,
     stop: CancellationToken,
     under_way: BTreeMap<Key, UnderWay>,
-    /// Tried again at this time.
+    /// Retries, with their time.
     waits: BTreeMap<Key, (ObjectVersion, Timestamp)>,
-    /// Answered.
+    /// Finished preflights.
     over: BTreeMap<Key, ObjectVersion>,
-    /// Told to go, by uid.
+    /// The UIDs of objects that were deleted.
     removed: BTreeSet<String>,
 }
 
 impl WorkQueue {
-    /// At most so many at once, and none once it is stopped.
+    /// Creates a queue for at most `most` preflights at once; none starts after `stop` is cancelled.
     pub(super) fn new(most: usize, stop: &CancellationToken) -> Self {
         Self {
             most,
@@ -71,7 +71,7 @@ impl WorkQueue {
         }
     }
 
-    /// What is to be done now, and how long nothing more is unless something happens.
+    /// Returns the work to start now, and the time until more work is due without further events.
     pub(super) fn turn<'a>(
         &mut self,
         all: impl IntoIterator<Item = (&'a Key, &'a DynamicObject)>,
@@ -82,7 +82,7 @@ impl WorkQueue {
         if self.stop.is_cancelled() {
             return (Vec::new(), None);
         }
-        // Who came first is made first.
+        // Oldest first.
         all.sort_by_key(|(key, object)| (object.creation_timestamp().map(|time| time.0), *key));
         let mut steps = Vec::new();
         let mut next: Option<Timestamp> = None;
@@ -134,7 +134,7 @@ impl WorkQueue {
         (steps, wake)
     }
 
-    /// Takes what became of one.
+    /// Takes the result of an attempt.
     pub(super) fn ended(&mut self, key: &Key, ended: AttemptResult, now: Timestamp) {
         let Some(under_way) = self.under_way.remove(key) else {
             return;
@@ -150,7 +150,7 @@ impl WorkQueue {
         }
     }
 
-    /// Forgets objects that are gone, and stops what is made for them.
+    /// Forgets objects that are gone, and stops their preflights.
     fn forget(&mut self, all: &[(&Key, &DynamicObject)]) {
         let keys: BTreeSet<&Key> = all.iter().map(|(key, _)| *key).collect();
         for (key, under_way) in &self.under_way {
@@ -168,7 +168,7 @@ impl WorkQueue {
     }
 }
 
-/// Whether it is answered as it stands now; one that was changed since is not.
+/// Reports whether the current generation is finished.
 fn is_over(object: &DynamicObject) -> bool {
     let status = &object.data["status"];
     status["observedGeneration"].as_i64() == object.metadata.generation
@@ -179,7 +179,7 @@ fn is_over(object: &DynamicObject) -> bool {
             .any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
 }
 
-/// When its time to live is over.
+/// Returns the time at which the TTL expires.
 fn due(object: &DynamicObject) -> Option<Timestamp> {
     let ttl = object.data["spec"]["ttlSecondsAfterFinished"].as_i64()?;
     let completed: Timestamp = object.data["status"]["completionTime"].as_str()?.parse().ok()?;

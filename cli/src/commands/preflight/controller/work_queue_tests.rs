@@ -32,13 +32,13 @@ fn answered(name: &str, generation: i64) -> (Key, DynamicObject) {
     object(name, name, generation, &status)
 }
 
-/// A docket for two at once, and what stops it.
+/// A queue for two at once, and the token that stops it.
 fn docket() -> (WorkQueue, CancellationToken) {
     let stop = CancellationToken::new();
     (WorkQueue::new(2, &stop), stop)
 }
 
-/// The steps in words, and the tokens of what was begun.
+/// The work items as text, and the tokens of the started preflights.
 fn turn(
     docket: &mut WorkQueue,
     all: &[(Key, DynamicObject)],
@@ -70,13 +70,13 @@ fn a_few_are_made_at_once_and_the_others_when_there_is_room() {
     );
     assert!(
         turn(&mut docket, &all, now()).0.is_empty(),
-        "none is made twice at a time"
+        "no preflight runs twice at a time"
     );
     docket.ended(&key("a"), AttemptResult::Over, now());
     assert_eq!(
         turn(&mut docket, &all, now()).0,
         ["begin c"],
-        "what was written of a is not back yet, and it is not made again"
+        "the watch has not returned the result of a yet, and a does not run again"
     );
 }
 
@@ -104,13 +104,13 @@ fn an_answer_stands_until_the_object_is_changed_and_goes_after_its_time() {
     assert_eq!(
         turn(&mut docket, &[answered("a", 2)], later(10)).0,
         ["begin a"],
-        "another generation"
+        "a new generation"
     );
     docket.ended(&key("a"), AttemptResult::Stopped, later(10));
     assert_eq!(turn(&mut docket, &[answered("a", 1)], later(60)).0, ["remove a"]);
     assert!(
         turn(&mut docket, &[answered("a", 1)], later(61)).0.is_empty(),
-        "it is told once"
+        "deleted once"
     );
 }
 
@@ -118,7 +118,7 @@ fn an_answer_stands_until_the_object_is_changed_and_goes_after_its_time() {
 fn what_is_changed_deleted_or_made_anew_in_the_middle_is_stopped_and_begun_again_only_once_it_has_ended() {
     for (what, after) in [
         ("changed", vec![object("a", "a", 2, &Value::Null)]),
-        ("made anew", vec![object("a", "other", 1, &Value::Null)]),
+        ("recreated", vec![object("a", "other", 1, &Value::Null)]),
         ("deleted", vec![]),
     ] {
         let (mut docket, _stop) = docket();

@@ -1,4 +1,4 @@
-//! What the aggregator is shown: it asks the API server whose token it is.
+//! Credentials for the aggregator, which verifies tokens with the API server.
 
 use http::header::AUTHORIZATION;
 use k8s_openapi::api::{
@@ -15,21 +15,21 @@ use tower::{Layer as _, ServiceExt as _};
 use super::pods::refused;
 use crate::exit::Failure;
 
-/// Life of a token that is asked for, in seconds: the shortest that the API server gives.
+/// Lifetime of a requested token in seconds: the minimum that the API server accepts.
 const LIFE_S: i64 = 600;
 
-/// The token that the kubeconfig shows to the API server: fixed, of a file, or of a program. Nothing where it has a
-/// certificate or a password, which nobody but the API server can check.
+/// Returns the token that the kubeconfig uses for the API server: inline, from a file or from a credential plugin.
+/// `None` if it uses a client certificate or a password, which only the API server can verify.
 pub(super) async fn own(config: &kube::Config) -> Result<Option<String>, Failure> {
     let unusable = |reason: &dyn std::fmt::Display| {
         Failure::Usage(format!(
-            "the kubeconfig's user cannot log in: {reason}; log in again as kubectl would, or show another token by --token-file or --account"
+            "the kubeconfig's user cannot authenticate: {reason}; log in again as for kubectl, or use --token-file or --account"
         ))
     };
     let Some(layer) = config.auth_layer().map_err(|error| unusable(&error))? else {
         return Ok(None);
     };
-    // The layer that logs in puts what it has on a request; this one goes nowhere.
+    // The authentication layer adds its header to a request; this request is never sent.
     let shown = layer
         .layer(tower::service_fn(mirror))
         .oneshot(http::Request::new(Body::empty()))
@@ -41,14 +41,14 @@ pub(super) async fn own(config: &kube::Config) -> Result<Option<String>, Failure
         .map(ToOwned::to_owned))
 }
 
-/// What a request shows, as an answer.
+/// Returns the request's headers as a response.
 async fn mirror(request: http::Request<Body>) -> Result<http::Response<()>, tower::BoxError> {
     let mut response = http::Response::new(());
     *response.headers_mut() = request.into_parts().0.headers;
     Ok(response)
 }
 
-/// A token of an account, good for a short while.
+/// Requests a short-lived token of a ServiceAccount.
 pub(super) async fn of_account(
     client: &Client,
     server: &str,
@@ -58,7 +58,7 @@ pub(super) async fn of_account(
     let (namespace, name) = account.split_once('/').unwrap_or((namespace, account));
     let request = TokenRequest {
         spec: Some(TokenRequestSpec {
-            // None: for the API server itself, as a person's own would be.
+            // None: the API server itself is the audience, as for a user's own token.
             audiences: None,
             expiration_seconds: Some(LIFE_S),
             bound_object_ref: None,
@@ -71,7 +71,7 @@ pub(super) async fn of_account(
         .await;
     let answer = answer.map_err(|error| match &error {
         kube::Error::Api(status) if status.code == 404 => Failure::Usage(format!(
-            "--account: there is no ServiceAccount {name} in the namespace {namespace}"
+            "--account: no ServiceAccount {name} in the namespace {namespace}"
         )),
         _ => refused(&error, server, ("create", "serviceaccounts/token", namespace)),
     })?;
@@ -79,5 +79,9 @@ pub(super) async fn of_account(
         .status
         .and_then(|status| status.token)
         .filter(|token| !token.is_empty())
-        .ok_or_else(|| Failure::CouldNot(format!("the API server gave no token for {namespace}/{name}")))
+        .ok_or_else(|| {
+            Failure::CouldNot(format!(
+                "cannot get a token for the ServiceAccount {namespace}/{name}: the API server returned none"
+            ))
+        })
 }

@@ -1,4 +1,4 @@
-//! The aggregator's Pods, found by the Service of the page, and connections into one of them.
+//! The aggregator's Pods, found through the Service of the page, and connections into one of them.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use tokio::{io::DuplexStream, time::timeout};
 use super::PATIENCE;
 use crate::exit::Failure;
 
-/// The Service of page and API, as the manifests call it.
+/// Service of page and API, as in the manifests.
 const SERVICE: &str = "parallax";
-/// Where people find the right that they lack.
+/// Role that grants the required permissions.
 const ROLE: &str = "parallax-reach";
 
-/// How the aggregator's Pods are found and reached.
+/// Finds and connects to the aggregator's Pods.
 pub(super) struct PodAccess {
     pods: Api<Pod>,
     server: String,
@@ -29,21 +29,21 @@ pub(super) struct PodAccess {
 
 impl fmt::Debug for PodAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Way")
+        f.debug_struct("PodAccess")
             .field("namespace", &self.namespace)
             .finish_non_exhaustive()
     }
 }
 
-/// One connection into a Pod.
+/// One forwarded connection into a Pod.
 pub(super) struct PodStream {
     pub(super) bytes: DuplexStream,
-    /// What the kubelet says where nothing listens there, or the Pod is gone.
+    /// Resolves to the kubelet's error if nothing listens on the port or the Pod is gone.
     error: BoxFuture<'static, Option<String>>,
 }
 
 impl PodStream {
-    /// What the kubelet has said, if anything.
+    /// Returns the kubelet's error, if it has reported one.
     pub(super) fn said(self) -> Option<String> {
         self.error.now_or_never().flatten()
     }
@@ -51,19 +51,19 @@ impl PodStream {
 
 impl fmt::Debug for PodStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stream")
+        f.write_str("PodStream")
     }
 }
 
 impl PodAccess {
-    /// Looks the Service up.
+    /// Looks up the Service.
     pub(super) async fn find(client: Client, server: String, namespace: &str) -> Result<Self, Failure> {
         let services = Api::<Service>::namespaced(client.clone(), namespace);
         let found = timeout(PATIENCE, services.get(SERVICE)).await;
         let found = found.map_err(|_| silent(&server))?;
         let service = found.map_err(|error| match &error {
             kube::Error::Api(status) if status.code == 404 => Failure::Usage(format!(
-                "there is no Service {SERVICE} in the namespace {namespace} of {server}; name the namespace of Parallax by -n, another cluster by --context, or install it: kubectl apply -f deploy/install.yaml"
+                "no Service {SERVICE} in the namespace {namespace} of {server}; give the namespace of Parallax with -n, another cluster with --context, or install it: kubectl apply -f deploy/install.yaml"
             )),
             _ => refused(&error, &server, ("get", "services", namespace)),
         })?;
@@ -76,7 +76,7 @@ impl PodAccess {
             .or(ports.first());
         let (Some(port), false) = (port, selector.is_empty()) else {
             return Err(Failure::CouldNot(format!(
-                "the Service {namespace}/{SERVICE} leads to no Pods (it has no selector or no port); is it the one of Parallax?"
+                "the Service {namespace}/{SERVICE} selects no Pods (it has no selector or no port); check that it belongs to Parallax"
             )));
         };
         let pairs: Vec<_> = selector
@@ -92,7 +92,7 @@ impl PodAccess {
         })
     }
 
-    /// A connection into a Pod that serves.
+    /// Connects to the first serving Pod that accepts a connection.
     pub(super) async fn connect(&self) -> Result<PodStream, Failure> {
         let mut trouble = None;
         for (name, port) in self.serving().await? {
@@ -111,13 +111,13 @@ impl PodAccess {
                 }
                 Ok(Err(error)) => self.not_forwarded(&error, &name),
             };
-            // The other one may be reachable; who is forbidden the one is forbidden the other.
+            // Another Pod may be reachable. A missing permission applies to all of them, so the first error is kept.
             trouble.get_or_insert(failure);
         }
-        Err(trouble.unwrap_or_else(|| Failure::CouldNot("no aggregator can be reached".to_owned())))
+        Err(trouble.unwrap_or_else(|| Failure::CouldNot("cannot connect to any aggregator Pod".to_owned())))
     }
 
-    /// The Pods that serve, each with the number of its port.
+    /// Lists the serving Pods, each with its port number.
     async fn serving(&self) -> Result<Vec<(String, u16)>, Failure> {
         let parameters = ListParams::default().labels(&self.selector);
         let listed = timeout(PATIENCE, self.pods.list(&parameters)).await;
@@ -136,7 +136,7 @@ impl PodAccess {
             }
         }
         let said = if pods.is_empty() {
-            "there is none".to_owned()
+            "there are none".to_owned()
         } else {
             let all: Vec<_> = pods
                 .iter()
@@ -145,7 +145,7 @@ impl PodAccess {
             all.join(", ")
         };
         Err(Failure::CouldNot(format!(
-            "no Pod of the aggregator is ready in the namespace {}: {said}; see: kubectl -n {} describe pods -l {}",
+            "no aggregator Pod is ready in the namespace {}: {said}; see: kubectl -n {} describe pods -l {}",
             self.namespace, self.namespace, self.selector
         )))
     }
@@ -183,7 +183,7 @@ impl PodAccess {
             401 => expired(),
             403 => lacks(("create", "pods/portforward", &self.namespace)),
             code => Failure::CouldNot(format!(
-                "the API server at {} cannot forward a port of the Pod {}/{name} (it answered {code}); see whether its node is ready: kubectl -n {} get pods -o wide",
+                "the API server at {} cannot forward a port of the Pod {}/{name} (it answered {code}); check whether the node is ready: kubectl -n {} get pods -o wide",
                 self.server, self.namespace, self.namespace
             )),
         }
@@ -198,8 +198,9 @@ fn is_ready(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_none() && conditions.is_some_and(|all| all.iter().any(ready))
 }
 
-/// Whether the kubelet reported all containers ready last. After an absence of the API server the node lifecycle controller
-/// sets the Pod's own condition to not ready (`MarkPodsNotReady` of Kubernetes), and the process goes on serving.
+/// Reports whether the kubelet last reported all containers ready. When the API server has been unavailable, the node
+/// lifecycle controller sets the Pod's own condition to not ready (`MarkPodsNotReady`), while the process keeps
+/// serving.
 fn has_ready_containers(pod: &Pod) -> bool {
     let containers = pod
         .status
@@ -209,7 +210,7 @@ fn has_ready_containers(pod: &Pod) -> bool {
         && containers.is_some_and(|all| !all.is_empty() && all.iter().all(|container| container.ready))
 }
 
-/// What keeps it from being ready, in a word or two.
+/// Describes in a word or two why a Pod is not ready.
 fn state(pod: &Pod) -> String {
     if pod.metadata.deletion_timestamp.is_some() {
         return "stopping".to_owned();
@@ -225,7 +226,7 @@ fn state(pod: &Pod) -> String {
     })
 }
 
-/// What the API server did not do, and what to do about it. `rule` is verb, resource and namespace.
+/// Converts an error of the API server into a failure with advice. `rule` is verb, resource and namespace.
 pub(super) fn refused(error: &kube::Error, server: &str, rule: (&str, &str, &str)) -> Failure {
     match error {
         kube::Error::Api(status) if status.code == 401 => expired(),
@@ -235,7 +236,7 @@ pub(super) fn refused(error: &kube::Error, server: &str, rule: (&str, &str, &str
             rule.0, rule.1, rule.2, status.message
         )),
         kube::Error::Auth(error) => Failure::Usage(format!(
-            "the kubeconfig's user cannot log in: {error}; log in again as kubectl would"
+            "the kubeconfig's user cannot authenticate: {error}; log in again as for kubectl"
         )),
         error => {
             let mut reason = error.to_string();
@@ -253,21 +254,21 @@ pub(super) fn refused(error: &kube::Error, server: &str, rule: (&str, &str, &str
 
 fn silent(server: &str) -> Failure {
     Failure::CouldNot(format!(
-        "the API server at {server} did not answer within {} s; see: kubectl cluster-info",
+        "no response from the API server at {server} within {} s; see: kubectl cluster-info",
         PATIENCE.as_secs()
     ))
 }
 
 fn expired() -> Failure {
     Failure::Usage(
-        "the API server does not accept the kubeconfig's credentials: they have expired, or are of another cluster; log in again, or choose another --context"
+        "the API server rejects the kubeconfig's credentials: they have expired, or belong to another cluster; log in again, or select another --context"
             .to_owned(),
     )
 }
 
 fn lacks((verb, resource, namespace): (&str, &str, &str)) -> Failure {
     Failure::Usage(format!(
-        "you may not {verb} {resource} in the namespace {namespace}; a cluster administrator grants it with the rest by binding the Role {ROLE} there (apiGroups: [\"\"], resources: [{resource}], verbs: [{verb}])"
+        "permission denied: cannot {verb} {resource} in the namespace {namespace}; ask a cluster administrator to bind the Role {ROLE} there, which grants it (apiGroups: [\"\"], resources: [{resource}], verbs: [{verb}])"
     ))
 }
 

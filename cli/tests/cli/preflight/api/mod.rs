@@ -1,5 +1,5 @@
-//! As much of an API server as a preflight needs: objects by their path, rules that refuse, and what a cluster would make of
-//! a solver's objects: its Pod runs, and what it answers is there at the way in.
+//! The part of an API server that a preflight needs: objects by path, rules that reject requests, and the effects of a
+//! solver's objects in a cluster: its Pod runs, and its response is served at the ingress.
 
 mod preflights;
 mod wire;
@@ -19,43 +19,43 @@ use self::{
     wire::{Request, Said, serve, status},
 };
 
-/// What it holds.
+/// State of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// By resource, namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
-    /// What may not be done: verb and resource, with the status and the words.
+    /// Rejected requests: verb and resource, with status and message.
     refused: BTreeMap<(String, String), (u16, String)>,
-    /// Token → key of solvers whose way in was made; what a controller serves.
+    /// Token → key of solvers that have a route; served by the ingress controller.
     served: BTreeMap<String, String>,
-    /// Everything that was ever created, by resource.
+    /// Every object ever created, by resource.
     pub(crate) created: Vec<(String, Value)>,
     uids: u64,
-    /// Requests to the API server but for watches, so that a test can end somebody after a certain one.
+    /// Number of requests other than watches, so that a test can kill a client after a given one.
     pub(crate) requests: usize,
-    /// Pods are made and never run.
+    /// Pods are created but never run.
     pub(crate) pods_wait: bool,
-    /// Requests after so many get no answer while this stands. The first of them has its effect, the others none.
+    /// Requests beyond this number get no response. The first of them takes effect, the others do not.
     pub(crate) silent_after: Option<usize>,
-    /// The controller never takes up a route.
+    /// The ingress controller never adopts a route.
     pub(crate) routes_wait: bool,
-    /// What happened to Preflights, for who watches.
+    /// Changes of Preflight objects, for watches.
     changes: Changes,
-    /// The most Pods that one Preflight ever had at one time.
+    /// Maximum number of Pods that one Preflight had at the same time.
     pub(crate) most_pods: usize,
-    /// So many more runs are too many.
+    /// Number of runs still to be rejected as too many.
     pub(crate) busy: u32,
-    /// So many more times somebody else writes an Ingress just before it is patched.
+    /// Number of times that another client still changes an Ingress just before it is patched.
     pub(crate) meddling: u32,
 }
 
-/// A running one. It ends with the test.
+/// A running server. Stops with the test.
 pub(crate) struct Api {
     held: Arc<Mutex<Held>>,
     pub(crate) address: SocketAddr,
-    /// Where clients of the ingress controller come.
+    /// Address of the ingress controller for clients.
     pub(crate) entry: SocketAddr,
-    /// An aggregator whose every run passes at once, for tests of what happens around runs.
+    /// An aggregator whose runs all pass at once, for tests of everything around runs.
     pub(crate) aggregator: SocketAddr,
     threads: Vec<JoinHandle<()>>,
 }
@@ -90,7 +90,7 @@ impl Api {
         self.held.lock().unwrap()
     }
 
-    /// A kubeconfig that leads here.
+    /// Writes a kubeconfig for this server.
     pub(crate) fn kubeconfig(&self, folder: &std::path::Path) -> std::path::PathBuf {
         let path = folder.join("kubeconfig");
         let text = format!(
@@ -106,7 +106,7 @@ impl Api {
         self.held().put(resource, object);
     }
 
-    /// From now on a verb on a resource is answered so.
+    /// Rejects a verb on a resource from now on.
     pub(crate) fn refuse(&self, verb: &str, resource: &str, status: u16, words: &str) {
         let key = (verb.to_owned(), resource.to_owned());
         self.held().refused.insert(key, (status, words.to_owned()));
@@ -116,7 +116,7 @@ impl Api {
         self.held().refused.clear();
     }
 
-    /// What preflights made and is still there.
+    /// Returns what preflights created and have not deleted.
     pub(crate) fn left(&self) -> Vec<String> {
         let held = self.held();
         let own = held
@@ -127,13 +127,13 @@ impl Api {
             .collect()
     }
 
-    /// An object as it is.
+    /// Returns the current state of an object.
     pub(crate) fn object(&self, resource: &str, namespace: &str, name: &str) -> Value {
         let key = (resource.to_owned(), namespace.to_owned(), name.to_owned());
         self.held().objects[&key].clone()
     }
 
-    /// Everything of a sort that was ever created.
+    /// Returns every object of a resource that was ever created.
     pub(crate) fn created(&self, resource: &str) -> Vec<Value> {
         let held = self.held();
         let own = held.created.iter().filter(|(of, _)| of == resource);
@@ -163,7 +163,7 @@ impl Held {
         self.objects.insert(key, object);
     }
 
-    /// Merges what an edit in place may change, unless somebody wrote in between.
+    /// Merges the fields that an edit in place may change, unless the resource version has changed.
     fn edit(&mut self, key: &(String, String, String), change: &Value) -> Said {
         let Some(mut object) = self.objects.get(key).cloned() else {
             return status(404, "not found");
@@ -194,7 +194,7 @@ impl Held {
         (200, self.objects[key].to_string())
     }
 
-    /// From now on the token of a solver's Pod is answered.
+    /// Serves the token of a solver's Pod from now on.
     fn serve(&mut self, name: &str) {
         let pod = self
             .objects
@@ -212,7 +212,7 @@ impl Held {
         }
     }
 
-    /// A kubelet and an ingress controller at once.
+    /// Acts as kubelet and ingress controller.
     fn react(&mut self, resource: &str, object: &mut Value) {
         match resource {
             "pods" if !self.pods_wait => {
@@ -335,7 +335,7 @@ impl Request {
         }
     }
 
-    /// What an aggregator says whose nodes all succeed.
+    /// Response of an aggregator whose nodes all succeed.
     fn passing(&self, held: &Mutex<Held>) -> Said {
         let mut held = held.lock().unwrap();
         if self.method == "POST" && held.busy > 0 {

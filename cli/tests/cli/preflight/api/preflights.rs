@@ -1,4 +1,4 @@
-//! Preflight objects: as a user writes and changes them, as a controller follows and answers them.
+//! Preflight objects, as users write them and a controller watches them and updates their status.
 
 use std::{
     sync::{Arc, Condvar, Mutex},
@@ -12,10 +12,10 @@ use super::{
     wire::{Request, Said, status},
 };
 
-/// A watch ends after so long without news, as those of an API server do; whoever watches comes again.
+/// A watch without events ends after this time, as at a real API server; clients reconnect.
 const WATCHED: Duration = Duration::from_millis(200);
 
-/// What happened, in order.
+/// Ordered list of changes.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     all: Vec<(&'static str, Value)>,
@@ -50,7 +50,7 @@ impl Held {
         }
     }
 
-    /// A merge of a status, to the object of a uid where one is named.
+    /// Merges a status into the object, if its UID matches the given one.
     pub(super) fn patch(&mut self, key: &(String, String, String), body: &[u8]) -> Said {
         let Some(mut object) = self.objects.get(key).cloned() else {
             return status(404, "not found");
@@ -83,7 +83,7 @@ fn key(object: &Value) -> (String, String, String) {
     ("preflights".to_owned(), text("namespace"), text("name"))
 }
 
-/// RFC 7386.
+/// JSON Merge Patch (RFC 7386).
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else {
         target.clone_from(patch);
@@ -102,7 +102,7 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 impl Request {
-    /// What has happened since, once something has.
+    /// Waits for changes and returns them.
     pub(super) fn watch(&self, held: &Mutex<Held>) -> Said {
         let pairs = url::form_urlencoded::parse(self.query.as_bytes());
         let since = pairs
@@ -128,7 +128,7 @@ impl Request {
 }
 
 impl Api {
-    /// Writes one, as `kubectl apply` does: the same spec again changes nothing, another one makes another generation.
+    /// Writes an object like `kubectl apply`: the same spec changes nothing, a different one increments the generation.
     pub(crate) fn apply(&self, name: &str, spec: &Value) {
         self.apply_in("shop", name, spec);
     }
@@ -153,18 +153,18 @@ impl Api {
         held.changed("ADDED", object);
     }
 
-    /// Deletes one, as `kubectl delete` does. Nobody collects what belongs to it here.
+    /// Deletes an object like `kubectl delete`. There is no garbage collection of its dependents here.
     pub(crate) fn delete_preflight(&self, name: &str) {
         let place = ("preflights".to_owned(), "shop".to_owned(), name.to_owned());
         self.held().remove(&place).unwrap();
     }
 
-    /// Takes every Pod away, as a drain does.
+    /// Deletes every Pod, as a drain does.
     pub(crate) fn evict(&self) {
         self.held().objects.retain(|(resource, ..), _| resource != "pods");
     }
 
-    /// What one says of itself; null where it is not there.
+    /// Returns the status of an object, or null if it does not exist.
     pub(crate) fn status_in(&self, namespace: &str, name: &str) -> Value {
         let place = ("preflights".to_owned(), namespace.to_owned(), name.to_owned());
         let held = self.held();
@@ -173,7 +173,7 @@ impl Api {
             .map_or(Value::Null, |object| object["status"].clone())
     }
 
-    /// Whether one is there.
+    /// Reports whether an object exists.
     pub(crate) fn has_preflight(&self, name: &str) -> bool {
         let place = ("preflights".to_owned(), "shop".to_owned(), name.to_owned());
         self.held().objects.contains_key(&place)

@@ -1,4 +1,4 @@
-//! HTTP as far as a client of the API server speaks it: one request a connection.
+//! The part of HTTP that a client of the API server uses: one request per connection.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -28,11 +28,11 @@ pub(super) fn serve(
     answer: fn(&Request, &Mutex<Held>) -> Said,
 ) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        // Whoever watches keeps its connection while others ask.
+        // A watch keeps its connection open while others send requests.
         let mut asked = Vec::new();
         for stream in listener.incoming() {
             let mut reader = BufReader::new(stream.unwrap());
-            // A client that is killed in the middle is no failure of the server.
+            // A client that is killed during a request is not a failure of the server.
             let Some(request) = request(&mut reader) else {
                 continue;
             };
@@ -112,7 +112,7 @@ impl Request {
         }
     }
 
-    /// `a=b,c` of the query's `labelSelector`.
+    /// Parses `a=b,c` of the query's `labelSelector`.
     pub(super) fn labels(&self) -> Vec<(String, Option<String>)> {
         let pairs = url::form_urlencoded::parse(self.query.as_bytes());
         let selector = pairs.into_iter().find(|(name, _)| name == "labelSelector");

@@ -1,5 +1,5 @@
-//! Preflight objects as a user meets them, and what is made for them, before a real API server: its validation, its
-//! rights, its garbage collection.
+//! Preflight objects as users see them, and the objects created for them, with a real API server: validation,
+//! permissions, garbage collection.
 
 mod one_namespace;
 mod refused;
@@ -33,9 +33,9 @@ use crate::{
     turn,
 };
 
-/// Where the objects of this test are.
+/// Namespace of the test's objects.
 const SPACE: &str = "shop";
-/// The account of the controller, as the API server calls it.
+/// The controller's account, as a user of the API server.
 const CONTROLLER: &str = "system:serviceaccount:parallax:parallax-preflight";
 
 fn preflights(client: &Client) -> Api<DynamicObject> {
@@ -56,10 +56,10 @@ async fn put(client: &Client, name: &str, spec: Value) {
         .unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
-/// Waits until one is over; its condition Ready.
+/// Waits until an object is finished; returns its condition Ready.
 async fn ready(client: &Client, name: &str) -> Value {
     let api = preflights(client);
-    until(&format!("{name} is over"), async || {
+    until(&format!("{name} is finished"), async || {
         let status = api.get(name).await.unwrap().data["status"].clone();
         let conditions = status["conditions"].as_array()?.clone();
         let of = |sort: &str| conditions.iter().find(|said| said["type"] == sort).cloned();
@@ -68,7 +68,7 @@ async fn ready(client: &Client, name: &str) -> Value {
     .await
 }
 
-/// What was made for preflights and is there.
+/// Returns the existing objects of preflights.
 async fn left(client: &Client) -> Vec<String> {
     let mut left = Vec::new();
     for (group, version, kind) in [
@@ -89,7 +89,7 @@ async fn left(client: &Client) -> Vec<String> {
     left
 }
 
-/// cert-manager's kinds, its controller on n2, and who is asked about.
+/// Creates cert-manager's kinds, its controller on n2, and the Issuers and Certificates of the test.
 async fn with_cert_manager(plane: &ControlPlane, client: &Client) {
     for text in [include_str!("cert-manager.yaml"), include_str!("objects.yaml")] {
         Manifest::read(text).unwrap().apply_all(client).await;
@@ -102,7 +102,7 @@ async fn with_cert_manager(plane: &ControlPlane, client: &Client) {
             create(&accounts, json!({"metadata": {"name": "default"}})).await;
         }
     }
-    until("accounts are there", async || {
+    until("accounts exist", async || {
         for namespace in [SPACE, "cert-manager"] {
             let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
             accounts.get_opt("default").await.unwrap()?;
@@ -121,7 +121,7 @@ async fn with_cert_manager(plane: &ControlPlane, client: &Client) {
     .await;
 }
 
-/// A definition is in force a moment after it was made.
+/// Applies objects; a definition is established only a moment after it is created.
 trait ApplyAll {
     async fn apply_all(&self, client: &Client);
 }
@@ -148,7 +148,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     let client = plane.admin().await.unwrap();
     let installation = overlay("preflight");
     define_gateways(&client).await;
-    // Everything here is at one machine, at a port that no host is published at.
+    // Everything is on this machine, on a port that no host is published on.
     let more = "runs: {targets: any, allow: [127.0.0.0/8]}\n";
     let mesh = SmallMesh::of(&plane, &client, &installation, more).await;
     with_cert_manager(&plane, &client).await;
@@ -157,7 +157,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     let stand_in = StandIn::start(client.clone(), BALANCER).await;
     let started = StartedController::with(&plane, &client, &mesh, stand_in.entry.port()).await;
 
-    // The command's own objects are accepted, answer, and go.
+    // The command's own objects are accepted, respond, and are deleted.
     let words = [
         "cli.example.test",
         "--class",
@@ -172,7 +172,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(
-        said.contains("on n2 too, where cert-manager's pod sits"),
+        said.contains("including n2, where cert-manager's Pod runs"),
         "{said}"
     );
     assert_eq!(left(&client).await, Vec::<String>::new());
@@ -199,7 +199,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     let spec = json!({"hosts": ["of-cluster.example.test"], "issuerRef": {"name": "letsencrypt", "kind": "ClusterIssuer"},
         "profile": "pebble", "ttlSecondsAfterFinished": 1});
     put(&client, "of-cluster", spec).await;
-    until("what is over is removed", async || {
+    until("finished objects are removed", async || {
         preflights(&client)
             .get_opt("of-cluster")
             .await
@@ -233,7 +233,7 @@ async fn a_preflight_is_answered_waited_for_and_collected_by_rights_that_are_all
     collected(&plane, &client, &started).await;
 }
 
-/// As docs/use/preflight.md has it.
+/// As in docs/use/preflight.md.
 async fn wait_with_kubectl(plane: &ControlPlane) {
     let Some(kubectl) = plane.kubectl("waiting for a Preflight with kubectl").unwrap() else {
         return;
@@ -256,7 +256,8 @@ async fn wait_with_kubectl(plane: &ControlPlane) {
     assert!(row.contains("False") && row.contains("BothFailed"), "{listed}");
 }
 
-/// As it is installed it comes to the aggregator through the API server, up to the node: there is no kubelet.
+/// As installed, the controller reaches the aggregator through the API server; there is no kubelet, so this fails at
+/// the node.
 async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: &StartedController<'_>) {
     node(client, "n3", "127.0.0.1", json!({}), json!([])).await;
     let deployment: Deployment = installation.object("Deployment", "parallax-aggregator").unwrap();
@@ -265,7 +266,7 @@ async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: 
     let controller = started.as_installed();
     let spec = json!({"hosts": ["forwarded.example.test"], "class": "public", "profile": "pebble"});
     put(client, "forwarded", spec).await;
-    let said = until("it says why it cannot ask", async || {
+    let said = until("the status gives the reason", async || {
         let status = preflights(client).get("forwarded").await.unwrap().data["status"].clone();
         let ready = status["conditions"][0].clone();
         (status["attempts"].as_u64()? > 0 && ready["status"] == "Unknown").then_some(ready)
@@ -284,12 +285,12 @@ async fn by_a_forwarded_port(client: &Client, installation: &Manifest, started: 
     drop(controller);
 }
 
-/// The controller dies in the middle, and the object is deleted before the next one begins.
+/// The controller is killed midway, and the object is deleted before the next one starts.
 async fn collected(plane: &ControlPlane, client: &Client, started: &StartedController<'_>) {
     let mut controller = started.start();
     let spec = json!({"hosts": ["stuck.example.test"], "class": "public", "profile": "pebble"});
     let made = async || {
-        until("everything is made", async || {
+        until("everything is created", async || {
             (left(client).await.len() == 3).then_some(())
         })
         .await;
@@ -302,15 +303,15 @@ async fn collected(plane: &ControlPlane, client: &Client, started: &StartedContr
             .delete("stuck", &DeleteParams::default())
             .await
             .unwrap();
-        until("what belonged to it is collected", async || {
+        until("its dependents are collected", async || {
             left(client).await.is_empty().then_some(())
         })
         .await;
         put(client, "stuck", spec).await;
     } else {
-        ControlPlane::without_controllers("what is collected with a Preflight");
+        ControlPlane::without_controllers("garbage collection of a Preflight");
     }
-    // The next one begins anew, and takes everything away with the object.
+    // The next controller starts again, and deletes everything with the object.
     let next = started.start();
     made().await;
     preflights(client)
@@ -324,7 +325,7 @@ async fn collected(plane: &ControlPlane, client: &Client, started: &StartedContr
     drop(next);
 }
 
-/// That the controller was refused nothing, and used every right it has.
+/// Asserts that the controller was never denied a permission, and used each one that it has.
 fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
     let asked = plane.audited().unwrap();
     let asked: Vec<_> = asked
@@ -353,9 +354,9 @@ fn assert_rights(plane: &ControlPlane, installation: &Manifest) {
         .collect();
     let idle: Vec<String> = granted(rules)
         .into_iter()
-        // The aggregator asks for this one, by a SubjectAccessReview.
+        // The aggregator checks this one with a SubjectAccessReview.
         .filter(|granted| granted != "create runs.parallax.dev ")
-        // A web socket is opened by a GET and let in by either verb; what it was answered shows that it was let in.
+        // A WebSocket starts with a GET, and either verb allows it; its response shows that it was allowed.
         .filter(|granted| !granted.contains("pods/portforward"))
         .filter(|granted| !used.contains(granted))
         .collect();

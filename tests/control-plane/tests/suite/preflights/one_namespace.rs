@@ -14,7 +14,7 @@ use crate::{
     plane, turn,
 };
 
-/// Only in the namespaces that were named, and told by its rule where a right is missing.
+/// Only in the configured namespaces, with an error that names the missing rule elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_namespaces_named_it_may_nothing_elsewhere() {
     let _turn = turn().await;
@@ -56,7 +56,7 @@ async fn with_namespaces_named_it_may_nothing_elsewhere() {
         });
         api.create(&tried, &object).await
     };
-    until("its rights are in force", async || make(SPACE).await.ok()).await;
+    until("its permissions are effective", async || make(SPACE).await.ok()).await;
     let refused = make("pay").await.unwrap_err().to_string();
     assert!(refused.contains("forbidden"), "{refused}");
     let kind = GroupVersionKind::gvk("parallax.dev", "v1alpha1", "Preflight");
@@ -71,6 +71,6 @@ async fn with_namespaces_named_it_may_nothing_elsewhere() {
     let pods = Api::<Pod>::namespaced(own, "cert-manager");
     pods.list(&ListParams::default())
         .await
-        .expect("where cert-manager sits");
+        .expect("the placement of cert-manager");
     pods.delete("any", &DeleteParams::default()).await.unwrap_err();
 }

@@ -1,4 +1,4 @@
-//! What is refused where it is made, and what docs/use/preflight.md shows.
+//! Objects rejected on creation, and the examples of docs/use/preflight.md.
 
 use std::fs;
 
@@ -9,11 +9,11 @@ use serde_json::json;
 use super::{preflights, written};
 use crate::parallax::overlay_folder;
 
-/// What no API server is to take, with what it says.
+/// Asserts that the API server rejects invalid objects with the given message.
 pub(super) async fn refuses(client: &Client) {
     let hosts = json!(["a.example.test"]);
     for (spec, words) in [
-        (json!({"hosts": hosts}), "who would issue?"),
+        (json!({"hosts": hosts}), "no issuer: expected issuerRef"),
         (json!({"class": "public"}), "hosts: expected a name"),
         (json!({"hosts": [], "class": "public"}), "hosts: expected a name"),
         (
@@ -70,7 +70,7 @@ pub(super) async fn refuses(client: &Client) {
     assert!(format!("{refused:#}").contains("clas"), "{refused:#}");
 }
 
-/// What docs/use/preflight.md shows is taken as it stands, and goes again.
+/// The examples of docs/use/preflight.md can be applied unchanged, and deleted.
 pub(super) async fn applies_the_documented_objects(client: &Client) {
     let page = fs::read_to_string(overlay_folder("../../docs/use/preflight.md")).unwrap();
     let mut shown = 0;
@@ -82,10 +82,7 @@ pub(super) async fn applies_the_documented_objects(client: &Client) {
         let manifest = Manifest::read(block).unwrap();
         shown += manifest.objects().len();
         manifest.apply(client).await.unwrap();
-        manifest
-            .apply(client)
-            .await
-            .expect("a second time over the first");
+        manifest.apply(client).await.expect("applying twice");
         manifest.delete(client).await.unwrap();
     }
     assert!(shown >= 4, "{shown}");

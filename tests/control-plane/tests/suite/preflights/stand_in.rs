@@ -1,4 +1,4 @@
-//! A kubelet and an ingress controller at once: Pods of preflights run, and what they would answer is there at the way in.
+//! Acts as kubelet and ingress controller: Pods of preflights run, and their responses are served at the ingress.
 
 use std::{
     collections::BTreeMap,
@@ -23,19 +23,19 @@ use tokio::{
 
 use super::SPACE;
 
-/// Between two looks at what was made.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
-/// What every object of a preflight has.
+/// Label of every object of a preflight.
 pub(super) const LABEL: &str = "parallax.dev/preflight";
 
-/// Acts until dropped.
+/// Runs until dropped.
 pub(super) struct StandIn {
     pub(super) entry: SocketAddr,
     _tasks: JoinSet<()>,
 }
 
 impl StandIn {
-    /// Pods for hosts that begin with `stuck` never run, and ways for those that begin with `down` are never taken up.
+    /// Pods for hosts that start with `stuck` never run, and routes for those that start with `down` are never adopted.
     pub(super) async fn start(client: Client, address: Ipv4Addr) -> Self {
         let listener = TcpListener::bind((address, 0)).await.unwrap();
         let entry = listener.local_addr().unwrap();
@@ -47,7 +47,7 @@ impl StandIn {
     }
 }
 
-/// By token.
+/// Key authorizations by token.
 type ServedTokens = Arc<Mutex<BTreeMap<String, String>>>;
 
 fn routes(client: &Client) -> Api<DynamicObject> {
@@ -61,7 +61,7 @@ async fn act(client: Client, served: ServedTokens) {
     let routes = routes(&client);
     let ours = ListParams::default().labels(LABEL);
     loop {
-        // Objects come and go between two calls; what cannot be said now is said with the next look.
+        // Objects may be deleted between two calls; the next poll corrects that.
         let found = pods.list(&ours).await.map(|list| list.items).unwrap_or_default();
         for pod in found {
             let name = pod.name_any();
@@ -101,7 +101,7 @@ async fn serve(listener: TcpListener, served: ServedTokens) {
     }
 }
 
-/// One answer. A client that goes away is none of its business.
+/// Answers one request. Errors of clients that disconnect are ignored.
 async fn answer(mut client: TcpStream, served: ServedTokens) {
     let (mut asked, mut part) = (Vec::<u8>::new(), [0; 1024]);
     while !asked.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! The controller and the command as they are started.
+//! Starts the controller and the command.
 
 use std::{fs, process::Output};
 
@@ -7,7 +7,8 @@ use parallax_control_plane::{ControlPlane, RunningProgram, TokenHolder};
 
 use crate::{discovery::SmallMesh, parallax::binary};
 
-/// With the rights of the installed account. The aggregator is asked directly: there is no kubelet to forward a port.
+/// With the permissions of the installed account. It connects to the aggregator directly, because there is no kubelet
+/// to forward a port.
 pub(super) struct StartedController<'a> {
     plane: &'a ControlPlane,
     arguments: Vec<String>,
@@ -46,7 +47,7 @@ impl<'a> StartedController<'a> {
         self.controller(&arguments)
     }
 
-    /// With the arguments of the installation, so that it goes through the API server.
+    /// Starts it with the installation's arguments, so that it connects through the API server.
     pub(super) fn as_installed(&self) -> RunningProgram {
         self.controller(&["--parallax-namespace", "parallax"])
     }
@@ -65,7 +66,7 @@ impl<'a> StartedController<'a> {
         .unwrap()
     }
 
-    /// The command, with the same rights.
+    /// Runs the command with the same permissions.
     pub(super) async fn command(&self, words: &[&str]) -> Output {
         let mut command = std::process::Command::new(binary());
         command
