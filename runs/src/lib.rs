@@ -381,7 +381,7 @@ impl RunManager {
         match self.store.ask(move |store| store.put(&document)).await {
             Ok(()) | Err(QueryError::Off) => {}
             Err(error) => {
-                tracing::warn!(run = %run.id, %error, "cannot write the run to the store; it is kept in memory only")
+                tracing::warn!(run = %run.id, %error, "cannot write the run to the store; it is kept in memory only");
             }
         }
     }

@@ -13,10 +13,8 @@ fn refused(args: &[&str], api: &Api, folder: &std::path::Path) -> (Option<i32>, 
     (code, err)
 }
 
-#[test]
-fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing() {
-    let api = Api::start();
-    let folder = tempfile::tempdir().unwrap();
+/// Issuers whose solvers cannot answer an HTTP-01 challenge for [`HOST`], and an Ingress without an issuer.
+fn put_unusable_objects(api: &Api) {
     let dns = json!([{"dns01": {"route53": {}}}]);
     for (name, solvers) in [
         ("nginx", nginx()),
@@ -51,6 +49,13 @@ fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing()
         "ingresses",
         json!({"metadata": {"namespace": "shop", "name": "plain"}, "spec": {"tls": [{"hosts": [HOST]}]}}),
     );
+}
+
+#[test]
+fn every_name_and_object_that_cannot_be_preflighted_says_why_and_makes_nothing() {
+    let api = Api::start();
+    let folder = tempfile::tempdir().unwrap();
+    put_unusable_objects(&api);
     for (args, code, expected) in [
         (
             &["*.example.test", "--class", "nginx"][..],
