@@ -219,7 +219,7 @@ mod tests {
             "an Ingress of class other"
         );
         let in_place = SolverOverrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "true")]));
-        assert_eq!(words(&in_place), "one more path in the Ingress web");
+        assert_eq!(words(&in_place), "an additional path in Ingress web");
         let not = SolverOverrides::of_ingress("web", &annotations(&[("http01-edit-in-place", "false")]));
         assert_eq!(words(&not), "an Ingress of class nginx");
         let none = solver(json!({"ingress": {}}));

@@ -109,7 +109,7 @@ async fn without_a_deployment_the_lease_says_where_to_look() {
     let seat = CertManagerPlacement::find(&cluster, None).await;
     assert!(
         seat.notes[0].contains("no namespace has a Deployment")
-            && seat.notes[0].contains("tls-controller-7d holds the Lease"),
+            && seat.notes[0].contains("tls-controller-7d-external-cert-manager-controller holds the Lease"),
         "{:?}",
         seat.notes
     );

@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(cannot.kernel, Kernel::Uml);
         let line = cannot.instead.unwrap();
         assert!(
-            line.contains("root is required") && line.contains("iptables in user-mode Linux"),
+            line.contains("root is required") && line.contains("iptables rules in user-mode Linux"),
             "{line}"
         );
         assert!(!line.contains('\n'));

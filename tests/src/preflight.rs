@@ -351,7 +351,7 @@ expected:
     from: {n1: passes, n2: [refused, reset]}
     causes: [F1]
     diagnosed: true
-    says: ['sits on n2']
+    says: ['runs on n2']
   ca:
     standing: passed
     from: {n1: passes, laptop: passes}
@@ -420,7 +420,7 @@ expected:
             (
                 "/hosts/0/selfCheck/sentence",
                 json!("fails"),
-                "does not contain \"sits on n2\"",
+                "does not contain \"runs on n2\"",
             ),
             ("/hosts/0/notChecked", json!([]), "is not listed as not checked"),
             (

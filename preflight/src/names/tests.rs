@@ -88,7 +88,7 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
             "letsencrypt.org",
             vec![none(), issue(";"), none()],
             Forbidden,
-            "no authority at all",
+            "allow no authority to issue",
         ),
         // Without the CA's identity, the records are reported and nothing is decided, unless they forbid every CA.
         (
@@ -101,7 +101,7 @@ fn caa_records_as_the_public_sees_them_decide_in_both_words() {
             "",
             vec![none(), issue(";"), none()],
             Forbidden,
-            "no authority at all",
+            "allow no authority to issue",
         ),
         ("", vec![none(), none(), none()], Unrestricted, "any CA"),
         (

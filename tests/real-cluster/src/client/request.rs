@@ -129,7 +129,7 @@ mod tests {
             status(b"HTTP/1.1 404 Not Found\r\n"),
             Err("status 404".to_owned())
         );
-        assert_eq!(status(b"SSH-2.0\r\n"), Err("no HTTP answer".to_owned()));
+        assert_eq!(status(b"SSH-2.0\r\n"), Err("not an HTTP response".to_owned()));
         assert!(status(b"").is_err());
     }
 }
